@@ -1,0 +1,90 @@
+# Sluice: every target sets up what it needs, once. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# spark-submit finds its home through the python3 on PATH, so the virtual environment comes first;
+# a Spark that the shell points to instead would be another version without the jars.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export PYTHON
+
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+PORT ?= 8080
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: .venv/.setup/done ## Virtual environment, packages, Java, jars; once (about 4 minutes)
+	@:
+
+# Each step of the script knows by its own inputs whether it is done; these only say when to look.
+.venv/.setup/done: requirements.txt pyproject.toml jars.lock scripts/setup.sh scripts/lib.sh scripts/fetch_jars.py
+	@scripts/setup.sh
+	@touch $@
+
+.PHONY: demo
+demo: setup ## Two hourly batches of three formats into Iceberg, then one that fails and is rolled back
+	@.venv/bin/python -m demo
+
+.PHONY: up
+up: setup ## Airflow's web interface on this machine, with the pipelines of include/pipelines
+	@scripts/airflow.sh up $(PORT)
+
+.PHONY: down
+down: ## Stop what `make up` started
+	@scripts/airflow.sh down
+
+##@ Develop
+
+.PHONY: setup-tests
+setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 server, PostgreSQL's programs
+	@:
+
+.venv/.setup/tests-done: scripts/setup_tests.sh scripts/go.txt .venv/.setup/done
+	@scripts/setup_tests.sh
+	@touch $@
+
+.PHONY: test
+test: setup-tests ## All tests
+	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: test-unit
+test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
+	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: setup ## ruff (rules and format), mypy --strict on include/ and plugins/
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+.PHONY: format
+format: setup ## Let ruff write what `make lint` asks for
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+.PHONY: bench
+bench: setup ## Sluice beside the hand-written jobs, in one run (BENCH_ARGS="...")
+	@.venv/bin/python -m bench $(BENCH_ARGS)
+
+.PHONY: lock
+lock: setup ## Compile requirements.in into requirements.txt, and write the sha256 of jars.lock
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt
+	@sed -i '1i # Compiled from requirements.in by `make lock`; do not edit by hand.' requirements.txt
+	@.venv/bin/python scripts/fetch_jars.py --update
+
+.PHONY: clean
+clean: down ## Delete what the set-up and runs made: .venv, .jars, .tools, .airflow, caches
+	@rm -rf .venv .jars .tools .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

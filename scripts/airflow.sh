@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# airflow.sh up [PORT] | down: Airflow on this machine for a person to click through. Called by make.
+#
+# Airflow keeps its own state in SQLite here, so that nothing has to be installed or left running.
+# SQLite lets one process write at a time: with two tasks at once the scheduler, the api-server and
+# the tasks meet in "database is locked" and tasks fail for no reason of their own. So parallelism
+# is 1. Whoever wants pipelines side by side uses PostgreSQL: docker-compose.yaml.
+set -euo pipefail
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+cd "$ROOT"
+export AIRFLOW_HOME=$ROOT/.airflow
+PID_FILE=$AIRFLOW_HOME/standalone.pid
+PASSWORDS=$AIRFLOW_HOME/simple_auth_manager_passwords.json.generated
+SECONDS_TO_START=180
+
+configure() {
+    mkdir -p "$AIRFLOW_HOME"
+    export PATH=$ROOT/.venv/bin:$PATH
+    export AIRFLOW__CORE__DAGS_FOLDER=$ROOT/dags
+    export AIRFLOW__CORE__PLUGINS_FOLDER=$ROOT/plugins
+    export AIRFLOW__CORE__LOAD_EXAMPLES=False
+    export AIRFLOW__CORE__PARALLELISM=1
+    export AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS=admin:admin
+    export AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS=False
+    export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=sqlite:///$AIRFLOW_HOME/airflow.db
+    export AIRFLOW__API__HOST=127.0.0.1
+    export AIRFLOW__API__PORT=$1
+    export AIRFLOW__API__BASE_URL=http://127.0.0.1:$1
+    export AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:$1/execution/
+    export AIRFLOW__API__WORKERS=1
+    : "${AIRFLOW_CONN_SPARK_DEFAULT:={\"conn_type\": \"spark\", \"host\": \"local[*]\"}}"
+    export AIRFLOW_CONN_SPARK_DEFAULT
+    export SLUICE_PROJECT=${SLUICE_PROJECT:-$ROOT/include}
+}
+
+running() { [[ -f $PID_FILE ]] && kill -0 -- "-$(<"$PID_FILE")" 2>/dev/null; }
+
+healthy() {
+    python - "$1" <<'EOF'
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+try:
+    opener.open(f"http://127.0.0.1:{sys.argv[1]}/api/v2/version", timeout=2)
+except OSError:
+    sys.exit(1)
+EOF
+}
+
+up() {
+    local port=$1 log=$AIRFLOW_HOME/standalone.log
+    configure "$port"
+    if running; then
+        echo "Airflow is running already; make down stops it."
+    else
+        echo "Starting Airflow (about a minute; its log: ${log#"$ROOT"/})"
+        # A session of its own, so that `make down` ends it with everything it started.
+        setsid airflow standalone >"$log" 2>&1 </dev/null &
+        echo $! >"$PID_FILE"
+    fi
+    for ((second = 0; second < SECONDS_TO_START; second++)); do
+        if healthy "$port"; then
+            printf '\nAirflow:   http://127.0.0.1:%s\nUser:      admin\n' "$port"
+            printf 'Password:  in %s\n' "${PASSWORDS#"$ROOT"/}"
+            printf 'Project:   %s\nStop:      make down\n' "$SLUICE_PROJECT"
+            return
+        fi
+        running || break
+        sleep 1
+    done
+    tail -30 "$log" >&2
+    echo "Airflow did not start; the end of its log is above." >&2
+    down >/dev/null
+    exit 1
+}
+
+down() {
+    if ! running; then
+        echo "Airflow is not running."
+        rm -f "$PID_FILE"
+        return
+    fi
+    local group
+    group=$(<"$PID_FILE")
+    kill -TERM -- "-$group"
+    for ((second = 0; second < 20; second++)); do
+        running || break
+        sleep 1
+    done
+    if running; then kill -KILL -- "-$group"; fi
+    rm -f "$PID_FILE"
+    echo "Airflow stopped."
+}
+
+case ${1:-} in
+    up) up "${2:-8080}" ;;
+    down) down ;;
+    *) sed -n '2p' "$0" >&2; exit 2 ;;
+esac
