@@ -21,7 +21,6 @@ configure() {
     export AIRFLOW__CORE__LOAD_EXAMPLES=False
     export AIRFLOW__CORE__PARALLELISM=1
     export AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS=admin:admin
-    export AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS=False
     export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=sqlite:///$AIRFLOW_HOME/airflow.db
     export AIRFLOW__API__HOST=127.0.0.1
     export AIRFLOW__API__PORT=$1
