@@ -43,8 +43,7 @@ install_python_packages() {
         # hash all the same.
         "$VENV/bin/python" -m pip install --disable-pip-version-check --require-hashes \
             --progress-bar off -r requirements.txt |
-            awk '/^(Collecting|Building|Installing)/ { printf "\r    %d packages ", ++n; fflush() }
-                 END { print "" }'
+            awk '/^Collecting/ && ++n % 25 == 0 { printf "    %d packages\n", n; fflush() }'
     fi
 }
 
