@@ -1,0 +1,3 @@
+"""Sluice: loads change-data-capture files from object storage into Apache Iceberg tables."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,110 @@
+"""Column types: a Spark SQL type and how its values are written in the events.
+
+`decimal(18,2)`, `timestamp[ms]`, `date[days]`, `binary[base64]`, `decimal(10,2)[base64]`: the
+part in brackets is the *encoding*, the way a bare number or text has to be read. Hints in
+`columns:` and the formats' own schemas both end here. A time of day is stored as ISO text
+(`time` → string), for Spark tables have no TIME type.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+TIME_UNITS: Final = ("s", "ms", "us", "ns")
+ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
+    "timestamp": ("", *TIME_UNITS),
+    "timestamp_ntz": ("", *TIME_UNITS),
+    "date": ("", "days", *TIME_UNITS),
+    "time": ("", *TIME_UNITS),
+    "binary": ("", "base64", "hex", "utf8"),
+    "decimal": ("", "base64"),
+    "boolean": ("",),
+    "string": ("",),
+}
+_ALIASES: Final = {
+    "int": "int", "integer": "int", "long": "bigint", "bigint": "bigint", "short": "int",
+    "smallint": "int", "tinyint": "int", "byte": "int", "float": "float", "real": "float",
+    "double": "double", "string": "string", "text": "string", "varchar": "string",
+    "boolean": "boolean", "bool": "boolean", "binary": "binary", "bytes": "binary",
+    "date": "date", "time": "time", "timestamp": "timestamp", "timestamp_ltz": "timestamp",
+    "timestamptz": "timestamp", "timestamp_ntz": "timestamp_ntz", "decimal": "decimal",
+    "numeric": "decimal",
+}  # fmt: skip
+_PATTERN: Final = re.compile(
+    r"^\s*(?P<name>[a-z_]+)\s*(\(\s*(?P<p>\d+)\s*(,\s*(?P<s>\d+)\s*)?\))?\s*"
+    r"(\[\s*(?P<encoding>[a-z0-9]+)\s*\])?\s*$"
+)
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A type by `name` (one of the keys above), with encoding; precision and scale of decimals."""
+
+    name: str
+    encoding: str = ""
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def spark(self) -> str:
+        """The Spark SQL type of the stored column."""
+        if self.name == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        return "string" if self.name == "time" else self.name
+
+
+STRING: Final = ColumnType("string")
+
+
+def decimal(precision: int, scale: int, encoding: str = "") -> ColumnType:
+    """A decimal type; raises ValueError beyond what Iceberg holds (38 digits)."""
+    if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+        raise ValueError(f"decimal({precision},{scale}) is not within 38 digits")
+    return ColumnType("decimal", encoding, precision, scale)
+
+
+def parse_type(text: str) -> ColumnType:
+    """Read a type as written in a hint; raises ValueError saying what is allowed."""
+    found = _PATTERN.match(text.lower())
+    name = _ALIASES.get(found["name"]) if found else None
+    if found is None or name is None:
+        raise ValueError(f"unknown column type {text!r}; known: {', '.join(sorted(_ALIASES))}")
+    encoding = found["encoding"] or ""
+    allowed = ENCODINGS.get(name, ("",))
+    if encoding not in allowed:
+        raise ValueError(f"{text!r}: {name} takes {[e for e in allowed if e] or 'no encoding'}")
+    if name == "decimal":
+        return decimal(int(found["p"] or 10), int(found["s"] or 0), encoding)
+    return ColumnType(name, encoding)
+
+
+def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:
+    """The type that holds both without loss, or None; the encoding is left out."""
+    plain = (_plain(one), _plain(two))
+    if plain[0] == plain[1]:
+        return plain[0]
+    names = {t.name for t in plain}
+    if names <= {"int", "bigint"}:
+        return ColumnType("bigint")
+    if names <= {"float", "double"}:
+        return ColumnType("double")
+    if names <= {"int", "bigint", "decimal"}:
+        return _widest_decimal(*(_as_decimal(t) for t in plain))
+    return None
+
+
+def _plain(kind: ColumnType) -> ColumnType:
+    return ColumnType(kind.name, "", kind.precision, kind.scale)
+
+
+def _as_decimal(kind: ColumnType) -> ColumnType:
+    digits = {"int": 10, "bigint": 19}
+    return kind if kind.name == "decimal" else decimal(digits[kind.name], 0)
+
+
+def _widest_decimal(one: ColumnType, two: ColumnType) -> ColumnType | None:
+    scale = max(one.scale, two.scale)
+    precision = max(one.precision - one.scale, two.precision - two.scale) + scale
+    return decimal(precision, scale) if precision <= 38 else None

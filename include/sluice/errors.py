@@ -1,0 +1,53 @@
+"""Errors, typed by what to do next; every message names what failed and what to do."""
+
+from __future__ import annotations
+
+
+class SluiceError(Exception):
+    """Base of every error that Sluice raises on purpose."""
+
+    exit_code = 1
+
+
+class TransientError(SluiceError):
+    """Try the same thing again: a throttled store, a catalog that is down, a lost race."""
+
+    exit_code = 75
+
+
+class LeaseHeld(TransientError):
+    """Another batch of the pipeline is between branch and publish; wait or retry later."""
+
+
+class TerminalError(SluiceError):
+    """Stop: a person has to change configuration, code or data first."""
+
+    exit_code = 1
+
+
+class ConfigError(TerminalError):
+    """The project's YAML is wrong; the message names file, key path and what was expected."""
+
+    exit_code = 2
+
+
+class PlanError(TerminalError):
+    """A table cannot be loaded as configured (no key told, two sources for one target, …)."""
+
+
+class AuditFailed(TerminalError):
+    """An audit of the staged batch failed; nothing was published."""
+
+
+class PublishRefused(TransientError):
+    """`main` moved since the batch was staged: merge the batch again on the new head."""
+
+
+class CommitStateUnknown(SluiceError):
+    """A commit was sent and its outcome is not known: look it up before anything else."""
+
+    exit_code = 75
+
+
+class RollbackRefused(TerminalError):
+    """Somebody else wrote after the batch; the message says who moved what."""

@@ -1,0 +1,77 @@
+"""The manifest: the files that one batch took, fixed once; its content names the batch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+MANIFEST_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One object of the batch.
+
+    `url` is what Spark reads (`file:///…`, `s3a://…`): the object itself, or the JSON-lines copy
+    that landing staged where Spark cannot read the object (one pretty-printed document, an array,
+    zstd, a cut gzip). `container` is `jsonl` or `avro`; `arrival` the natural-sort key of `key`.
+    """
+
+    key: str
+    url: str
+    size: int
+    etag: str = ""
+    version_id: str = ""
+    sha256: str = ""
+    hour: str = ""
+    container: str = "jsonl"
+    staged: bool = False
+    arrival: str = ""
+    avro_schema: str = ""
+
+
+@dataclass(frozen=True)
+class LandingReject:
+    """A record that landing could not hand on: the cut end of a damaged file."""
+
+    key: str
+    record: int
+    reason: str
+    raw_base64: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one batch loads. `batch_id` follows from the other fields (see `name_batch`)."""
+
+    pipeline: str
+    batch_id: str
+    files: tuple[SourceFile, ...]
+    rejects: tuple[LandingReject, ...] = ()
+    window: tuple[str, str] | None = None
+    version: int = field(default=MANIFEST_VERSION)
+
+    def to_json(self) -> str:
+        """The manifest as stored: stable key order, one document."""
+        return json.dumps(asdict(self), sort_keys=True, indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """Read what `to_json` wrote; raises ValueError for another version."""
+        raw: dict[str, Any] = json.loads(text)
+        if raw["version"] != MANIFEST_VERSION:
+            raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
+        raw["files"] = tuple(SourceFile(**f) for f in raw["files"])
+        raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
+        raw["window"] = tuple(raw["window"]) if raw["window"] else None
+        return Manifest(**raw)
+
+
+def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
+    """Name a batch by what it takes: the newest hour of its files and a digest of the list."""
+    identity = [(f.key, f.size, f.etag, f.version_id) for f in sorted(files, key=lambda f: f.key)]
+    digest = hashlib.sha256(json.dumps([pipeline, identity]).encode()).hexdigest()[:12]
+    newest = max((f.hour for f in files), default="")
+    return f"{newest}-{digest}" if newest else digest

@@ -1,0 +1,64 @@
+"""Names shared by every part: metadata columns, tables, properties, states."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CATALOG: Final = "lake"
+LEDGER_NAMESPACE: Final = "sluice"
+
+# Metadata columns of a target.
+POSITION: Final = "_position"
+SOURCE_TS: Final = "_source_ts"
+BATCH_ID: Final = "_batch_id"
+TARGET_METADATA: Final = (POSITION, SOURCE_TS, BATCH_ID)
+
+# Metadata columns that a changelog has beside them.
+OP: Final = "_op"
+TX_ID: Final = "_tx_id"
+EVENT_ID: Final = "_event_id"
+PRESENT: Final = "_present"
+COUNTED: Final = "_counted"
+ORIGIN_FILE: Final = "_origin_file"
+ORIGIN_RECORD: Final = "_origin_record"
+CHANGELOG_METADATA: Final = (
+    OP, *TARGET_METADATA, TX_ID, EVENT_ID, PRESENT, COUNTED, ORIGIN_FILE, ORIGIN_RECORD,
+)  # fmt: skip
+RESERVED_COLUMNS: Final = frozenset((*TARGET_METADATA, *CHANGELOG_METADATA))
+
+# Table properties.
+PROP_KEY: Final = "sluice.key"
+PROP_PIPELINE: Final = "sluice.pipeline"
+PROP_SOURCE: Final = "sluice.source"
+PROP_PARTIALS: Final = "sluice.partials"
+
+# Snapshot summary properties.
+SUMMARY_PIPELINE: Final = "sluice.pipeline"
+SUMMARY_BATCH: Final = "sluice.batch"
+SUMMARY_ATTEMPT: Final = "sluice.attempt"
+SUMMARY_VERSION: Final = "sluice.version"
+
+
+def changelog_namespace(namespace: str) -> str:
+    """The namespace of changelogs and tombstones beside a pipeline's targets."""
+    return f"{namespace}__cdc"
+
+
+def changelog_table(target: str) -> str:
+    """The changelog's name for a target's name."""
+    return f"{target}__changes"
+
+
+def tombstone_table(target: str) -> str:
+    """The tombstone table's name for a target's name."""
+    return f"{target}__tombstones"
+
+
+def branch_name(batch_id: str, attempt: str) -> str:
+    """The branch that one attempt of a batch writes; never shared between attempts."""
+    return f"batch_{batch_id}_{attempt}".replace("-", "_")
+
+
+def tag_name(batch_id: str) -> str:
+    """The tag that a published batch leaves on each of its tables."""
+    return f"batch-{batch_id}"

@@ -1,0 +1,37 @@
+"""Positions: the source's own order as text that sorts, byte by byte, as the source orders.
+
+A position is `epoch.kind.component…role`: the epoch in four digits; the kind (full load, then
+arrival, then the source's own order); each component a number written as its length in two
+digits and its digits (so 9 < 10 holds as text), or a natural-sort key; the role of the half.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+KIND_FULL_LOAD: Final = "0"
+KIND_ARRIVAL: Final = "1"
+KIND_SOURCE: Final = "2"
+ROLE_OLD: Final = "0"
+ROLE_NEW: Final = "1"
+
+_DIGITS = re.compile(r"\d+")
+
+
+def encode_number(value: int | str) -> str:
+    """Write a non-negative integer of up to 99 digits so that text order is number order."""
+    digits = str(value).lstrip("0") or "0"
+    if not digits.isdecimal() or len(digits) > 99:
+        raise ValueError(f"a position component must be 1 to 99 digits, got {value!r}")
+    return f"{len(digits):02d}{digits}"
+
+
+def natural_key(text: str) -> str:
+    """Rewrite every run of digits by `encode_number`: `part-9` sorts before `part-10`."""
+    return _DIGITS.sub(lambda run: encode_number(run.group()[-99:]), text)
+
+
+def epoch_prefix(epoch: int) -> str:
+    """The leading component: an operator raises it when the source starts counting anew."""
+    return f"{epoch:04d}"

@@ -1,0 +1,84 @@
+"""What a load did: the typed content of `result.json`, handed from Spark to publish."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What happened to every record: `read` is the sum of all the others."""
+
+    read: int = 0
+    applied: int = 0
+    superseded: int = 0
+    duplicate: int = 0
+    late: int = 0
+    ignored: int = 0
+    quarantined: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """True when every record read has exactly one outcome."""
+        return self.read == (
+            self.applied + self.superseded + self.duplicate + self.late
+            + self.ignored + self.quarantined
+        )  # fmt: skip
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class StagedTable:
+    """One Iceberg table that the batch wrote on a branch, and what `publish` has to require."""
+
+    namespace: str
+    name: str
+    branch: str
+    base_snapshot: int | None
+    head_snapshot: int
+    base_schema: int
+    created: bool = False
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """One target: where its events came from, what happened to them, what it staged."""
+
+    source: str
+    target: str
+    counts: Counts
+    staged: tuple[StagedTable, ...] = ()
+    newest_source_ts: str | None = None
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """The whole batch. `unassigned` counts records that belong to no target table."""
+
+    pipeline: str
+    batch_id: str
+    attempt: str
+    tables: tuple[TableResult, ...]
+    unassigned: Counts = Counts()
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """The document that the driver writes last, when everything else is done."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> BatchResult:
+        """Read what `to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["tables"] = tuple(_table(t) for t in raw["tables"])
+        raw["unassigned"] = Counts(**raw["unassigned"])
+        return BatchResult(**raw)
+
+
+def _table(raw: dict[str, Any]) -> TableResult:
+    staged = tuple(StagedTable(**s) for s in raw.pop("staged"))
+    return TableResult(**{**raw, "counts": Counts(**raw["counts"])}, staged=staged)

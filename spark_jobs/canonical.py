@@ -1,0 +1,81 @@
+"""The event in its generic form: what every decoder gives, before columns get their types.
+
+A decoder gives one row a record (a record that changes a key is split later), in these columns:
+
+| column | type | what |
+|---|---|---|
+| outcome | string | `event`, `ignore` (heartbeat, marker: counted) or `reject` (to quarantine) |
+| reason | string | why a record was ignored or rejected |
+| database, schema, table | string | the source's own names; NULL where the format has none |
+| op | string | one of the OP_ constants |
+| position | string | sortable text without role, see `sluice.positions`; NULL: order by arrival |
+| before, after | map<string,string> | column name → exact text of the value (NULL value is NULL) |
+| key | array<string> | key column names where the record itself tells them |
+| types | string | the format's own description of the columns, NULL where it has none |
+| source_ts | timestamp | when the source made the change |
+| tx_id, event_id | string | as the source names them |
+| ddl | string | text of a DDL event |
+| raw | string | the record's own text, for rejects; else NULL |
+| file | string | what Spark read (`_metadata.file_path`) |
+| block, ordinal | bigint | place: start of the split, row number inside the task's partition |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE
+
+OUTCOME_EVENT: Final = "event"
+OUTCOME_IGNORE: Final = "ignore"
+OUTCOME_REJECT: Final = "reject"
+
+OP_INSERT: Final = "insert"
+OP_UPDATE: Final = "update"
+OP_DELETE: Final = "delete"
+OP_TRUNCATE: Final = "truncate"
+OP_DDL: Final = "ddl"
+
+ENVELOPE: Final = (
+    "outcome", "reason", "database", "schema", "table", "op", "position", "before", "after",
+    "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", "file", "block", "ordinal",
+)  # fmt: skip
+
+IMAGE_TYPE: Final = "map<string,string>"
+
+
+def number(text: Column) -> Column:
+    """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
+    digits = F.coalesce(F.nullif(F.ltrim(text, F.lit("0")), F.lit("")), F.lit("0"))
+    encoded = F.concat(F.lpad(F.length(digits).cast("string"), 2, "0"), digits)
+    return F.when(text.rlike(r"^\d{1,99}$"), encoded)
+
+
+def source_position(*components: Column) -> Column:
+    """A position in the source's own order; NULL as soon as one component is NULL."""
+    return F.concat(F.lit(f"{KIND_SOURCE}."), _join(components))
+
+
+def full_load_position(*components: Column) -> Column:
+    """A full-load row's position: below every change, whatever the components say."""
+    return F.concat(F.lit(f"{KIND_FULL_LOAD}."), _join(components))
+
+
+def _join(components: tuple[Column, ...]) -> Column:
+    parts: list[Column] = []
+    for component in components:
+        parts += [component, F.lit(".")]
+    return F.concat(*parts[:-1])
+
+
+def place() -> tuple[Column, Column, Column]:
+    """Where a record of a file source stands: file, block and ordinal."""
+    in_partition = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
+    return (
+        F.col("_metadata.file_path").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+        in_partition.alias("ordinal"),
+    )

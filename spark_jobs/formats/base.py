@@ -1,0 +1,56 @@
+"""What a wire format is to the rest of Sluice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice.coltypes import ColumnType
+from sluice.manifest import SourceFile
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """One column as the events describe it.
+
+    `default` is the text that rows without the column hold (ADD COLUMN … DEFAULT), as the
+    images would carry it.
+    """
+
+    name: str
+    type: ColumnType
+    nullable: bool = True
+    default: str | None = None
+
+
+class Format(Protocol):
+    """A decoder. One file a format, registered in `FORMATS`."""
+
+    name: str
+    options: Mapping[str, str]
+
+    def read(
+        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+    ) -> DataFrame:
+        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record."""
+        ...
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """Read one distinct value of the envelope's `types`; [] where it says nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Formats by name; asking for an unknown one lists the known ones."""
+
+    formats: dict[str, Format] = field(default_factory=dict)
+
+    def get(self, name: str) -> Format:
+        """The format called `name`; raises KeyError naming what there is."""
+        if name not in self.formats:
+            raise KeyError(f"unknown format {name!r}; known: {', '.join(sorted(self.formats))}")
+        return self.formats[name]
