@@ -1,0 +1,51 @@
+"""Who holds a lease: a process, named so that another process of its machine can see it die."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def this_holder() -> str:
+    """Name this process: `host:pid:start`, the start telling a reused pid from the first one."""
+    return f"{_machine()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def is_dead(holder: str) -> bool:
+    """True when the holder ran on this machine and its process is gone; never a guess."""
+    machine, _, process = holder.partition(":")
+    pid, _, started = process.partition(":")
+    if machine != _machine() or not pid.isdecimal():
+        return False
+    return _started(int(pid)) != started
+
+
+def _machine() -> str:
+    """The host and its process namespace: containers may share a name but not the pids."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        namespace = 0
+    return f"{socket.gethostname().replace(':', '_')}/{namespace}"
+
+
+def _started(pid: int) -> str:
+    """When the process started, in the kernel's ticks; empty when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "" if Path("/proc").is_dir() else _alive(pid)
+    state, *fields = stat.rpartition(")")[2].split()
+    return "" if state in "ZX" else fields[18]
+
+
+def _alive(pid: int) -> str:
+    """Where there is no /proc: alive or not is all that can be told."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "alive"

@@ -1,0 +1,400 @@
+"""The ledger: which files, batches and publications there are, in Iceberg tables of their own.
+
+Every table only grows: the state of a thing is its row with the highest `seq`. All writes are
+compare-and-set on the table (see `ledger_tables`), so two runs never both win a claim.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import And, BooleanExpression, EqualTo
+from pyiceberg.table import Table
+
+from sluice.errors import LeaseHeld
+from sluice.leases import is_dead
+from sluice.ledger_tables import (
+    BATCHES,
+    FILES,
+    PUBLICATIONS,
+    QUARANTINE,
+    LedgerTables,
+    Row,
+    scan,
+)
+from sluice.manifest import SourceFile
+
+FILE_CLAIMED: Final = "claimed"
+FILE_LOADED: Final = "loaded"
+FILE_HELD: Final = "held"
+FILE_RELEASED: Final = "released"
+
+LANDED: Final = "landed"
+LOADING: Final = "loading"
+LOADED: Final = "loaded"
+PUBLISHING: Final = "publishing"
+PUBLISHED: Final = "published"
+FAILED: Final = "failed"
+ROLLED_BACK: Final = "rolled_back"
+EMPTY: Final = "empty"
+
+# Nothing is left to do for a batch in one of these.
+FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK, EMPTY})
+# These give the lease back.
+_AT_REST: Final = FINISHED | {FAILED}
+
+INTENT: Final = "intent"
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """One object as the ledger knows it now."""
+
+    pipeline: str
+    object_key: str
+    size: int
+    etag: str
+    version_id: str
+    sha256: str
+    modified: datetime | None
+    hour: str
+    batch_id: str
+    state: str
+    seq: int = 0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """One batch as the ledger knows it now; `holder` and `lease_until` are its lease."""
+
+    pipeline: str
+    batch_id: str
+    attempt: str
+    state: str
+    holder: str = ""
+    lease_until: datetime | None = None
+    seq: int = 0
+    at: datetime | None = None
+    manifest: str = ""
+    detail: str = ""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was recorded beside the state."""
+        found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
+        return found
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One table of a batch: what `main` was, and what it becomes. A null base: no snapshot."""
+
+    pipeline: str
+    batch_id: str
+    attempt: str
+    namespace: str
+    table_name: str
+    base_snapshot: int | None
+    base_schema: int | None
+    base_spec: int | None
+    head_snapshot: int
+    branch: str
+    created: bool = False
+    state: str = INTENT
+    seq: int = 0
+    at: datetime | None = None
+
+
+R = TypeVar("R", FileRow, BatchRow, Publication)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """The ledger of every pipeline of one lake. Its tables are made on first use."""
+
+    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _now) -> None:
+        self._tables = LedgerTables(catalog)
+        self._clock = clock
+
+    def ensure(self) -> None:
+        """Create whatever table is missing, quarantine included."""
+        for name in (FILES, BATCHES, PUBLICATIONS, QUARANTINE):
+            self._tables.open(name)
+
+    # --- files
+
+    def known_files(self, pipeline: str) -> dict[str, FileRow]:
+        """Every object that a batch ever claimed, by key."""
+        found = self._tables.read(FILES, _of(pipeline))
+        return _latest(FileRow, found, lambda row: row.object_key)
+
+    def known_checksums(self, pipeline: str) -> set[str]:
+        """The checksums of the objects that are claimed, loaded or held."""
+        return _checksums(self.known_files(pipeline))
+
+    def claim_files(
+        self,
+        pipeline: str,
+        files: tuple[SourceFile, ...],
+        name: Callable[[tuple[SourceFile, ...]], str],
+        *,
+        again: frozenset[str] = frozenset(),
+        once_by_content: bool = False,
+        modified: Mapping[str, datetime] | None = None,
+    ) -> tuple[str, tuple[SourceFile, ...]]:
+        """Take the files that nobody has, under the batch id that `name` gives to them.
+
+        `name` is asked before the commit, again after a lost race: where it also writes the
+        manifest, a claim never stands without one. A changed object (other ETag, version or
+        size) under a known key is taken only when `again` lists the key. `once_by_content`
+        leaves out bytes that another object brought. Returns ("", ()) when nothing is left.
+        """
+        times = modified or {}
+
+        def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
+            known = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
+            won = _available(files, known, again)
+            won = _fresh_content(won, known) if once_by_content else won
+            if not won:
+                return [], ("", ())
+            batch_id = name(won)
+            rows = [self._file_row(pipeline, batch_id, f, times.get(f.key)) for f in won]
+            return rows, (batch_id, won)
+
+        return self._tables.append(FILES, decide)
+
+    def mark_files(self, pipeline: str, batch_id: str, state: str) -> int:
+        """Give the files that the batch still has another state; returns how many."""
+
+        def decide(table: Table) -> tuple[list[Row], int]:
+            rows = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
+            mine = [r for r in rows.values() if r.batch_id == batch_id and r.state != state]
+            return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
+
+        return self._tables.append(FILES, decide)
+
+    def batch_files(self, pipeline: str, batch_id: str) -> list[FileRow]:
+        """The files that the batch has now."""
+        rows = self.known_files(pipeline).values()
+        return sorted((r for r in rows if r.batch_id == batch_id), key=lambda r: r.object_key)
+
+    def _file_row(
+        self, pipeline: str, batch_id: str, file: SourceFile, modified: datetime | None
+    ) -> Row:
+        return asdict(
+            FileRow(
+                pipeline, file.key, file.size, file.etag, file.version_id, file.sha256,
+                modified, file.hour, batch_id, FILE_CLAIMED, at=self._clock(),
+            )
+        )  # fmt: skip
+
+    # --- batches
+
+    def record_batch(
+        self,
+        pipeline: str,
+        batch_id: str,
+        state: str,
+        attempt: str = "",
+        detail: Mapping[str, Any] | None = None,
+        manifest: str = "",
+    ) -> None:
+        """Write a batch's new state; what is not given stays. A state of rest ends the lease."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            old = self._batches_at(table, pipeline).get(batch_id)
+            row = replace(
+                old or BatchRow(pipeline, batch_id, attempt, state), state=state, at=self._clock()
+            )
+            row = replace(
+                row,
+                attempt=attempt or row.attempt,
+                manifest=manifest or row.manifest,
+                detail=row.detail if detail is None else json.dumps(detail, sort_keys=True),
+            )
+            return [asdict(_without_lease(row) if state in _AT_REST else row)], None
+
+        self._tables.append(BATCHES, decide)
+
+    def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
+        """The batch as it is now, or None."""
+        where = And(_of(pipeline), EqualTo("batch_id", batch_id))
+        return _latest(BatchRow, self._tables.read(BATCHES, where), _by_batch).get(batch_id)
+
+    def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
+        """The batches, the one that changed last first."""
+        rows = _latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), _by_batch).values()
+        return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
+
+    def unfinished(self, pipeline: str) -> list[BatchRow]:
+        """The batches that are neither published nor rolled back nor empty, oldest first.
+
+        One whose files are claimed but whose landing died before it was recorded is `landed`.
+        """
+        recorded = {row.batch_id: row for row in self.batches(pipeline)}
+        for file in self.known_files(pipeline).values():
+            if file.state == FILE_CLAIMED and file.batch_id not in recorded:
+                recorded[file.batch_id] = BatchRow(
+                    pipeline, file.batch_id, "", LANDED, seq=0, at=file.at
+                )
+        rows = (row for row in recorded.values() if row.state not in FINISHED)
+        return sorted(rows, key=lambda row: row.at or self._clock())
+
+    def published_batches(self, pipeline: str) -> set[str]:
+        """The batches whose rows are in the tables."""
+        return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
+
+    def is_current(self, pipeline: str, batch_id: str, attempt: str) -> bool:
+        """True while no later attempt has taken the batch over."""
+        row = self.batch(pipeline, batch_id)
+        return row is not None and row.attempt == attempt
+
+    def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
+        return _latest(BatchRow, scan(table, _of(pipeline)), _by_batch)
+
+    # --- the lease of a pipeline
+
+    def acquire_lease(
+        self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
+    ) -> None:
+        """Take the pipeline's lease for a batch; raises LeaseHeld while another batch has it.
+
+        A batch takes over its own: the attempt named here is the current one from now on.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches_at(table, pipeline)
+            self._require_free(batches.values(), batch_id)
+            old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
+            state = LOADING if old.state in (LANDED, FAILED) else old.state
+            return [self._leased(replace(old, state=state, attempt=attempt), holder, seconds)], None
+
+        self._tables.append(BATCHES, decide)
+
+    def renew_lease(
+        self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
+    ) -> None:
+        """Push the lease's end out; raises LeaseHeld when it went to another attempt or batch."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches_at(table, pipeline)
+            self._require_free(batches.values(), batch_id)
+            old = batches.get(batch_id)
+            if old is None or old.attempt != attempt:
+                raise LeaseHeld(_taken_over(pipeline, batch_id, attempt, old))
+            return [self._leased(old, holder, seconds)], None
+
+        self._tables.append(BATCHES, decide)
+
+    def release_lease(self, pipeline: str, batch_id: str, attempt: str) -> None:
+        """Give the lease back; nothing to do when it went to another attempt."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            old = self._batches_at(table, pipeline).get(batch_id)
+            if old is None or old.attempt != attempt or not old.holder:
+                return [], None
+            return [asdict(replace(_without_lease(old), at=self._clock()))], None
+
+        self._tables.append(BATCHES, decide)
+
+    def has_lapsed(self, row: BatchRow) -> bool:
+        """True when nobody holds the batch's lease any more (or nobody ever did).
+
+        A dead driver counts only while it loads: between load and publish no process holds it.
+        """
+        if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
+            return True
+        return row.state == LOADING and is_dead(row.holder)
+
+    def _require_free(self, batches: Iterable[BatchRow], batch_id: str) -> None:
+        for row in batches:
+            if row.batch_id != batch_id and not self.has_lapsed(row):
+                raise LeaseHeld(
+                    f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
+                    f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."
+                    " Wait for it, or retry later"
+                )
+
+    def _leased(self, row: BatchRow, holder: str, seconds: float) -> Row:
+        now = self._clock()
+        return asdict(
+            replace(row, holder=holder, lease_until=now + timedelta(seconds=seconds), at=now)
+        )
+
+    # --- publications
+
+    def record_publications(self, rows: Iterable[Publication]) -> None:
+        """Write what is about to happen, or what happened, to a batch's tables, in one commit."""
+        now = self._clock()
+        new = [asdict(replace(row, at=now)) for row in rows]
+        self._tables.append(PUBLICATIONS, lambda _table: (new, None))
+
+    def publications(self, pipeline: str, batch_id: str) -> list[Publication]:
+        """The newest record of each table of the batch."""
+        where = And(_of(pipeline), EqualTo("batch_id", batch_id))
+        found = self._tables.read(PUBLICATIONS, where)
+        rows = _latest(Publication, found, lambda row: f"{row.namespace}.{row.table_name}")
+        return [rows[key] for key in sorted(rows)]
+
+
+def _of(pipeline: str) -> BooleanExpression:
+    return EqualTo("pipeline", pipeline)
+
+
+def _by_batch(row: BatchRow) -> str:
+    return row.batch_id
+
+
+def _latest(kind: type[R], found: Any, key: Callable[[R], str]) -> dict[str, R]:
+    """The row with the highest `seq` of every key."""
+    names = [f.name for f in fields(kind)]
+    columns = (found.column(name).to_pylist() for name in names)
+    rows = (kind(*values) for values in zip(*columns, strict=True))
+    return {key(row): row for row in sorted(rows, key=lambda row: row.seq)}
+
+
+def _available(
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], again: frozenset[str]
+) -> tuple[SourceFile, ...]:
+    return tuple(f for f in files if _is_free(f, known.get(f.key), f.key in again))
+
+
+def _is_free(file: SourceFile, row: FileRow | None, again: bool) -> bool:
+    if row is None or row.state == FILE_RELEASED:
+        return True
+    old, new = (row.size, row.etag, row.version_id), (file.size, file.etag, file.version_id)
+    return again and old != new
+
+
+def _fresh_content(
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow]
+) -> tuple[SourceFile, ...]:
+    seen = _checksums(known)
+    fresh = []
+    for file in files:
+        if not file.sha256 or file.sha256 not in seen:
+            fresh.append(file)
+        seen.add(file.sha256)
+    return tuple(fresh)
+
+
+def _checksums(known: Mapping[str, FileRow]) -> set[str]:
+    return {row.sha256 for row in known.values() if row.sha256 and row.state != FILE_RELEASED}
+
+
+def _without_lease(row: BatchRow) -> BatchRow:
+    return replace(row, holder="", lease_until=None)
+
+
+def _taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
+    now = f"attempt {row.attempt} has taken it over" if row else "the ledger does not know it"
+    return f"pipeline {pipeline}, batch {batch_id}: {now}; attempt {attempt} stops here"

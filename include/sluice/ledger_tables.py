@@ -1,0 +1,233 @@
+"""The ledger's Iceberg tables, and the one way to write them: append to the snapshot just read.
+
+pyiceberg's own append retries a lost commit on the new head by itself, so that of two claimants
+both win. Here the tables allow no retry (`commit.retry.num-retries` is 0), the append requires
+`main` to be what the decision was read from, and the loop that reads and decides anew is ours.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+)
+from sqlalchemy.exc import OperationalError
+
+from sluice.errors import CommitStateUnknown, TransientError
+from sluice.names import LEDGER_NAMESPACE
+
+T = TypeVar("T")
+Row = dict[str, Any]
+Decision = tuple[list[Row], T]
+
+FILES: Final = "files"
+BATCHES: Final = "batches"
+PUBLICATIONS: Final = "publications"
+QUARANTINE: Final = "quarantine"
+
+MAX_TRIES: Final = 60
+FIRST_WAIT: Final = 0.02
+LONGEST_WAIT: Final = 1.0
+SUMMARY_TOKEN: Final = "sluice.ledger-token"
+
+_STRING, _LONG, _TIME = StringType(), LongType(), TimestamptzType()
+_COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
+    FILES: {
+        "pipeline": _STRING, "object_key": _STRING, "size": _LONG, "etag": _STRING,
+        "version_id": _STRING, "sha256": _STRING, "modified": _TIME, "hour": _STRING,
+        "batch_id": _STRING, "state": _STRING, "seq": _LONG, "at": _TIME,
+    },
+    BATCHES: {
+        "pipeline": _STRING, "batch_id": _STRING, "attempt": _STRING, "state": _STRING,
+        "holder": _STRING, "lease_until": _TIME, "seq": _LONG, "at": _TIME,
+        "manifest": _STRING, "detail": _STRING,
+    },
+    PUBLICATIONS: {
+        "pipeline": _STRING, "batch_id": _STRING, "attempt": _STRING, "namespace": _STRING,
+        "table_name": _STRING, "base_snapshot": _LONG, "base_schema": IntegerType(),
+        "base_spec": IntegerType(), "head_snapshot": _LONG, "branch": _STRING,
+        "created": BooleanType(), "state": _STRING, "seq": _LONG, "at": _TIME,
+    },
+    QUARANTINE: {
+        "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "reason": _STRING,
+        "detail": _STRING, "raw": BinaryType(), "file": _STRING, "record": _LONG, "at": _TIME,
+    },
+}  # fmt: skip
+_TIDY: Final = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "5",
+}
+_CLAIMED: Final = {
+    **_TIDY,
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "16",
+}
+# Raised before or while a commit is sent: only the table can tell whether it arrived.
+_OUTCOME_UNKNOWN: Final = (CommitStateUnknownException, OperationalError, OSError)
+
+
+class LedgerTables:
+    """Opens the ledger's tables, makes those that are missing, and appends by decision."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def open(self, name: str) -> Table:
+        """Load a table as it is now; creates it on first use, whoever else does so too."""
+        return _patiently(lambda: self._open(name))
+
+    def read(self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
+        """Read the rows of a table's newest snapshot into Arrow."""
+        return _patiently(lambda: scan(self._open(name), where, columns))
+
+    def append(self, name: str, decide: Callable[[Table], Decision[T]]) -> T:
+        """Append what `decide` says of the table it is shown, if no one wrote meanwhile.
+
+        Whoever loses is shown the table again. `decide` answers with rows and with what to
+        return; no rows is a decision too. Every row gets the commit's number as its `seq`.
+        """
+        sent: dict[str, T] = {}
+        for turn in range(MAX_TRIES):
+            table = self.open(name)
+            arrived = _arrived(table, sent)
+            if arrived is not None:
+                return sent[arrived]
+            rows, answer = _patiently(lambda table=table: decide(table))
+            if not rows:
+                return answer
+            token = uuid.uuid4().hex
+            sent[token] = answer
+            if _commit_once(table, rows, token):
+                return answer
+            time.sleep(_pause(turn))
+        return self._give_up(name, sent)
+
+    def _give_up(self, name: str, sent: dict[str, T]) -> T:
+        arrived = _arrived(self.open(name), sent)
+        if arrived is not None:
+            return sent[arrived]
+        raise TransientError(
+            f"{LEDGER_NAMESPACE}.{name} was written by others in each of {MAX_TRIES} tries;"
+            " try again when fewer runs are at work"
+        )
+
+    def _open(self, name: str) -> Table:
+        identifier = (LEDGER_NAMESPACE, name)
+        try:
+            return self._catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            self._create(name)
+            return self._catalog.load_table(identifier)
+
+    def _create(self, name: str) -> None:
+        self._create_namespace()
+        properties = _TIDY if name == QUARANTINE else _CLAIMED
+        with suppress(TableAlreadyExistsError):
+            self._catalog.create_table(
+                (LEDGER_NAMESPACE, name),
+                schema=_schema(name),
+                partition_spec=_spec(name),
+                properties=properties,
+            )
+
+    def _create_namespace(self) -> None:
+        try:
+            self._catalog.create_namespace(LEDGER_NAMESPACE)
+        except NamespaceAlreadyExistsError:
+            pass
+        except Exception:  # the SQL catalog lets its database's own error through
+            if not self._catalog.namespace_exists(LEDGER_NAMESPACE):
+                raise
+
+
+def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
+    """Read the rows of the snapshot that the table object holds."""
+    return table.scan(row_filter=where, selected_fields=columns).to_arrow()
+
+
+def _commit_once(table: Table, rows: list[Row], token: str) -> bool:
+    """Send one commit that requires `main` as read; False when it did not or may not have won."""
+    seq = table.metadata.last_sequence_number + 1
+    data = pa.Table.from_pylist(
+        [{**row, "seq": seq} for row in rows], schema=table.schema().as_arrow()
+    )
+    try:
+        with table.transaction() as transaction:
+            transaction.append(data, snapshot_properties={SUMMARY_TOKEN: token})
+    except CommitFailedException:
+        return False
+    except _OUTCOME_UNKNOWN:
+        return False
+    return True
+
+
+def _arrived(table: Table, sent: dict[str, T]) -> str | None:
+    """The token of ours that is in the table's history: a commit whose answer was lost."""
+    if not sent:
+        return None
+    for snapshot in reversed(table.metadata.snapshots):
+        token = snapshot.summary.get(SUMMARY_TOKEN) if snapshot.summary else None
+        if token in sent:
+            return token
+    return None
+
+
+def _patiently(action: Callable[[], T]) -> T:
+    """Read again when the database is locked, or a metadata file was replaced under the reader."""
+    for turn in range(MAX_TRIES):
+        try:
+            return action()
+        except (OperationalError, FileNotFoundError) as problem:
+            last = problem
+            time.sleep(_pause(turn))
+    raise CommitStateUnknown(f"the ledger could not be read: {last}") from last
+
+
+def _pause(turn: int) -> float:
+    longest: float = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(turn, 10))
+    return random.uniform(0.2, 1.0) * longest
+
+
+def _schema(name: str) -> Schema:
+    fields = (
+        NestedField(number, column, kind, required=False)
+        for number, (column, kind) in enumerate(_COLUMNS[name].items(), start=1)
+    )
+    return Schema(*fields)
+
+
+def _spec(name: str) -> PartitionSpec:
+    if name != QUARANTINE:
+        return UNPARTITIONED_PARTITION_SPEC
+    batch = _schema(name).find_field("batch_id").field_id
+    return PartitionSpec(PartitionField(batch, 1000, IdentityTransform(), "batch_id"))

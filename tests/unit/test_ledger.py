@@ -1,0 +1,309 @@
+"""The ledger's promise: of any number of claimants of one thing, one wins."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.table import Table
+from sluice.errors import LeaseHeld
+from sluice.leases import is_dead, this_holder
+from sluice.ledger import (
+    FAILED,
+    FILE_HELD,
+    FILE_LOADED,
+    FILE_RELEASED,
+    LANDED,
+    LOADED,
+    LOADING,
+    PUBLISHED,
+    Ledger,
+    Publication,
+)
+from sluice.ledger_tables import QUARANTINE, LedgerTables
+from sluice.manifest import SourceFile, name_batch
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+def catalog(folder: Path) -> SqlCatalog:
+    return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/w")
+
+
+@pytest.fixture()
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture()
+def ledger(tmp_path: Path, clock: Clock) -> Ledger:
+    return Ledger(catalog(tmp_path), clock)
+
+
+def some_files(*keys: str, etag: str = "e1", sha256: str = "") -> tuple[SourceFile, ...]:
+    return tuple(
+        SourceFile(key=key, url=f"file:///{key}", size=1, etag=etag, sha256=sha256, hour="h")
+        for key in keys
+    )
+
+
+def named(pipeline: str) -> Callable[[tuple[SourceFile, ...]], str]:
+    return lambda files: name_batch(pipeline, files)
+
+
+def claim(ledger: Ledger, *keys: str, **options: object) -> tuple[str, list[str]]:
+    batch, won = ledger.claim_files("p", some_files(*keys), named("p"), **options)  # type: ignore[arg-type]
+    return batch, [file.key for file in won]
+
+
+def test_claimed_files_are_known_and_not_claimed_again(ledger: Ledger) -> None:
+    batch, won = claim(ledger, "a", "b")
+    assert won == ["a", "b"]
+    assert claim(ledger, "b", "c")[1] == ["c"]
+    assert claim(ledger, "a") == ("", [])
+    known = ledger.known_files("p")
+    assert sorted(known) == ["a", "b", "c"]
+    assert known["a"].batch_id == batch
+    assert ledger.known_files("another") == {}
+
+
+def test_held_files_stay_held_until_they_are_released(ledger: Ledger) -> None:
+    batch, _ = claim(ledger, "a", "b")
+    assert ledger.mark_files("p", batch, FILE_HELD) == 2
+    assert claim(ledger, "a") == ("", [])
+    assert ledger.mark_files("p", batch, FILE_HELD) == 0
+    ledger.mark_files("p", batch, FILE_RELEASED)
+    second, won = claim(ledger, "a")
+    assert won == ["a"]
+    assert ledger.mark_files("p", batch, FILE_LOADED) == (1 if second != batch else 2)
+
+
+def test_a_changed_object_is_taken_only_when_told(ledger: Ledger) -> None:
+    claim(ledger, "a")
+    changed = some_files("a", etag="e2")
+    assert ledger.claim_files("p", changed, named("p"))[1] == ()
+    again = frozenset({"a"})
+    assert ledger.claim_files("p", changed, named("p"), again=again)[1] == changed
+    assert ledger.claim_files("p", changed, named("p"), again=again)[1] == ()
+
+
+def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
+    twice = some_files("a", "b", sha256="s")
+    won = ledger.claim_files("p", twice, named("p"), once_by_content=True)[1]
+    assert [file.key for file in won] == ["a"]
+    third = some_files("c", sha256="s")
+    assert ledger.claim_files("p", third, named("p"), once_by_content=True)[1] == ()
+    assert ledger.known_checksums("p") == {"s"}
+
+
+def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
+    keys = [f"file-{n}" for n in range(12)]
+    start = threading.Barrier(6)
+
+    def one(first: int) -> list[str]:
+        start.wait()
+        mine = Ledger(catalog(tmp_path))
+        return [key for n in range(3) for key in claim(mine, *keys[first + n : first + n + 5])[1]]
+
+    with ThreadPoolExecutor(6) as pool:
+        won = Counter(key for keys_won in pool.map(one, range(6)) for key in keys_won)
+    assert set(won.values()) == {1}
+    known = Ledger(catalog(tmp_path)).known_files("p")
+    assert sorted(known) == sorted(won)
+
+
+def _claim_in_process(folder: str, ready: object, answers: object) -> None:
+    ready.wait()  # type: ignore[attr-defined]
+    answers.put(claim(Ledger(catalog(Path(folder))), "a", "b", "c"))  # type: ignore[attr-defined]
+
+
+def test_processes_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
+    Ledger(catalog(tmp_path)).ensure()
+    spawn = multiprocessing.get_context("spawn")
+    ready, answers = spawn.Barrier(3), spawn.Queue()
+    workers = [
+        spawn.Process(target=_claim_in_process, args=(str(tmp_path), ready, answers))
+        for _ in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    won = [answers.get(timeout=60)[1] for _ in workers]
+    for worker in workers:
+        worker.join(60)
+    assert sorted(won) == [[], [], ["a", "b", "c"]]
+
+
+def test_a_batch_keeps_what_was_recorded_before(ledger: Ledger) -> None:
+    ledger.record_batch("p", "b1", LANDED, manifest="path/manifest.json")
+    ledger.record_batch("p", "b1", LOADED, attempt="a1", detail={"rows": 3})
+    row = ledger.batch("p", "b1")
+    assert row is not None
+    assert (row.state, row.attempt, row.manifest) == (LOADED, "a1", "path/manifest.json")
+    assert row.details == {"rows": 3}
+    assert ledger.batch("p", "none") is None
+
+
+def test_unfinished_names_landed_and_claimed_batches(ledger: Ledger) -> None:
+    orphan, _ = claim(ledger, "a")
+    for batch, state in (("b1", LANDED), ("b2", PUBLISHED), ("b3", FAILED)):
+        ledger.record_batch("p", batch, state)
+    assert {row.batch_id for row in ledger.unfinished("p")} == {orphan, "b1", "b3"}
+    assert ledger.published_batches("p") == {"b2"}
+    assert [row.batch_id for row in ledger.batches("p", limit=2)] == ["b3", "b2"]
+
+
+def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: Clock) -> None:
+    ledger.acquire_lease("p", "b1", "a1", "elsewhere:1:1", 60)
+    with pytest.raises(LeaseHeld, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"):
+        ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
+    ledger.acquire_lease("another", "b9", "a1", "elsewhere:3:1", 60)
+    clock.forward(50)
+    ledger.renew_lease("p", "b1", "a1", "elsewhere:1:1", 60)
+    clock.forward(50)
+    with pytest.raises(LeaseHeld):
+        ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
+    ledger.release_lease("p", "b1", "a1")
+    ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
+
+
+def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: Clock) -> None:
+    ledger.acquire_lease("p", "b1", "old", "elsewhere:1:1", 60)
+    ledger.acquire_lease("p", "b1", "new", "elsewhere:2:1", 60)
+    assert ledger.is_current("p", "b1", "new")
+    assert not ledger.is_current("p", "b1", "old")
+    with pytest.raises(LeaseHeld, match="attempt new has taken it over; attempt old stops"):
+        ledger.renew_lease("p", "b1", "old", "elsewhere:1:1", 60)
+    ledger.release_lease("p", "b1", "old")
+    with pytest.raises(LeaseHeld):
+        ledger.acquire_lease("p", "b2", "a1", "elsewhere:3:1", 60)
+    clock.forward(61)
+    ledger.acquire_lease("p", "b2", "a1", "elsewhere:3:1", 60)
+    with pytest.raises(LeaseHeld):
+        ledger.renew_lease("p", "b1", "new", "elsewhere:2:1", 60)
+
+
+def test_a_dead_holder_loses_the_lease_while_loading_only(ledger: Ledger) -> None:
+    host = this_holder().split(":")[0]
+    dead = f"{host}:{os.getpid()}:1"
+    ledger.acquire_lease("p", "b1", "a1", dead, 600)
+    ledger.record_batch("p", "b1", LOADED, attempt="a1")
+    with pytest.raises(LeaseHeld):
+        ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+    ledger.record_batch("p", "b1", LOADING, attempt="a1")
+    ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+
+
+def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
+    ledger.acquire_lease("p", "b1", "a1", "elsewhere:1:1", 600)
+    ledger.record_batch("p", "b1", FAILED)
+    ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 600)
+
+
+def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
+    start = threading.Barrier(5)
+
+    def one(number: int) -> bool:
+        start.wait()
+        try:
+            Ledger(catalog(tmp_path)).acquire_lease("p", f"b{number}", "a", this_holder(), 60)
+        except LeaseHeld:
+            return False
+        return True
+
+    with ThreadPoolExecutor(5) as pool:
+        assert sum(pool.map(one, range(5))) == 1
+
+
+def test_holders_are_dead_only_when_that_is_sure() -> None:
+    assert not is_dead(this_holder())
+    assert not is_dead("elsewhere/1:1:1")
+    assert not is_dead("")
+    host = this_holder().split(":")[0]
+    assert is_dead(f"{host}:{2**22 + 1}:77")
+    assert is_dead(f"{host}:{os.getpid()}:1")
+
+
+def publication(table: str, **changes: object) -> Publication:
+    base = {
+        "pipeline": "p", "batch_id": "b", "attempt": "a", "namespace": "n", "table_name": table,
+        "base_snapshot": 1, "base_schema": 0, "base_spec": 0, "head_snapshot": 2, "branch": "x",
+    }  # fmt: skip
+    return Publication(**{**base, **changes})  # type: ignore[arg-type]
+
+
+def test_publications_tell_the_newest_state_of_each_table(ledger: Ledger) -> None:
+    ledger.record_publications([publication("t1"), publication("t2", base_snapshot=None)])
+    ledger.record_publications([publication("t1", state="published")])
+    rows = ledger.publications("p", "b")
+    assert [(r.table_name, r.state, r.base_snapshot) for r in rows] == [
+        ("t1", "published", 1),
+        ("t2", "intent", None),
+    ]
+    assert ledger.publications("p", "other") == []
+
+
+def test_a_commit_whose_answer_is_lost_is_looked_up(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Table._do_commit
+    lost = iter([True])
+
+    def answer_lost(self: Table, *args: object, **kwargs: object) -> None:
+        commit(self, *args, **kwargs)  # type: ignore[arg-type]
+        if next(lost, False):
+            raise CommitStateUnknownException("the answer never came")
+
+    ledger.ensure()
+    monkeypatch.setattr(Table, "_do_commit", answer_lost)
+    assert claim(ledger, "a")[1] == ["a"]
+    assert len(ledger.known_files("p")) == 1
+
+
+def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> None:
+    mine, theirs = Ledger(catalog(tmp_path)), Ledger(catalog(tmp_path))
+    asked = []
+
+    def name(files: tuple[SourceFile, ...]) -> str:
+        if not asked:
+            claim(theirs, "b")
+        asked.append([file.key for file in files])
+        return f"batch-{len(asked)}"
+
+    batch, won = mine.claim_files("p", some_files("a", "b"), name)
+    assert asked == [["a", "b"], ["a"]]
+    assert (batch, [file.key for file in won]) == ("batch-2", ["a"])
+
+
+def test_many_writes_leave_a_small_ledger(tmp_path: Path, ledger: Ledger) -> None:
+    for number in range(70):
+        claim(ledger, f"f{number}")
+    table = LedgerTables(catalog(tmp_path)).open("files")
+    assert int(table.current_snapshot().summary["total-data-files"]) < 65  # type: ignore
+    assert len(ledger.known_files("p")) == 70
+
+
+def test_quarantine_is_partitioned_by_batch(tmp_path: Path) -> None:
+    table = LedgerTables(catalog(tmp_path)).open(QUARANTINE)
+    assert [field.name for field in table.spec().fields] == ["batch_id"]
