@@ -1,0 +1,378 @@
+"""The project: `sluice.yaml` and `pipelines/*.yaml`, checked before anything runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from sluice.coltypes import ColumnType, parse_type
+from sluice.configerrors import explain
+from sluice.errors import ConfigError
+from sluice.names import LEDGER_NAMESPACE
+from sluice.partitions import Partition, parse_partition
+from sluice.yamlfile import Document, read_yaml
+
+FORMAT_NAMES: Final = ("debezium", "datastream", "streamx")
+PROJECT_FILE: Final = "sluice.yaml"
+PIPELINES_FOLDER: Final = "pipelines"
+ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
+ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
+MEBIBYTE: Final = 1 << 20
+SHARE_COUNTS_FROM: Final = 100
+
+_SQLITE: Final = "sqlite:///"
+_CATALOG_SCHEMES: Final = {
+    "jdbc": (_SQLITE, "postgresql://"),
+    "rest": ("http://", "https://"),
+}
+_PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
+_CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
+
+
+def _one_of_formats(value: str) -> str:
+    if value not in FORMAT_NAMES:
+        raise ValueError(f"one of {', '.join(FORMAT_NAMES)}")
+    return value
+
+
+def _namespace(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("letters, digits and underscores, not beginning with a digit")
+    if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
+        raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
+    return value
+
+
+def _table_name(value: str) -> str:
+    allowed = "a template over {database}, {schema} and {table} that holds {table}"
+    used = _PLACEHOLDER.findall(value)
+    rest = _PLACEHOLDER.sub("", value)
+    if not set(used) <= set(_TABLE_PLACEHOLDERS) or "table" not in used:
+        raise ValueError(allowed)
+    if not re.fullmatch(r"[A-Za-z0-9_]*", rest):
+        raise ValueError(f"{allowed}, else only letters, digits and underscores")
+    return value
+
+
+def _schedule(value: str) -> str:
+    fields = value.split()
+    if value not in _PRESETS and (len(fields) != 5 or not all(map(_CRON_FIELD.match, fields))):
+        raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
+    return value
+
+
+def _location(value: str) -> str:
+    if not value or ("://" in value and not re.match(r"^(s3a?://[^/]+|file:///)", value)):
+        raise ValueError("a folder or s3://bucket/prefix")
+    return re.sub(r"^s3a://", "s3://", value).removeprefix("file://")
+
+
+def _pattern(value: str) -> str:
+    if not value or value.startswith("/") or ".." in value.split("/"):
+        raise ValueError("a glob below landing.url such as '**/*.jsonl*'")
+    return value
+
+
+def _hint(value: str) -> str:
+    try:
+        parse_type(value)
+    except ValueError as error:
+        raise ValueError(f"a column type such as decimal(18,2): {error}") from error
+    return value
+
+
+def _partition(value: str) -> str:
+    parse_partition(value)
+    return value
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+Location = Annotated[str, AfterValidator(_location)]
+Hint = Annotated[str, AfterValidator(_hint)]
+PartitionText = Annotated[str, AfterValidator(_partition)]
+
+
+class Strict(BaseModel):
+    """What every part of the configuration has in common: no unknown keys, no coercion."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+_M = TypeVar("_M", bound=Strict)
+
+
+class CatalogConfig(Strict):
+    """Which Iceberg catalog. Its password is never here: see `SLUICE_CATALOG_URI`."""
+
+    type: Literal["jdbc", "rest"]
+    uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
+
+    @model_validator(mode="after")
+    def _scheme(self) -> Self:
+        schemes = _CATALOG_SCHEMES[self.type]
+        if not self.uri.startswith(schemes) or self.uri == _SQLITE:
+            raise ValueError(f"a {self.type} catalog's uri that begins with {' or '.join(schemes)}")
+        return self
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for the embedded default."""
+        return self.uri.startswith(_SQLITE)
+
+    @property
+    def sqlite_path(self) -> Path:
+        """The database file of a sqlite URI."""
+        return Path(self.uri.removeprefix(_SQLITE))
+
+
+class Lake(Strict):
+    """Where the tables are."""
+
+    catalog: CatalogConfig
+    warehouse: Location = Field(description="a folder, relative to this file, or s3://bucket/path")
+
+    @property
+    def on_s3(self) -> bool:
+        """True when the warehouse is a bucket."""
+        return self.warehouse.startswith("s3://")
+
+
+class Spark(Strict):
+    """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
+
+    master: str = "local[*]"
+    conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+
+class ProjectFile(Strict):
+    """The content of `sluice.yaml`."""
+
+    lake: Lake
+    spark: Spark = Spark()
+
+
+class Landing(Strict):
+    """Where the events' files arrive."""
+
+    url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
+    pattern: Annotated[str, AfterValidator(_pattern)] = "**/*"
+    region: str | None = None
+
+    @property
+    def on_s3(self) -> bool:
+        """True when the files are in a bucket."""
+        return self.url.startswith("s3://")
+
+
+class TableConfig(Strict):
+    """What the events do not say about one table, or what should win over them."""
+
+    key: list[str] | None = Field(
+        None, description="key columns; [] says that the table has none; absent: the events tell"
+    )
+    columns: dict[str, Hint] = Field(
+        default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
+    )
+    partition_by: list[PartitionText] = Field(
+        default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
+    )
+    write_mode: Literal["merge-on-read", "copy-on-write"] = "merge-on-read"
+    format_version: Literal[2, 3] = 2
+
+    @field_validator("key")
+    @classmethod
+    def _distinct(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and (len(set(value)) < len(value) or "" in value):
+            raise ValueError("each key column once")
+        return value
+
+    @property
+    def types(self) -> dict[str, ColumnType]:
+        """The hints, parsed."""
+        return {column: parse_type(hint) for column, hint in self.columns.items()}
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """`partition_by`, parsed."""
+        return tuple(parse_partition(text) for text in self.partition_by)
+
+
+class Pipeline(Strict):
+    """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
+
+    name: Name
+    format: Annotated[str, AfterValidator(_one_of_formats)] = Field(
+        json_schema_extra={"enum": list(FORMAT_NAMES)}
+    )
+    format_options: dict[str, Any] = Field(default_factory=dict)
+    landing: Landing
+    namespace: Annotated[str, AfterValidator(_namespace)]
+    table_name: Annotated[str, AfterValidator(_table_name)] = "{table}"
+    tables: dict[str, TableConfig] | None = None
+    schedule: Annotated[str, AfterValidator(_schedule)] | None = "0 * * * *"
+    on_bad_record: Literal["quarantine", "fail"] = "quarantine"
+    max_bad_records: int = Field(1000, ge=0)
+    max_bad_share: float = Field(0.1, ge=0, le=1)
+    on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
+    consistency: Literal["batch", "table"] = "batch"
+    on_truncate: Literal["apply", "ignore", "fail"] = "apply"
+    on_drop_table: Literal["keep", "archive", "fail"] = "keep"
+    epoch: int = Field(0, ge=0, le=9999)
+    max_files_per_batch: int = Field(10_000, ge=1)
+    max_bytes_per_batch: int = Field(10 * 1024 * MEBIBYTE, ge=1)
+    max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)
+    keep_tags: int = Field(72, ge=1)
+    lease_seconds: int = Field(300, ge=10)
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: Any) -> Any:
+        """`public.orders:` with nothing after it takes the table as the events describe it."""
+        if isinstance(value, Mapping):
+            return {name: {} if table is None else table for name, table in value.items()}
+        return value
+
+    def too_many_bad(self, bad: int, read: int) -> bool:
+        """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""
+        if self.on_bad_record == "fail":
+            return bad > 0
+        by_share = read >= SHARE_COUNTS_FROM and bad > self.max_bad_share * read
+        return bad > self.max_bad_records or by_share
+
+
+class Project(BaseModel):
+    """A project folder, checked and with absolute paths."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: Path
+    lake: Lake
+    spark: Spark
+    pipelines: dict[str, Pipeline]
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline called `name`; raises ConfigError listing those there are."""
+        if name not in self.pipelines:
+            known = ", ".join(sorted(self.pipelines)) or "none"
+            raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {known}")
+        return self.pipelines[name]
+
+
+def load_project(folder: Path | str) -> Project:
+    """Read and check a project; raises ConfigError with one line for every mistake."""
+    root = Path(folder).expanduser().resolve()
+    document = read_yaml(_existing(root))
+    top = _checked(ProjectFile, document)
+    pipelines = _load_pipelines(root)
+    return Project(
+        root=root, lake=_resolve_lake(root, top.lake), spark=_spark(top), pipelines=pipelines
+    )
+
+
+def _existing(root: Path) -> Path:
+    path = root / PROJECT_FILE
+    if not path.is_file():
+        raise ConfigError(f"{path}: expected a project folder with a {PROJECT_FILE}")
+    return path
+
+
+def _checked(model: type[_M], document: Document) -> _M:
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise ConfigError(explain(model, error, document)) from error
+
+
+def _load_pipelines(root: Path) -> dict[str, Pipeline]:
+    folder = root / PIPELINES_FOLDER
+    files = sorted(p for p in folder.glob("*.y*ml") if p.suffix in (".yaml", ".yml"))
+    documents = [read_yaml(path) for path in files]
+    mistakes, pipelines = [], []
+    for document in documents:
+        try:
+            pipelines.append((document, _checked(Pipeline, document)))
+        except ConfigError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    _refuse_overlap(pipelines)
+    return {p.name: _resolve_landing(root, p) for _, p in pipelines}
+
+
+def _refuse_overlap(pipelines: list[tuple[Document, Pipeline]]) -> None:
+    names: dict[str, Document] = {}
+    targets: dict[tuple[str, str], Document] = {}
+    for document, pipeline in pipelines:
+        if other := names.setdefault(pipeline.name, document):
+            _refuse_same(other, document, "name")
+        target = (pipeline.namespace.lower(), pipeline.table_name.lower())
+        if other := targets.setdefault(target, document):
+            _refuse_same(other, document, "namespace")
+
+
+def _refuse_same(other: Document, document: Document, key: str) -> None:
+    if other is not document:
+        raise ConfigError(
+            f"{document.where((key,))}: {key}: expected another one than {other.path.name} has"
+            + (", or another table_name" if key == "namespace" else "")
+        )
+
+
+def _resolve_lake(root: Path, lake: Lake) -> Lake:
+    catalog = _resolve_catalog(root, lake.catalog)
+    return lake.model_copy(update={"catalog": catalog, "warehouse": _resolve(root, lake.warehouse)})
+
+
+def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
+    if uri := os.environ.get(ENV_CATALOG_URI):
+        catalog = _overridden(catalog, uri)
+    elif urlsplit(catalog.uri).password:
+        raise ConfigError(
+            f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
+            f"give the whole address in {ENV_CATALOG_URI}"
+        )
+    if not catalog.is_sqlite:
+        return catalog
+    path = _resolve(root, str(catalog.sqlite_path))
+    return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
+
+
+def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
+    try:
+        return CatalogConfig(type=catalog.type, uri=uri)
+    except ValidationError as error:
+        schemes = " or ".join(_CATALOG_SCHEMES[catalog.type])
+        raise ConfigError(f"{ENV_CATALOG_URI}: expected to begin with {schemes}") from error
+
+
+def _resolve_landing(root: Path, pipeline: Pipeline) -> Pipeline:
+    landing = pipeline.landing
+    url = _resolve(root, landing.url)
+    return pipeline.model_copy(update={"landing": landing.model_copy(update={"url": url})})
+
+
+def _resolve(root: Path, location: str) -> str:
+    if location.startswith("s3://"):
+        return location.rstrip("/")
+    return str((root / Path(location).expanduser()).resolve())
+
+
+def _spark(top: ProjectFile) -> Spark:
+    master = os.environ.get(ENV_SPARK_MASTER) or top.spark.master
+    return top.spark.model_copy(update={"master": master})

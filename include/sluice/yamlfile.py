@@ -1,0 +1,115 @@
+"""YAML as Sluice reads it: no key twice, every value with its line, `no` and `on` plain words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from sluice.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file's content, and the line of every key path in it."""
+
+    path: Path
+    data: dict[str, Any]
+    lines: dict[KeyPath, int]
+
+    def line(self, path: KeyPath) -> int:
+        """The line of a key path, or of the nearest parent that the file has."""
+        known = (self.lines.get(path[:length]) for length in range(len(path), -1, -1))
+        return next((line for line in known if line), 1)
+
+    def where(self, path: KeyPath) -> str:
+        """`file:line` of a key path."""
+        return f"{self.path}:{self.line(path)}"
+
+
+class _Loader(yaml.SafeLoader):
+    """Only true, false, null and numbers are special: a column may be called `no` or `on`."""
+
+
+_RESOLVERS: Final = {
+    "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "tag:yaml.org,2002:int": (r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    "tag:yaml.org,2002:float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
+        "-+.0123456789",
+    ),
+    "tag:yaml.org,2002:merge": (r"<<", "<"),
+}
+_Loader.yaml_implicit_resolvers = {}
+for _tag, (_pattern, _first) in _RESOLVERS.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
+
+
+def read_yaml(path: Path) -> Document:
+    """Read one file whose top is a mapping; raises ConfigError naming file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: expected a readable UTF-8 file: {error}") from error
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        lines: dict[KeyPath, int] = {}
+        _walk(path, node, (), lines)
+        data = loader.construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_syntax(path, error)) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{path}: expected valid YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}:1: expected a mapping of keys to values")
+    return Document(path, data, lines)
+
+
+def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    line = f":{mark.line + 1}" if mark else ""
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    return f"{path}{line}: expected valid YAML: {what}"
+
+
+def _walk(file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int]) -> None:
+    if node is None:
+        return
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _walk(file, item, (*path, index), lines)
+    elif isinstance(node, yaml.MappingNode):
+        _walk_mapping(file, node, path, lines)
+
+
+def _walk_mapping(
+    file: Path, node: yaml.MappingNode, path: KeyPath, lines: dict[KeyPath, int]
+) -> None:
+    first: dict[str, int] = {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{file}:{line}: expected a plain word as a key")
+        here = (*path, str(key.value))
+        if key.value in first:
+            raise ConfigError(
+                f"{file}:{line}: {dotted(here)}: expected each key once; "
+                f"it is on line {first[key.value]} already"
+            )
+        first[key.value] = line
+        lines[here] = line
+        _walk(file, value, here, lines)
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as people write it: `tables.public.orders.key[0]`."""
+    text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+    return text.lstrip(".")
