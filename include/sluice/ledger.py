@@ -8,16 +8,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, BooleanExpression, EqualTo
+from pyiceberg.expressions import And, BooleanExpression
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
 from sluice.leases import is_dead
+from sluice.ledger_rows import (
+    AT_REST,
+    EMPTY,
+    FAILED,
+    FILE_CLAIMED,
+    FILE_HELD,
+    FILE_LOADED,
+    FILE_RELEASED,
+    FINISHED,
+    INTENT,
+    LANDED,
+    LOADED,
+    LOADING,
+    PUBLISHED,
+    PUBLISHING,
+    ROLLED_BACK,
+    BatchRow,
+    FileRow,
+    Publication,
+)
 from sluice.ledger_tables import (
     BATCHES,
     FILES,
@@ -25,91 +45,31 @@ from sluice.ledger_tables import (
     QUARANTINE,
     LedgerTables,
     Row,
+    equals,
     scan,
 )
 from sluice.manifest import SourceFile
 
-FILE_CLAIMED: Final = "claimed"
-FILE_LOADED: Final = "loaded"
-FILE_HELD: Final = "held"
-FILE_RELEASED: Final = "released"
-
-LANDED: Final = "landed"
-LOADING: Final = "loading"
-LOADED: Final = "loaded"
-PUBLISHING: Final = "publishing"
-PUBLISHED: Final = "published"
-FAILED: Final = "failed"
-ROLLED_BACK: Final = "rolled_back"
-EMPTY: Final = "empty"
-
-# Nothing is left to do for a batch in one of these.
-FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK, EMPTY})
-# These give the lease back.
-_AT_REST: Final = FINISHED | {FAILED}
-
-INTENT: Final = "intent"
-
-
-@dataclass(frozen=True)
-class FileRow:
-    """One object as the ledger knows it now."""
-
-    pipeline: str
-    object_key: str
-    size: int
-    etag: str
-    version_id: str
-    sha256: str
-    modified: datetime | None
-    hour: str
-    batch_id: str
-    state: str
-    seq: int = 0
-    at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class BatchRow:
-    """One batch as the ledger knows it now; `holder` and `lease_until` are its lease."""
-
-    pipeline: str
-    batch_id: str
-    attempt: str
-    state: str
-    holder: str = ""
-    lease_until: datetime | None = None
-    seq: int = 0
-    at: datetime | None = None
-    manifest: str = ""
-    detail: str = ""
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """What was recorded beside the state."""
-        found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
-        return found
-
-
-@dataclass(frozen=True)
-class Publication:
-    """One table of a batch: what `main` was, and what it becomes. A null base: no snapshot."""
-
-    pipeline: str
-    batch_id: str
-    attempt: str
-    namespace: str
-    table_name: str
-    base_snapshot: int | None
-    base_schema: int | None
-    base_spec: int | None
-    head_snapshot: int
-    branch: str
-    created: bool = False
-    state: str = INTENT
-    seq: int = 0
-    at: datetime | None = None
-
+__all__ = [
+    "EMPTY",
+    "FAILED",
+    "FILE_CLAIMED",
+    "FILE_HELD",
+    "FILE_LOADED",
+    "FILE_RELEASED",
+    "FINISHED",
+    "INTENT",
+    "LANDED",
+    "LOADED",
+    "LOADING",
+    "PUBLISHED",
+    "PUBLISHING",
+    "ROLLED_BACK",
+    "BatchRow",
+    "FileRow",
+    "Ledger",
+    "Publication",
+]
 
 R = TypeVar("R", FileRow, BatchRow, Publication)
 
@@ -221,13 +181,13 @@ class Ledger:
                 manifest=manifest or row.manifest,
                 detail=row.detail if detail is None else json.dumps(detail, sort_keys=True),
             )
-            return [asdict(_without_lease(row) if state in _AT_REST else row)], None
+            return [asdict(_without_lease(row) if state in AT_REST else row)], None
 
         self._tables.append(BATCHES, decide)
 
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
-        where = And(_of(pipeline), EqualTo("batch_id", batch_id))
+        where = And(_of(pipeline), equals("batch_id", batch_id))
         return _latest(BatchRow, self._tables.read(BATCHES, where), _by_batch).get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
@@ -340,14 +300,14 @@ class Ledger:
 
     def publications(self, pipeline: str, batch_id: str) -> list[Publication]:
         """The newest record of each table of the batch."""
-        where = And(_of(pipeline), EqualTo("batch_id", batch_id))
+        where = And(_of(pipeline), equals("batch_id", batch_id))
         found = self._tables.read(PUBLICATIONS, where)
         rows = _latest(Publication, found, lambda row: f"{row.namespace}.{row.table_name}")
         return [rows[key] for key in sorted(rows)]
 
 
 def _of(pipeline: str) -> BooleanExpression:
-    return EqualTo("pipeline", pipeline)
+    return equals("pipeline", pipeline)
 
 
 def _by_batch(row: BatchRow) -> str:

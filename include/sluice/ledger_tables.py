@@ -12,6 +12,8 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -24,7 +26,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -56,6 +58,9 @@ QUARANTINE: Final = "quarantine"
 MAX_TRIES: Final = 60
 FIRST_WAIT: Final = 0.02
 LONGEST_WAIT: Final = 1.0
+# Reading slows by about 2 ms a file. Snapshots stay as long as a lost answer may be looked up.
+COMPACT_AT: Final = 48
+KEEP_SNAPSHOTS: Final = timedelta(hours=1)
 SUMMARY_TOKEN: Final = "sluice.ledger-token"
 
 _STRING, _LONG, _TIME = StringType(), LongType(), TimestamptzType()
@@ -122,12 +127,13 @@ class LedgerTables:
             arrived = _arrived(table, sent)
             if arrived is not None:
                 return sent[arrived]
-            rows, answer = _patiently(lambda table=table: decide(table))
+            rows, answer = _patiently(partial(decide, table))
             if not rows:
                 return answer
             token = uuid.uuid4().hex
             sent[token] = answer
             if _commit_once(table, rows, token):
+                _tidy_up(table)
                 return answer
             time.sleep(_pause(turn))
         return self._give_up(name, sent)
@@ -170,6 +176,11 @@ class LedgerTables:
                 raise
 
 
+def equals(column: str, value: str) -> BooleanExpression:
+    """The rows whose column holds the value (as an object: values are never SQL text)."""
+    return EqualTo(column, value)  # type: ignore[call-arg, arg-type]
+
+
 def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
     """Read the rows of the snapshot that the table object holds."""
     return table.scan(row_filter=where, selected_fields=columns).to_arrow()
@@ -177,7 +188,7 @@ def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ("*"
 
 def _commit_once(table: Table, rows: list[Row], token: str) -> bool:
     """Send one commit that requires `main` as read; False when it did not or may not have won."""
-    seq = table.metadata.last_sequence_number + 1
+    seq = _next_seq(table)
     data = pa.Table.from_pylist(
         [{**row, "seq": seq} for row in rows], schema=table.schema().as_arrow()
     )
@@ -189,6 +200,25 @@ def _commit_once(table: Table, rows: list[Row], token: str) -> bool:
     except _OUTCOME_UNKNOWN:
         return False
     return True
+
+
+def _next_seq(table: Table) -> int:
+    """The number that Iceberg gives to the table's next commit."""
+    number: int = table.metadata.next_sequence_number()
+    return number
+
+
+def _tidy_up(table: Table) -> None:
+    """Rewrite a table of many small files as one; whoever wrote meanwhile goes first."""
+    snapshot = table.current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    if summary is None or int(summary.get("total-data-files") or 0) < COMPACT_AT:
+        return
+    with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
+        with table.transaction() as transaction:
+            transaction.overwrite(scan(table, AlwaysTrue()))
+        old = datetime.now(UTC) - KEEP_SNAPSHOTS
+        table.maintenance.expire_snapshots().older_than(old).commit()
 
 
 def _arrived(table: Table, sent: dict[str, T]) -> str | None:

@@ -15,6 +15,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
+
+from sluice import ledger_tables
 from sluice.errors import LeaseHeld
 from sluice.leases import is_dead, this_holder
 from sluice.ledger import (
@@ -52,12 +54,12 @@ def catalog(folder: Path) -> SqlCatalog:
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/w")
 
 
-@pytest.fixture()
+@pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture()
+@pytest.fixture
 def ledger(tmp_path: Path, clock: Clock) -> Ledger:
     return Ledger(catalog(tmp_path), clock)
 
@@ -120,6 +122,7 @@ def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
     keys = [f"file-{n}" for n in range(12)]
+    catalog(tmp_path)  # its own tables: pyiceberg's SqlCatalog makes them without a guard
     start = threading.Barrier(6)
 
     def one(first: int) -> list[str]:
@@ -142,17 +145,17 @@ def _claim_in_process(folder: str, ready: object, answers: object) -> None:
 def test_processes_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
     Ledger(catalog(tmp_path)).ensure()
     spawn = multiprocessing.get_context("spawn")
-    ready, answers = spawn.Barrier(3), spawn.Queue()
+    ready, answers = spawn.Barrier(2), spawn.Queue()
     workers = [
         spawn.Process(target=_claim_in_process, args=(str(tmp_path), ready, answers))
-        for _ in range(3)
+        for _ in range(2)
     ]
     for worker in workers:
         worker.start()
     won = [answers.get(timeout=60)[1] for _ in workers]
     for worker in workers:
         worker.join(60)
-    assert sorted(won) == [[], [], ["a", "b", "c"]]
+    assert sorted(won) == [[], ["a", "b", "c"]]
 
 
 def test_a_batch_keeps_what_was_recorded_before(ledger: Ledger) -> None:
@@ -222,6 +225,7 @@ def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
 
 
 def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
+    catalog(tmp_path)
     start = threading.Barrier(5)
 
     def one(number: int) -> bool:
@@ -296,12 +300,16 @@ def test_a_claim_asks_for_the_name_again_after_a_lost_race(tmp_path: Path) -> No
     assert (batch, [file.key for file in won]) == ("batch-2", ["a"])
 
 
-def test_many_writes_leave_a_small_ledger(tmp_path: Path, ledger: Ledger) -> None:
-    for number in range(70):
+def test_many_writes_leave_a_small_ledger(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_tables, "COMPACT_AT", 6)
+    for number in range(15):
         claim(ledger, f"f{number}")
     table = LedgerTables(catalog(tmp_path)).open("files")
-    assert int(table.current_snapshot().summary["total-data-files"]) < 65  # type: ignore
-    assert len(ledger.known_files("p")) == 70
+    assert int(table.current_snapshot().summary["total-data-files"]) < 6  # type: ignore
+    assert len(ledger.known_files("p")) == 15
+    assert claim(ledger, "f0", "f20")[1] == ["f20"]
 
 
 def test_quarantine_is_partitioned_by_batch(tmp_path: Path) -> None:

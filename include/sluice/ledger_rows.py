@@ -1,0 +1,89 @@
+"""What the ledger's rows are: files, batches and publications, and the states they go through."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+FILE_CLAIMED: Final = "claimed"
+FILE_LOADED: Final = "loaded"
+FILE_HELD: Final = "held"
+FILE_RELEASED: Final = "released"
+
+LANDED: Final = "landed"
+LOADING: Final = "loading"
+LOADED: Final = "loaded"
+PUBLISHING: Final = "publishing"
+PUBLISHED: Final = "published"
+FAILED: Final = "failed"
+ROLLED_BACK: Final = "rolled_back"
+EMPTY: Final = "empty"
+
+# Nothing is left to do for a batch in one of these.
+FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK, EMPTY})
+# These give the lease back.
+AT_REST: Final = FINISHED | {FAILED}
+
+INTENT: Final = "intent"
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """One object as the ledger knows it now."""
+
+    pipeline: str
+    object_key: str
+    size: int
+    etag: str
+    version_id: str
+    sha256: str
+    modified: datetime | None
+    hour: str
+    batch_id: str
+    state: str
+    seq: int = 0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """One batch as the ledger knows it now; `holder` and `lease_until` are its lease."""
+
+    pipeline: str
+    batch_id: str
+    attempt: str
+    state: str
+    holder: str = ""
+    lease_until: datetime | None = None
+    seq: int = 0
+    at: datetime | None = None
+    manifest: str = ""
+    detail: str = ""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was recorded beside the state."""
+        found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
+        return found
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One table of a batch: what `main` was, and what it becomes. A null base: no snapshot."""
+
+    pipeline: str
+    batch_id: str
+    attempt: str
+    namespace: str
+    table_name: str
+    base_snapshot: int | None
+    base_schema: int | None
+    base_spec: int | None
+    head_snapshot: int
+    branch: str
+    created: bool = False
+    state: str = INTENT
+    seq: int = 0
+    at: datetime | None = None
