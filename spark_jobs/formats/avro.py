@@ -1,0 +1,278 @@
+"""Avro records as text: what Spark has to read, and the exact text and type of each value.
+
+Times, dates and decimals beyond 38 digits are read as the numbers and bytes that they are:
+nothing is rounded, shifted to a calendar or cut. The session's time zone has to be UTC.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from sluice.coltypes import STRING, ColumnType, decimal
+from spark_jobs.types import decode, shift_point
+
+Node = dict[str, Any]
+
+MAX_DIGITS: Final = 38
+RECORDS_AS_VALUES: Final = "value"
+_PRIMITIVES: Final[dict[str, T.DataType]] = {
+    "null": T.NullType(), "boolean": T.BooleanType(), "int": T.IntegerType(),
+    "long": T.LongType(), "float": T.FloatType(), "double": T.DoubleType(),
+    "string": T.StringType(), "enum": T.StringType(), "bytes": T.BinaryType(),
+    "fixed": T.BinaryType(),
+}  # fmt: skip
+_NAMES: Final = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
+}  # fmt: skip
+_LOGICAL: Final = {
+    ("int", "date"): ColumnType("date"),
+    ("int", "time-millis"): ColumnType("time"),
+    ("long", "time-micros"): ColumnType("time"),
+    ("long", "timestamp-millis"): ColumnType("timestamp"),
+    ("long", "timestamp-micros"): ColumnType("timestamp"),
+    ("long", "timestamp-nanos"): ColumnType("timestamp", "ns"),
+    ("long", "local-timestamp-millis"): ColumnType("timestamp_ntz"),
+    ("long", "local-timestamp-micros"): ColumnType("timestamp_ntz"),
+    ("long", "local-timestamp-nanos"): ColumnType("timestamp_ntz", "ns"),
+}
+_LIMB: Final = 1_000_000_000
+_ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+def parse(text: str) -> Node:
+    """Read a schema's JSON, with named types put in where they are used.
+
+    Raises ValueError for a type that contains itself: no table column can hold it.
+    """
+    return _resolve(json.loads(text), {})
+
+
+def _resolve(node: Any, named: dict[str, Node | None]) -> Node:
+    if isinstance(node, list):
+        return {"type": "union", "branches": [_resolve(n, named) for n in node]}
+    if isinstance(node, str):
+        return _named(node, named)
+    if not isinstance(node["type"], str):
+        return _resolve(node["type"], named)
+    if node["type"] == "record":
+        return _record(node, named)
+    if node["type"] in ("array", "map"):
+        inner = "items" if node["type"] == "array" else "values"
+        return {"type": node["type"], inner: _resolve(node[inner], named)}
+    if node["type"] in ("enum", "fixed"):
+        _register(node, named, node)
+    return node if node["type"] in _PRIMITIVES else _named(node["type"], named)
+
+
+def _named(name: str, named: dict[str, Node | None]) -> Node:
+    if name in _PRIMITIVES:
+        return {"type": name}
+    found = named.get(name)
+    if found is None:
+        raise ValueError(f"the Avro type {name!r} is not defined before it is used")
+    return found
+
+
+def _register(node: Node, named: dict[str, Node | None], resolved: Node) -> None:
+    named[node["name"]] = resolved
+    if node.get("namespace"):
+        named[f"{node['namespace']}.{node['name']}"] = resolved
+
+
+def _record(node: Node, named: dict[str, Node | None]) -> Node:
+    fields = [{"name": f["name"], "type": _resolve(f["type"], named)} for f in node["fields"]]
+    resolved = {"type": "record", "name": node["name"], "fields": fields}
+    _register(node, named, resolved)
+    return resolved
+
+
+def reader_schema(text: str) -> str | None:
+    """The schema with decimals beyond 38 digits as plain bytes, where it has any.
+
+    Spark refuses such a decimal even where it is asked for the bytes.
+    """
+    schema = json.loads(text)
+    plain = _without_wide_decimals(schema)
+    return None if plain == schema else json.dumps(plain)
+
+
+def _without_wide_decimals(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_wide_decimals(n) for n in node]
+    if not isinstance(node, dict):
+        return node
+    wide = _is_decimal(node) and node["precision"] > MAX_DIGITS
+    kept = {k: v for k, v in node.items() if not (wide and k == "logicalType")}
+    return {k: v if k == "default" else _without_wide_decimals(v) for k, v in kept.items()}
+
+
+def nullable(node: Node) -> bool:
+    """Whether the value can be null."""
+    return node["type"] == "null" or any(b["type"] == "null" for b in node.get("branches", ()))
+
+
+def value_of(node: Node) -> Node:
+    """The type without its null; unions that Spark reads as one number become that number."""
+    if node["type"] != "union":
+        return node
+    branches = [b for b in node["branches"] if b["type"] != "null"]
+    kinds = {b["type"] for b in branches}
+    if kinds in ({"int", "long"}, {"float", "double"}):
+        return {"type": "long" if "long" in kinds else "double"}
+    if not branches:
+        return {"type": "null"}
+    return branches[0] if len(branches) == 1 else {"type": "union", "branches": branches}
+
+
+def spark_type(node: Node) -> T.DataType:
+    """What Spark has to read a value as so that nothing of it is lost."""
+    node = value_of(node)
+    kind = node["type"]
+    if kind == "record":
+        return T.StructType(
+            [T.StructField(f["name"], spark_type(f["type"])) for f in node["fields"]]
+        )
+    if kind == "union":
+        members = enumerate(node["branches"])
+        return T.StructType([T.StructField(f"member{i}", spark_type(b)) for i, b in members])
+    if kind == "array":
+        return T.ArrayType(spark_type(node["items"]))
+    if kind == "map":
+        return T.MapType(T.StringType(), spark_type(node["values"]))
+    if _is_decimal(node) and node["precision"] <= MAX_DIGITS:
+        return T.DecimalType(node["precision"], node.get("scale", 0))
+    return _PRIMITIVES[kind]
+
+
+def column_type(node: Node, records: str = "json") -> ColumnType:
+    """The column that holds the value; records, arrays and maps are JSON text."""
+    node = value_of(node)
+    kind = node["type"]
+    if records == RECORDS_AS_VALUES and _is_instant(node):
+        return ColumnType("timestamp")
+    if _is_decimal(node):
+        fits = node["precision"] <= MAX_DIGITS
+        return decimal(node["precision"], node.get("scale", 0)) if fits else STRING
+    if kind in ("bytes", "fixed"):
+        return ColumnType("binary", "base64")
+    plain = ColumnType(_NAMES.get(kind, "string"))
+    return _LOGICAL.get((kind, node.get("logicalType", "")), plain)
+
+
+def text(value: Column, node: Node, records: str = "json") -> Column:
+    """The exact text of a value, NULL for null; see `column_type` for how to read it again."""
+    node = value_of(node)
+    if records == RECORDS_AS_VALUES and _is_instant(node):
+        return text(value["timestamp"], _field(node, "timestamp"))
+    if records == RECORDS_AS_VALUES and _is_varchar(node):
+        return value["value"]
+    if node["type"] in ("record", "array", "map"):
+        return F.to_json(_plain(value, node), {"ignoreNullFields": "false"})
+    return _plain(value, node).cast("string")
+
+
+def _plain(value: Column, node: Node) -> Column:
+    """A value as JSON should show it."""
+    node = value_of(node)
+    kind = node["type"]
+    if kind == "record":
+        fields = [_plain(value[f["name"]], f["type"]).alias(f["name"]) for f in node["fields"]]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if kind == "union":
+        members = enumerate(node["branches"])
+        return F.coalesce(*(text(value[f"member{i}"], b) for i, b in members))
+    if kind == "array":
+        return F.transform(value, lambda v: _plain(v, node["items"]))
+    if kind == "map":
+        return F.transform_values(value, lambda _, v: _plain(v, node["values"]))
+    if _is_decimal(node) and node["precision"] > MAX_DIGITS:
+        return shift_point(_whole_number(value), F.lit(node.get("scale", 0)))
+    if kind in ("bytes", "fixed") and not _is_decimal(node):
+        return F.base64(value)
+    return _logical(value, kind, node.get("logicalType", ""))
+
+
+def _logical(value: Column, kind: str, logical: str) -> Column:
+    if (kind, logical) not in _LOGICAL or logical.endswith("-nanos"):
+        return value
+    if logical == "date":
+        return F.date_from_unix_date(value).cast("string")
+    if logical.startswith("time-"):
+        unit = "ms" if logical.endswith("millis") else "us"
+        return decode(value.cast("string"), ColumnType("time", unit))
+    instant = F.timestamp_millis if logical.endswith("millis") else F.timestamp_micros
+    zone = "" if logical.startswith("local-") else "'Z'"
+    return F.date_format(instant(value), _ISO + zone)
+
+
+def _is_decimal(node: Node) -> bool:
+    return node.get("type") in ("bytes", "fixed") and node.get("logicalType") == "decimal"
+
+
+def _is_instant(node: Node) -> bool:
+    return node["type"] == "record" and node["name"] == "timestampTz"
+
+
+def _is_varchar(node: Node) -> bool:
+    return node["type"] == "record" and node["name"] == "varchar"
+
+
+def _field(node: Node, name: str) -> Node:
+    return next(f["type"] for f in node["fields"] if f["name"] == name)
+
+
+def _whole_number(raw: Column) -> Column:
+    """A big-endian two's complement integer of any size as text, without a 38-digit type.
+
+    Long multiplication on limbs of nine digits, four bytes a step; a negative number is the
+    complement of its bytes plus one.
+    """
+    digits = F.hex(raw)
+    negative = F.substring(digits, 1, 1) >= "8"
+    fill = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
+    padded = F.concat(F.repeat(fill, (8 - F.length(digits) % 8) % 8), digits)
+    words = F.transform(
+        F.sequence(F.lit(1), F.length(padded), F.lit(8)),
+        lambda at: F.conv(F.substr(padded, at, F.lit(8)), 16, 10).cast("bigint"),
+    )
+    size = F.when(negative, F.transform(words, lambda w: (2**32 - 1) - w)).otherwise(words)
+    limbs = F.aggregate(size, _limbs_for(padded), lambda acc, word: _times(acc, 2**32, word))
+    limbs = F.when(negative, _times(limbs, 1, F.lit(1).cast("bigint"))).otherwise(limbs)
+    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
+    return F.concat(sign, _join_limbs(limbs))
+
+
+def _limbs_for(padded: Column) -> Column:
+    """Zero in as many limbs as the bytes can need: a hex digit is 1.21 decimal digits."""
+    return F.array_repeat(F.lit(0).cast("bigint"), (F.length(padded) / 7 + 1).cast("int"))
+
+
+def _times(limbs: Column, factor: int, addend: Column) -> Column:
+    """`limbs * factor + addend`, least limb first."""
+    none = F.array().cast("array<bigint>")
+    start = F.struct(none.alias("done"), addend.alias("carry"))
+
+    def step(state: Column, limb: Column) -> Column:
+        value = limb * F.lit(factor) + state["carry"]
+        return F.struct(
+            F.concat(state["done"], F.array(value % _LIMB)).alias("done"),
+            F.call_function("div", value, F.lit(_LIMB).cast("bigint")).alias("carry"),
+        )
+
+    return F.aggregate(limbs, start, step)["done"]
+
+
+def _join_limbs(limbs: Column) -> Column:
+    shown = F.transform(F.reverse(limbs), lambda limb: F.lpad(limb.cast("string"), 9, "0"))
+    digits = F.ltrim(F.array_join(shown, ""), F.lit("0"))
+    return F.coalesce(F.nullif(digits, F.lit("")), F.lit("0"))
+
+
+def fields_of(node: Node) -> dict[str, Node]:
+    """A record's fields by name."""
+    return {f["name"]: f["type"] for f in node["fields"]}

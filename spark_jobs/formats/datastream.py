@@ -1,0 +1,310 @@
+"""Google Datastream, JSON and Avro files, from MySQL, Oracle, PostgreSQL and SQL Server.
+
+Order: MySQL by (number of the log file, position), Oracle by (scn, rs_id, ssn), PostgreSQL and
+SQL Server by the parts of the LSN; `sort_keys` where the metadata lacks these; backfilled rows
+below every change. File order means nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from sluice.errors import TerminalError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    IMAGE_TYPE,
+    OP_DELETE,
+    OP_INSERT,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    place,
+    source_position,
+)
+from spark_jobs.formats import avro
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    number_or_zero,
+    outcome,
+    read_lines,
+    repeats_column,
+    select_envelope,
+)
+
+UPSERTS: Final = ("INSERT", "UPDATE", "UPDATE-INSERT")
+DELETES: Final = ("DELETE", "UPDATE-DELETE")
+META_TEXTS: Final = (
+    "database", "schema", "table", "change_type", "is_deleted", "tx_id", "log_file",
+    "log_position", "binlog_file", "binlog_position", "scn", "rs_id", "ssn", "lsn",
+)  # fmt: skip
+META_LISTS: Final = ("primary_keys", "replication_index")
+_META: Final = ", ".join(
+    [*(f"{n}:string" for n in META_TEXTS), *(f"{n}:array<string>" for n in META_LISTS)]
+)
+_SCHEMA: Final = f"""
+    uuid string, source_timestamp string, read_method string, sort_keys array<string>,
+    source_metadata struct<{_META}>, payload {IMAGE_TYPE}
+"""
+_TOP: Final = ("uuid", "source_timestamp", "read_method", "sort_keys", "source_metadata", "payload")
+
+
+class Datastream:
+    """The decoder of `format: datastream`."""
+
+    name: ClassVar[str] = "datastream"
+    options: ClassVar[Mapping[str, str]] = {
+        "records": "Avro records in a column (varchar, timestampTz): json (default) or value",
+    }
+
+    def read(
+        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+    ) -> DataFrame:
+        """Decode JSON-lines and Avro files, Avro in one scan for each schema of the writer."""
+        scans = [_read_avro(spark, *g, _records(options)) for g in _by_schema(files).items()]
+        lines = tuple(f for f in files if f.container != "avro")
+        if lines or not scans:
+            scans.append(_read_json(spark, lines))
+        return select_envelope(reduce(DataFrame.unionByName, scans), _envelope())
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The columns of an Avro payload's schema; JSON files say nothing about types."""
+        return [
+            SourceColumn(name, avro.column_type(node, _records(options)), avro.nullable(node))
+            for name, node in avro.fields_of(json.loads(types)).items()
+        ]
+
+
+def _records(options: Mapping[str, Any]) -> str:
+    return str(options.get("records", "json"))
+
+
+def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    lines = read_lines(spark, files, _SCHEMA)
+    return lines.withColumns(
+        {
+            "source_ts": F.col("source_timestamp").try_cast("timestamp"),
+            "types": F.lit(None).cast("string"),
+        }
+    ).drop("source_timestamp")
+
+
+def _by_schema(files: tuple[SourceFile, ...]) -> dict[str, tuple[SourceFile, ...]]:
+    groups: dict[str, list[SourceFile]] = defaultdict(list)
+    for file in files:
+        if file.container == "avro":
+            groups[file.avro_schema].append(file)
+    return {schema: tuple(group) for schema, group in sorted(groups.items())}
+
+
+def _read_avro(
+    spark: SparkSession, schema: str, files: tuple[SourceFile, ...], records: str
+) -> DataFrame:
+    """One scan of files with one schema, in the columns of `_read_json`."""
+    fields = _writer_fields(schema, files[0])
+    wanted = {n: avro.spark_type(fields[n]) for n in _TOP if n in fields}
+    struct = T.StructType([T.StructField(n, t) for n, t in wanted.items()])
+    reader = spark.read.format("avro").schema(struct)
+    if plain := avro.reader_schema(schema):
+        reader = reader.option("avroSchema", plain)
+    rows = reader.load([f.url for f in files]).select("*", *place())
+    payload = avro.value_of(fields["payload"])
+    return rows.select(
+        _top_text("uuid", fields),
+        _top_text("read_method", fields),
+        _list(F.col("sort_keys"), fields["sort_keys"]).alias("sort_keys")
+        if "sort_keys" in fields
+        else F.lit(None).cast("array<string>").alias("sort_keys"),
+        _metadata(avro.value_of(fields["source_metadata"])).alias("source_metadata"),
+        _image(payload, records).alias("payload"),
+        F.lit(None).cast("string").alias(CORRUPT),
+        *("file", "block", "ordinal"),
+        _avro_instant(fields).alias("source_ts"),
+        F.lit(json.dumps(payload)).alias("types"),
+    )
+
+
+def _writer_fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
+    try:
+        fields = avro.fields_of(avro.parse(schema))
+        avro.fields_of(avro.value_of(fields["payload"]))
+        avro.fields_of(avro.value_of(fields["source_metadata"]))
+    except (KeyError, ValueError) as error:
+        raise TerminalError(
+            f"{example.key} is not a Datastream Avro file ({error}): its records need a `payload` "
+            "and a `source_metadata`; take it out of the pipeline's landing pattern"
+        ) from error
+    return fields
+
+
+def _top_text(name: str, fields: dict[str, avro.Node]) -> Column:
+    value = avro.text(F.col(name), fields[name]) if name in fields else F.lit(None)
+    return value.cast("string").alias(name)
+
+
+def _list(value: Column, node: avro.Node) -> Column:
+    items = avro.value_of(node)["items"]
+    return F.transform(value, lambda v: avro.text(v, items))
+
+
+def _metadata(node: avro.Node) -> Column:
+    """`source_metadata` in the fields of every database; what this one lacks is NULL."""
+    fields, root = avro.fields_of(node), F.col("source_metadata")
+    texts = [
+        (avro.text(root[n], fields[n]) if n in fields else F.lit(None)).cast("string").alias(n)
+        for n in META_TEXTS
+    ]
+    lists = [
+        (_list(root[n], fields[n]) if n in fields else F.lit(None)).cast("array<string>").alias(n)
+        for n in META_LISTS
+    ]
+    return F.struct(*texts, *lists)
+
+
+def _image(payload: avro.Node, records: str) -> Column:
+    """The row as column name → exact text; a null stays a NULL value."""
+    root, fields = F.col("payload"), avro.fields_of(payload)
+    names = F.array(*(F.lit(name) for name in fields)).cast("array<string>")
+    values = F.array(*(avro.text(root[name], node, records) for name, node in fields.items()))
+    return F.when(root.isNotNull(), F.map_from_arrays(names, values.cast("array<string>")))
+
+
+def _avro_instant(fields: dict[str, avro.Node]) -> Column:
+    """`source_timestamp`, in milliseconds unless its type says microseconds."""
+    node = avro.value_of(fields.get("source_timestamp", {"type": "null"}))
+    value = F.col("source_timestamp") if "source_timestamp" in fields else F.lit(None)
+    if node["type"] == "string":
+        return value.try_cast("timestamp")
+    micros = node.get("logicalType") == "timestamp-micros"
+    instant = F.timestamp_micros if micros else F.timestamp_millis
+    return instant(value.cast("bigint"))
+
+
+def _envelope() -> dict[str, Column]:
+    meta, payload = F.col("source_metadata"), F.col("payload")
+    reason, op = _reason(), _op()
+    deleted = op == OP_DELETE
+    return {
+        "outcome": outcome(F.lit(False), reason),
+        "reason": reason,
+        "database": meta["database"],
+        "schema": meta["schema"],
+        "table": meta["table"],
+        "op": op,
+        "position": _position(),
+        "before": F.when(deleted, payload),
+        "after": F.when(~deleted, payload),
+        "key": _key(),
+        "tx_id": meta["tx_id"],
+        "event_id": F.col("uuid"),
+        "raw": F.when(reason.isNotNull(), _raw()),
+    }
+
+
+def _op() -> Column:
+    """A row that `is_deleted` is gone, whatever its type; Oracle's UPDATE-DELETE is not marked."""
+    meta = F.col("source_metadata")
+    change = meta["change_type"]
+    deleted = change.isin(*DELETES) | (F.lower(meta["is_deleted"]) == "true")
+    return (
+        F.when(deleted, F.lit(OP_DELETE))
+        .when(change.isNull() | (change == "INSERT"), F.lit(OP_INSERT))
+        .otherwise(F.lit(OP_UPDATE))
+    )
+
+
+def _reason() -> Column:
+    meta, payload = F.col("source_metadata"), F.col("payload")
+    change = meta["change_type"]
+    untold = change.isNull() & meta["is_deleted"].isNull() & ~_is_full_load()
+    return (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(payload.isNull() | meta["table"].isNull(), F.lit("not_an_envelope"))
+        .when(~change.isin(*UPSERTS, *DELETES), F.concat(F.lit("unknown_op:"), change))
+        .when(untold, F.lit("change_type_missing"))
+        .when(repeats_column(payload), F.lit("duplicate_column"))
+    )
+
+
+def _is_full_load() -> Column:
+    """Told by the event's fields alone: a file's name says nothing."""
+    meta = F.col("source_metadata")
+    dumped = F.col("read_method").rlike("(?i)backfill|dump")
+    unlogged = (meta["log_file"] == "") & (meta["log_position"] == "0")
+    return F.coalesce(dumped, F.lit(False)) | F.coalesce(
+        (meta["scn"] == "-1") | unlogged, F.lit(False)
+    )
+
+
+def _position() -> Column:
+    """The source's place; a backfilled row by its time, so that a newer backfill wins."""
+    taken_at = number_or_zero(F.unix_millis("source_ts").cast("string"))
+    changed = F.coalesce(_mysql(), _oracle(), _postgresql(), _sqlserver())
+    return F.when(_is_full_load(), full_load_position(taken_at)).otherwise(changed)
+
+
+def _sort_key(index: int, of: int) -> Column:
+    """An element of `sort_keys` where it has the length that its database gives it."""
+    return F.when(F.size("sort_keys") == of, F.get("sort_keys", F.lit(index)))
+
+
+def _mysql() -> Column:
+    meta = F.col("source_metadata")
+    file = F.coalesce(F.nullif(meta["log_file"], F.lit("")), meta["binlog_file"], _sort_key(1, 3))
+    at = F.coalesce(meta["log_position"], meta["binlog_position"], _sort_key(2, 3))
+    return source_position(number(F.regexp_extract(file, r"(\d+)$", 1)), number(at))
+
+
+def _oracle() -> Column:
+    """Parts that a supplementary read lacks count as zero; the scn is what it must have."""
+    meta = F.col("source_metadata")
+    scn = F.coalesce(meta["scn"], _sort_key(1, 4))
+    rs_id = F.coalesce(meta["rs_id"], _sort_key(2, 4))
+    ssn = F.coalesce(meta["ssn"], _sort_key(3, 4))
+    before = "[0-9a-fA-F]+[.]"
+    redo = [_hex(rs_id, rf"^\s*0x(?:{before}){{{i}}}([0-9a-fA-F]+)") for i in range(3)]
+    return source_position(number(scn), *(number_or_zero(part) for part in (*redo, ssn)))
+
+
+def _postgresql() -> Column:
+    """Both halves of `16/B374D848` as numbers."""
+    lsn = F.coalesce(F.col("source_metadata")["lsn"], _sort_key(1, 2))
+    halves = [r"^([0-9a-fA-F]+)/[0-9a-fA-F]+$", r"^[0-9a-fA-F]+/([0-9a-fA-F]+)$"]
+    return source_position(*(number(_hex(lsn, h)) for h in halves))
+
+
+def _sqlserver() -> Column:
+    """The three parts of `00000025:00000728:0003` as numbers."""
+    lsn = F.coalesce(F.col("source_metadata")["lsn"], _sort_key(1, 2))
+    digits = "[0-9a-fA-F]+"
+    parts = [f"^({digits}):{digits}:{digits}$", f"^{digits}:({digits}):{digits}$",
+             f"^{digits}:{digits}:({digits})$"]  # fmt: skip
+    return source_position(*(number(_hex(lsn, p)) for p in parts))
+
+
+def _hex(text: Column, pattern: str) -> Column:
+    """The hexadecimal digits that `pattern` finds, as decimal text; NULL where it finds none."""
+    digits = F.nullif(F.regexp_extract(text, pattern, 1), F.lit(""))
+    return F.conv(digits, 16, 10)
+
+
+def _key() -> Column:
+    """The key columns that the metadata names; NULL where the row does not have them all."""
+    meta = F.col("source_metadata")
+    named = F.coalesce(*(F.when(F.size(meta[name]) > 0, meta[name]) for name in META_LISTS))
+    carried = F.size(F.array_except(named, F.map_keys("payload"))) == 0
+    return F.when(carried, named)
+
+
+def _raw() -> Column:
+    """The line itself, or the event rebuilt from its fields where the line could be read."""
+    fields = ("uuid", "read_method", "sort_keys", "source_metadata", "payload")
+    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields)))

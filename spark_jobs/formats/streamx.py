@@ -1,0 +1,174 @@
+"""StreamX JSON: what DataWorks writes to Kafka and to DataHub Blob topics.
+
+Order: `sequenceId` as an integer of any length; full-load rows (`-1`) below every change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.coltypes import STRING, ColumnType
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    IMAGE_TYPE,
+    OP_DDL,
+    OP_DELETE,
+    OP_INSERT,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    source_position,
+)
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    number_or_zero,
+    outcome,
+    read_lines,
+    repeats_column,
+    select_envelope,
+)
+
+ROW_ID: Final = "#alibaba_rds_row_id#"
+UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE_AFTER": OP_UPDATE, "UPDATE": OP_UPDATE}
+DELETES: Final = ("DELETE", "UPDATE_BEFOR", "UPDATE_BEFORE")
+DDL: Final = ("CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
+IGNORED: Final = (
+    "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",
+)  # fmt: skip
+OPS: Final = {
+    **UPSERTS,
+    **dict.fromkeys(DELETES, OP_DELETE),
+    **dict.fromkeys(DDL, OP_DDL),
+    "TRUNCATE": OP_TRUNCATE,
+}
+TYPES: Final = {
+    "BOOLEAN": ColumnType("boolean"),
+    "LONG": ColumnType("bigint"),
+    "DOUBLE": ColumnType("double"),
+    "DATE": ColumnType("timestamp", "ms"),
+    "BYTES": ColumnType("binary", "base64"),
+    "STRING": STRING,
+}
+FULL_LOAD: Final = "-1"
+_IMAGE: Final = f"struct<dataColumn:{IMAGE_TYPE}>"
+_SCHEMA: Final = f"""
+    schema struct<dataColumn:string, primaryKey:array<string>,
+        source:struct<dbType:string, dbName:string, schemaName:string, tableName:string>>,
+    payload struct<before:{_IMAGE}, after:{_IMAGE}, sequenceId:string, scn:string, op:string,
+        timestamp:struct<eventTime:string, systemTime:string, checkpointTime:string>,
+        ddl:struct<text:string>>
+"""
+
+
+class StreamX:
+    """The decoder of `format: streamx`."""
+
+    name: ClassVar[str] = "streamx"
+    options: ClassVar[Mapping[str, str]] = {}
+
+    def read(
+        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+    ) -> DataFrame:
+        """Decode JSON-lines files; heartbeats and transaction markers are ignored and counted."""
+        lines = read_lines(spark, files, _SCHEMA)
+        return select_envelope(lines.select("*", *_flatten()), _envelope())
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The row's columns from `schema.dataColumn`; a type that nobody documents is text."""
+        described = json.loads(types)
+        return [SourceColumn(c["name"], TYPES.get(c.get("type"), STRING)) for c in described]
+
+
+def _flatten() -> list[Column]:
+    """The parts of a message by short names."""
+    parts = {
+        "_op": "payload.op",
+        "_sequence": "payload.sequenceId",
+        "_event_time": "payload.timestamp.eventTime",
+        "_system_time": "payload.timestamp.systemTime",
+        "_table": "schema.source.tableName",
+        "_primary_key": "schema.primaryKey",
+        "before": "payload.before.dataColumn",
+        "after": "payload.after.dataColumn",
+    }
+    return [F.col(path).alias(name) for name, path in parts.items()]
+
+
+def _envelope() -> dict[str, Column]:
+    ignored = F.col("_op").isin(*IGNORED) & F.col(CORRUPT).isNull()
+    reason = _reason()
+    return {
+        "outcome": outcome(ignored, reason),
+        "reason": F.when(ignored, F.col("_op")).otherwise(reason),
+        "database": F.col("schema.source.dbName"),
+        "schema": F.col("schema.source.schemaName"),
+        "table": F.col("_table"),
+        "op": _op(),
+        "position": _position(),
+        "before": F.when(F.col("_op") != "INSERT", F.col("before")),
+        "after": F.when(F.col("_op").isin(*UPSERTS), F.col("after")),
+        "key": _key(),
+        "types": F.col("schema.dataColumn"),
+        "source_ts": _source_ts(),
+        "ddl": F.when(F.col("_op").isin(*DDL, "TRUNCATE"), F.col("payload.ddl.text")),
+        "raw": F.when(reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), _raw()),
+    }
+
+
+def _op() -> Column:
+    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
+    return F.try_element_at(known, F.col("_op"))
+
+
+def _reason() -> Column:
+    op, table = F.col("_op"), F.col("_table")
+    upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
+    known = op.isin(*OPS, *IGNORED)
+    bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
+    lacks_image = (upsert & F.col("after").isNull()) | (delete & F.col("before").isNull())
+    twice = repeats_column(F.col("before")) | repeats_column(F.col("after"))
+    return (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(op.isNull(), F.lit("not_an_envelope"))
+        .when(~known, F.concat(F.lit("unknown_op:"), op))
+        .when((upsert | delete) & table.isNull(), F.lit("table_missing"))
+        .when(lacks_image, F.lit("image_missing"))
+        .when(bad_sequence, F.lit("bad_sequence_id"))
+        .when(twice, F.lit("duplicate_column"))
+    )
+
+
+def _position() -> Column:
+    """By sequence; a full-load row by when the job read it, so that a newer full load wins."""
+    sequence = F.col("_sequence")
+    full_load = (sequence == FULL_LOAD) | (F.col("_event_time") == FULL_LOAD)
+    return F.when(full_load, full_load_position(number_or_zero(F.col("_system_time")))).otherwise(
+        source_position(number(sequence))
+    )
+
+
+def _key() -> Column:
+    """The primary key, else the hidden row id that the vendor adds to a table without one."""
+    image = F.coalesce("after", "before")
+    named = F.when(F.size("_primary_key") > 0, F.col("_primary_key"))
+    hidden = F.when(F.map_contains_key(image, F.lit(ROW_ID)), F.array(F.lit(ROW_ID)))
+    carried = F.size(F.array_except(named, F.map_keys(image))) == 0
+    return F.when(named.isNull(), hidden).when(carried, named)
+
+
+def _source_ts() -> Column:
+    """When the row changed; a full load has no such time."""
+    millis = F.col("_event_time").try_cast("bigint")
+    return F.when(millis >= 0, F.timestamp_millis(millis))
+
+
+def _raw() -> Column:
+    """The line itself, or the message rebuilt from its fields where the line could be read."""
+    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct("schema", "payload")))

@@ -1,0 +1,44 @@
+"""Fixtures that every folder of tests shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local session for all tests; the jars of `make setup` are on its class path."""
+    from pyspark.sql import SparkSession
+
+    conf = {
+        "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
+    session = builder.config(map=conf).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """Other projects' change data, which is not part of this one."""
+    folder = SHARED / "fixtures"
+    if not folder.is_dir():
+        pytest.skip(f"the shared fixtures are not at {folder}")
+    return folder
