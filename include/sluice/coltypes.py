@@ -21,7 +21,7 @@ ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "binary": ("", "base64", "hex", "utf8"),
     "decimal": ("", "base64"),
     "boolean": ("",),
-    "string": ("",),
+    "string": ("", "variable"),
 }
 _ALIASES: Final = {
     "int": "int", "integer": "int", "long": "bigint", "bigint": "bigint", "short": "int",

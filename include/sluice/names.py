@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 CATALOG: Final = "lake"
@@ -17,12 +18,12 @@ TARGET_METADATA: Final = (POSITION, SOURCE_TS, BATCH_ID)
 OP: Final = "_op"
 TX_ID: Final = "_tx_id"
 EVENT_ID: Final = "_event_id"
-PRESENT: Final = "_present"
+ABSENT: Final = "_absent"
 COUNTED: Final = "_counted"
 ORIGIN_FILE: Final = "_origin_file"
 ORIGIN_RECORD: Final = "_origin_record"
 CHANGELOG_METADATA: Final = (
-    OP, *TARGET_METADATA, TX_ID, EVENT_ID, PRESENT, COUNTED, ORIGIN_FILE, ORIGIN_RECORD,
+    OP, *TARGET_METADATA, TX_ID, EVENT_ID, ABSENT, COUNTED, ORIGIN_FILE, ORIGIN_RECORD,
 )  # fmt: skip
 RESERVED_COLUMNS: Final = frozenset((*TARGET_METADATA, *CHANGELOG_METADATA))
 
@@ -62,3 +63,13 @@ def branch_name(batch_id: str, attempt: str) -> str:
 def tag_name(batch_id: str) -> str:
     """The tag that a published batch leaves on each of its tables."""
     return f"batch-{batch_id}"
+
+
+def encode_key(key: tuple[str, ...]) -> str:
+    """Key columns as a table property."""
+    return json.dumps(list(key), ensure_ascii=False)
+
+
+def decode_key(text: str) -> tuple[str, ...]:
+    """Read what `encode_key` wrote."""
+    return tuple(json.loads(text))

@@ -31,6 +31,8 @@ class Format(Protocol):
 
     name: str
     options: Mapping[str, str]
+    ignorable: str = ""
+    """Pattern of records that decode to nothing and are no mistake; '' where there are none."""
 
     def read(
         self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]

@@ -71,6 +71,7 @@ class StreamX:
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
+    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {}
 
     def read(

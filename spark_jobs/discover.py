@@ -1,0 +1,107 @@
+"""One pass over a batch: its tables, columns, keys, types, and what was not an event."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as its source names it; empty text where the format has no such part."""
+
+    database: str
+    schema: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        """Dotted, without the parts that are missing."""
+        return ".".join(part for part in (self.database, self.schema, self.table) if part)
+
+
+@dataclass
+class Found:
+    """What the events of one table say about it, in an order that no delivery changes."""
+
+    source: Source
+    records: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    columns: set[str] = field(default_factory=set)
+    types: dict[int, str] = field(default_factory=dict)
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+    duplicated: set[str] = field(default_factory=set)
+    partial: bool = False
+    unordered: bool = False
+    old_images: bool = False
+    ddl: int = 0
+    truncates: int = 0
+    newest_source_ts: str | None = None
+
+
+def types_id(types: Column) -> Column:
+    """The short name of one distinct types description."""
+    return F.xxhash64(types)
+
+
+def discover(envelope: DataFrame) -> list[Found]:
+    """Summarise an envelope per source table; rejects without a table come under an empty one."""
+    rows = _summary(envelope).collect()
+    found: dict[Source, Found] = {}
+    for row in rows:
+        source = Source(row["database"] or "", row["schema"] or "", row["table"] or "")
+        _add(found.setdefault(source, Found(source)), row)
+    return sorted(found.values(), key=lambda f: f.source.name)
+
+
+def _summary(envelope: DataFrame) -> DataFrame:
+    return envelope.groupBy(
+        "database",
+        "schema",
+        "table",
+        "outcome",
+        "op",
+        "key",
+        types_id(F.col("types")).alias("types_id"),
+        F.map_keys("after").alias("after_names"),
+        F.map_keys("before").alias("before_names"),
+    ).agg(
+        F.count("*").alias("records"),
+        F.any_value("types").alias("types"),
+        F.max("source_ts").cast("string").alias("source_ts"),
+        F.count("absent").alias("partial"),
+        F.count_if(F.col("position").isNull()).alias("unordered"),
+    )
+
+
+def _add(found: Found, row: Row) -> None:
+    if row["outcome"] != OUTCOME_EVENT:
+        found.ignored += row["records"] if row["outcome"] == OUTCOME_IGNORE else 0
+        found.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
+        return
+    found.records += row["records"]
+    for image in (row["after_names"] or [], row["before_names"] or []):
+        found.columns.update(image)
+        found.duplicated.update(name for name in image if image.count(name) > 1)
+    if row["types"] is not None:
+        found.types[row["types_id"]] = row["types"]
+    if row["key"]:
+        found.keys.add(tuple(row["key"]))
+    found.partial |= bool(row["partial"])
+    found.unordered |= bool(row["unordered"])
+    found.old_images |= row["op"] == "update" and row["before_names"] is not None
+    found.ddl += row["records"] if row["op"] == OP_DDL else 0
+    found.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
+    if row["source_ts"] is not None:
+        found.newest_source_ts = max(found.newest_source_ts or "", row["source_ts"])
+
+
+def describe(found: list[Found]) -> str:
+    """One JSON line for logs."""
+    return json.dumps({f.source.name: [f.records, f.ignored, f.rejected] for f in found})

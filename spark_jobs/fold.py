@@ -1,0 +1,89 @@
+"""fold: the changes of a batch → one row a key, by aggregation, without a sort.
+
+The newest by (`_position`, content hash) wins: the hash settles equal positions with different
+content the same way in every order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
+
+from sluice import names
+from spark_jobs.canonical import OP_DELETE
+
+RECORDS: Final = "_records"
+DISTINCT: Final = "_distinct"
+WINNER: Final = "_winner"
+
+
+def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
+    """A hash that a NULL column, a wider type or another column order of NULLs leaves alone."""
+    types = {f.name: f.dataType for f in frame.schema}
+    return F.xxhash64(*(_canonical(F.col(_q(c)), types[c]) for c in columns))
+
+
+def _canonical(column: Column, kind: DataType) -> Column:
+    if isinstance(kind, IntegralType):
+        return column.cast("bigint")
+    if isinstance(kind, FloatType):
+        return column.cast("double")
+    if isinstance(kind, DecimalType):
+        return column.cast("string")
+    return column
+
+
+def _q(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def fold(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+    """One row a key: the winning change, `_records` counted, `_distinct` events among them."""
+    hashed = F.xxhash64(content_hash(changes, data), F.col(names.OP))
+    order = F.struct(F.col(names.POSITION), hashed)
+    identity = F.when(F.col(names.COUNTED), F.xxhash64(F.col(names.POSITION), hashed))
+    kept = [F.col(_q(c)) for c in _kept(data, key)]
+    folded = changes.groupBy(*(F.col(_q(k)) for k in key)).agg(
+        F.max_by(F.struct(*kept), order).alias(WINNER),
+        F.count_if(F.col(names.COUNTED)).alias(RECORDS),
+        F.size(F.collect_set(identity)).alias(DISTINCT),
+    )
+    won = [F.col(WINNER)[c].alias(c) for c in _kept(data, key)]
+    return folded.select(*(F.col(_q(k)) for k in key), *won, RECORDS, DISTINCT)
+
+
+def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:
+    metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
+    return [c for c in (*data, *metadata) if c not in key]
+
+
+def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+    """Fold keys that have partial rows, column by column, from everything known of them.
+
+    A column holds the newest value that some event since the key's last delete carried.
+    """
+    keys = [F.col(_q(k)) for k in key]
+    deleted = F.when(F.col(names.OP) == OP_DELETE, F.col(names.POSITION))
+    ends = changes.groupBy(*keys).agg(F.max(deleted).alias("_ended"))
+    alive = changes.join(ends, list(key)).where(
+        F.col("_ended").isNull() | (F.col(names.POSITION) >= F.col("_ended"))
+    )
+    values = [c for c in data if c not in key]
+    order = F.struct(F.col(names.POSITION), content_hash(changes, data))
+    picked = [_newest_carried(c, order) for c in values]
+    newest = F.max_by(F.struct(names.OP, *names.TARGET_METADATA, names.COUNTED), order)
+    folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
+    metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
+    return folded.select(
+        *keys, *(F.col(_q(c)) for c in values), *(F.col(WINNER)[c].alias(c) for c in metadata)
+    )
+
+
+def _newest_carried(column: str, order: Column) -> Column:
+    carried = ~F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
+    value = F.max_by(F.struct(F.col(_q(column)).alias("v")), F.when(carried, order))
+    return value["v"].alias(column)

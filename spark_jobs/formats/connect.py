@@ -1,0 +1,71 @@
+"""Kafka Connect schemas: the columns of a row and their types, Debezium's semantic names too."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from sluice.coltypes import STRING, ColumnType, decimal
+from spark_jobs.formats.base import SourceColumn
+
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_PLAIN: Final = {
+    "int8": ColumnType("int"), "int16": ColumnType("int"), "int32": ColumnType("int"),
+    "int64": ColumnType("bigint"), "float": ColumnType("float"), "float32": ColumnType("float"),
+    "double": ColumnType("double"), "float64": ColumnType("double"),
+    "boolean": ColumnType("boolean"), "bytes": ColumnType("binary", "base64"),
+}  # fmt: skip
+_SEMANTIC: Final = {
+    "org.apache.kafka.connect.data.Date": ColumnType("date", "days"),
+    "org.apache.kafka.connect.data.Time": ColumnType("time", "ms"),
+    "org.apache.kafka.connect.data.Timestamp": ColumnType("timestamp_ntz", "ms"),
+    "io.debezium.time.Date": ColumnType("date", "days"),
+    "io.debezium.time.Time": ColumnType("time", "ms"),
+    "io.debezium.time.MicroTime": ColumnType("time", "us"),
+    "io.debezium.time.NanoTime": ColumnType("time", "ns"),
+    "io.debezium.time.Timestamp": ColumnType("timestamp_ntz", "ms"),
+    "io.debezium.time.MicroTimestamp": ColumnType("timestamp_ntz", "us"),
+    "io.debezium.time.NanoTimestamp": ColumnType("timestamp_ntz", "ns"),
+    "io.debezium.time.ZonedTimestamp": ColumnType("timestamp"),
+    "io.debezium.data.VariableScaleDecimal": ColumnType("string", "variable"),
+}  # fmt: skip
+
+
+def row_columns(types: str) -> list[SourceColumn]:
+    """The columns of the envelope's `after` (or `before`); [] where the schema has neither."""
+    fields = json.loads(types).get("fields") or []
+    images = {f.get("field"): f for f in fields if f.get("type") == "struct"}
+    row = images.get("after") or images.get("before")
+    return [_column(f) for f in (row or {}).get("fields", [])]
+
+
+def _column(field: dict[str, Any]) -> SourceColumn:
+    default = field.get("default")
+    return SourceColumn(
+        name=field["field"],
+        type=connect_type(field),
+        nullable=bool(field.get("optional", True)),
+        default=None if default is None else _text(default),
+    )
+
+
+def connect_type(field: dict[str, Any]) -> ColumnType:
+    """One Connect field's type; what Iceberg has no type for is kept as the value's own text."""
+    name = field.get("name")
+    if name == _DECIMAL:
+        return _connect_decimal(field.get("parameters") or {})
+    if name in _SEMANTIC:
+        return _SEMANTIC[name]
+    return _PLAIN.get(str(field["type"]), STRING)
+
+
+def _connect_decimal(parameters: dict[str, str]) -> ColumnType:
+    scale = int(parameters.get("scale", 0))
+    precision = int(parameters.get("connect.decimal.precision", 38))
+    if 0 <= scale <= precision <= 38:
+        return decimal(precision, scale, "base64")
+    return ColumnType("string", f"base64:{scale}")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

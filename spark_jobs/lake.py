@@ -1,0 +1,254 @@
+"""The lake's tables from Spark: names, creation, additive evolution, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+
+from sluice import names
+from sluice.coltypes import parse_type
+from sluice.errors import PlanError
+from sluice.result import StagedTable
+from spark_jobs.decode import quoted
+from spark_jobs.plan import TablePlan
+
+_CHANGELOG_TYPES = {
+    names.OP: "string", names.POSITION: "string", names.SOURCE_TS: "timestamp",
+    names.BATCH_ID: "string", names.TX_ID: "string", names.EVENT_ID: "string",
+    names.ABSENT: "array<string>", names.COUNTED: "boolean", names.ORIGIN_FILE: "string",
+    names.ORIGIN_RECORD: "bigint",
+}  # fmt: skip
+_COMMON = {
+    "format-version": "2",
+    "commit.retry.num-retries": "20",
+    "commit.retry.max-wait-ms": "5000",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+_WIDER = {("int", "bigint"), ("float", "double")}
+
+
+@dataclass(frozen=True)
+class TableId:
+    """A table of the lake by namespace and name."""
+
+    namespace: str
+    name: str
+
+    def sql(self, branch: str | None = None) -> str:
+        """The quoted identifier, of a branch where one is named."""
+        parts = [names.CATALOG, self.namespace, self.name]
+        if branch is not None:
+            parts.append(f"branch_{branch}")
+        return ".".join(quoted(p) for p in parts)
+
+
+def target_id(plan: TablePlan) -> TableId:
+    """The table people query."""
+    return TableId(plan.namespace, plan.target)
+
+
+def changelog_id(plan: TablePlan) -> TableId:
+    """The table's changelog."""
+    return TableId(names.changelog_namespace(plan.namespace), names.changelog_table(plan.target))
+
+
+def tombstone_id(plan: TablePlan) -> TableId:
+    """The table's tombstones."""
+    return TableId(names.changelog_namespace(plan.namespace), names.tombstone_table(plan.target))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to create: Spark type, and whether NULL is refused."""
+
+    name: str
+    type: str
+    required: bool = False
+
+
+def target_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns and the three audit columns; keys refuse NULL."""
+    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
+    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+
+
+def changelog_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns, all nullable, and the metadata of an event."""
+    data = [Column(c.name, c.stored.spark) for c in plan.columns]
+    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.CHANGELOG_METADATA]
+
+
+def tombstone_columns(plan: TablePlan) -> list[Column]:
+    """The key and the audit columns; the tombstone of a whole table has NULL keys."""
+    keys = [Column(c.name, c.stored.spark) for c in plan.columns if c.name in plan.key]
+    return keys + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+
+
+class Lake:
+    """Creates, evolves and branches tables; Spark writes, pyiceberg reads the metadata."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, pipeline: str) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.pipeline = pipeline
+        self.schemas_before: dict[TableId, int] = {}
+
+    def load(self, table: TableId) -> Table | None:
+        """The table's current metadata, None where there is no such table."""
+        try:
+            return self.catalog.load_table((table.namespace, table.name))
+        except NoSuchTableError:
+            return None
+
+    def columns(self, table: TableId) -> dict[str, str] | None:
+        """Stored column names and Spark types; None where there is no such table."""
+        if self.load(table) is None:
+            return None
+        self.spark.catalog.refreshTable(table.sql())
+        return {f.name: f.dataType.simpleString() for f in self.spark.table(table.sql()).schema}
+
+    def key(self, table: TableId) -> tuple[str, ...] | None:
+        """The key that the table was made with; raises PlanError for another pipeline's table."""
+        loaded = self.load(table)
+        if loaded is None:
+            return None
+        owner = loaded.properties.get(names.PROP_PIPELINE)
+        if owner != self.pipeline:
+            raise PlanError(
+                f"{table.namespace}.{table.name} belongs to {owner or 'somebody else'}, "
+                f"not to pipeline {self.pipeline}"
+            )
+        return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
+
+    def ensure(self, plan: TablePlan) -> bool:
+        """Create what is missing of the three tables and add new columns; True: target is new."""
+        for namespace in (plan.namespace, names.changelog_namespace(plan.namespace)):
+            self.spark.sql(
+                f"CREATE NAMESPACE IF NOT EXISTS {quoted(names.CATALOG)}.{quoted(namespace)}"
+            )
+        created = self._ensure(target_id(plan), target_columns(plan), self._target_options(plan))
+        self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
+        self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
+        return created
+
+    def _ensure(
+        self,
+        table: TableId,
+        columns: Sequence[Column],
+        options: tuple[str, dict[str, str], Sequence[str]],
+    ) -> bool:
+        existing = self.columns(table)
+        if existing is None:
+            self._create(table, columns, *options)
+            return True
+        loaded = self.load(table)
+        if loaded is not None:
+            self.schemas_before[table] = loaded.metadata.current_schema_id
+        self._evolve(table, columns, existing)
+        return False
+
+    def _create(
+        self,
+        table: TableId,
+        columns: Sequence[Column],
+        partition: str,
+        properties: dict[str, str],
+        identifier: Sequence[str],
+    ) -> None:
+        listed = ", ".join(
+            f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
+        )
+        props = ", ".join(f"{_literal(k)} = {_literal(v)}" for k, v in properties.items())
+        self.spark.sql(
+            f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {partition} "
+            f"TBLPROPERTIES ({props})"
+        )
+        if identifier:
+            fields = ", ".join(quoted(c) for c in identifier)
+            self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
+
+    def _evolve(self, table: TableId, columns: Sequence[Column], existing: dict[str, str]) -> None:
+        """Additive changes only: new columns, and the promotions that Iceberg allows in place."""
+        added = [c for c in columns if c.name not in existing]
+        if added:
+            listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
+            self.spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
+        for column in columns:
+            before = existing.get(column.name, column.type)
+            if before != column.type:
+                self._widen(table, column, before)
+
+    def _widen(self, table: TableId, column: Column, before: str) -> None:
+        old, new = parse_type(before), parse_type(column.type)
+        decimals = old.name == new.name == "decimal" and old.scale == new.scale
+        if not decimals and (before, column.type) not in _WIDER:
+            raise PlanError(
+                f"{table.namespace}.{table.name}: column {column.name!r} cannot become "
+                f"{column.type} from {before} in place; hint a type that holds both"
+            )
+        self.spark.sql(
+            f"ALTER TABLE {table.sql()} ALTER COLUMN {quoted(column.name)} TYPE {column.type}"
+        )
+
+    def _target_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+        mode = plan.config.write_mode
+        properties = {
+            **self._marks(plan),
+            "format-version": str(plan.config.format_version),
+            **{f"write.{w}.mode": mode for w in ("merge", "update", "delete")},
+        }
+        floating = any(
+            c.stored.name in ("float", "double") for c in plan.columns if c.name in plan.key
+        )
+        partition = ", ".join(p.sql for p in plan.config.partitions)
+        clause = f"PARTITIONED BY ({partition})" if partition else ""
+        return clause, properties, () if floating else plan.key
+
+    def _changelog_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+        properties = {**self._marks(plan), "write.distribution-mode": "none"}
+        return f"PARTITIONED BY ({quoted(names.BATCH_ID)})", properties, ()
+
+    def _tombstone_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+        modes = {f"write.{w}.mode": "merge-on-read" for w in ("merge", "update", "delete")}
+        return "", {**self._marks(plan), **modes}, ()
+
+    def _marks(self, plan: TablePlan) -> dict[str, str]:
+        return {
+            **_COMMON,
+            names.PROP_PIPELINE: self.pipeline,
+            names.PROP_SOURCE: plan.source.name,
+            names.PROP_KEY: names.encode_key(plan.key),
+        }
+
+    def branch(self, table: TableId, branch: str) -> tuple[int | None, int]:
+        """Make the branch from `main`; returns main's snapshot (None: empty) and the schema
+        id from before this batch evolved it."""
+        loaded = self.load(table)
+        if loaded is None:
+            raise PlanError(f"{table.namespace}.{table.name} vanished while its batch was loading")
+        base = loaded.metadata.refs.get("main")
+        version = "" if base is None else f" AS OF VERSION {base.snapshot_id}"
+        self.spark.sql(f"ALTER TABLE {table.sql()} CREATE BRANCH {quoted(branch)}{version}")
+        self.spark.catalog.refreshTable(table.sql())
+        schema = self.schemas_before.get(table, loaded.metadata.current_schema_id)
+        return (None if base is None else base.snapshot_id), schema
+
+    def staged(
+        self, table: TableId, branch: str, base: int | None, schema: int, created: bool
+    ) -> StagedTable:
+        """What publish needs to know of a table that the batch wrote on `branch`."""
+        loaded = self.load(table)
+        if loaded is None or branch not in loaded.metadata.refs:
+            raise PlanError(f"{table.namespace}.{table.name}: branch {branch} is gone; run again")
+        head = loaded.metadata.refs[branch].snapshot_id
+        return StagedTable(table.namespace, table.name, branch, base, head, schema, created)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,149 @@
+"""Entry point of the driver: manifest → decode → fold → merge → audit → result.
+
+Exit codes: 0 done, 1 stop (configuration, data), 75 try again. The result goes beside the
+manifest, the attempt that made it into the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sluice import ledger as states
+from sluice.batchfiles import BatchFiles
+from sluice.catalog import open_catalog
+from sluice.config import Project, load_project
+from sluice.errors import LeaseHeld, SluiceError
+from sluice.leases import this_holder
+from sluice.ledger import Ledger
+from sluice.manifest import Manifest
+from sluice.names import branch_name
+from sluice.result import BatchResult
+from spark_jobs.lake import Lake
+from spark_jobs.load import Job, load
+from spark_jobs.merge import Attempt
+from spark_jobs.session import open_session, sign_snapshots
+
+_POLL_SECONDS = 2.0
+
+
+class Driver:
+    """One attempt: its id, its lease, its place in the ledger."""
+
+    def __init__(self, project: Project, manifest: Manifest) -> None:
+        self.project = project
+        self.manifest = manifest
+        self.pipeline = project.pipeline(manifest.pipeline)
+        self.catalog = open_catalog(project)
+        self.ledger = Ledger(self.catalog)
+        self.attempt = uuid.uuid4().hex[:10]
+        self._held = threading.Event()
+        self._stop = threading.Event()
+
+    def run(self) -> BatchResult:
+        """Load, write the result, then say so in the ledger; on failure say that instead."""
+        self.ledger.ensure()
+        retried = bool(self._row() and self._row().attempt)  # type: ignore[union-attr]
+        try:
+            with self._renewing():
+                result = load(self._job(), self._take_lease, retried)
+                BatchFiles(self.project).write_result(result)
+                self._record(states.LOADED)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        return result
+
+    def _row(self) -> states.BatchRow | None:
+        return self.ledger.batch(self.manifest.pipeline, self.manifest.batch_id)
+
+    def _job(self) -> Job:
+        spark = open_session(self.project, f"sluice {self.pipeline.name} {self.manifest.batch_id}")
+        sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.attempt)
+        mine = self.manifest.batch_id
+        others = [b.batch_id for b in self.ledger.unfinished(self.pipeline.name)]
+        attempt = Attempt(
+            mine, branch_name(mine, self.attempt), tuple(sorted(b for b in others if b != mine))
+        )
+        lake = Lake(spark, self.catalog, self.pipeline.name)
+        return Job(spark, lake, self.pipeline, self.manifest, attempt, self.attempt)
+
+    def _take_lease(self) -> None:
+        """Wait for the pipeline's lease at most as long as one lease lasts."""
+        seconds = self.pipeline.lease_seconds
+        deadline = time.monotonic() + 2 * seconds
+        while True:
+            try:
+                self._lease(self.ledger.acquire_lease)
+                self._held.set()
+                return
+            except LeaseHeld as held:
+                if time.monotonic() > deadline:
+                    raise
+                print(f"waiting: {held}", file=sys.stderr, flush=True)
+                time.sleep(_POLL_SECONDS)
+
+    def _lease(self, action) -> None:  # type: ignore[no-untyped-def]
+        action(
+            self.pipeline.name,
+            self.manifest.batch_id,
+            self.attempt,
+            this_holder(),
+            self.pipeline.lease_seconds,
+        )
+
+    @contextmanager
+    def _renewing(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._renew, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self.pipeline.lease_seconds / 3):
+            if self._held.is_set():
+                try:
+                    self._lease(self.ledger.renew_lease)
+                except SluiceError as error:
+                    print(f"lease lost: {error}", file=sys.stderr, flush=True)
+                    return
+
+    def _record(self, state: str, detail: dict[str, str] | None = None) -> None:
+        self.ledger.record_batch(
+            self.pipeline.name, self.manifest.batch_id, state, attempt=self.attempt, detail=detail
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        row = self._row()
+        if row is None or row.attempt in ("", self.attempt) or row.state == states.LANDED:
+            self._record(states.FAILED, {"error": f"{type(error).__name__}: {error}"[:2000]})
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one attempt; see the module for exit codes."""
+    parser = argparse.ArgumentParser(description="Load one batch into branches")
+    parser.add_argument("--project", required=True, type=Path)
+    parser.add_argument("--manifest", required=True)
+    given = parser.parse_args(arguments)
+    try:
+        project = load_project(given.project)
+        manifest = BatchFiles(project).read_manifest(given.manifest)
+        result = Driver(project, manifest).run()
+    except SluiceError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    print(result.to_json(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

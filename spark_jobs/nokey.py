@@ -1,0 +1,110 @@
+"""Tables without a key: a row's count is its inserts minus its deletes over distinct positions.
+
+An inserted row is told apart by its own position, so repeats fall together. Which of several
+equal rows a delete takes does not show in the data; the newest ones stay, always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.result import Counts
+from spark_jobs.canonical import OP_DELETE, OP_INSERT
+from spark_jobs.decode import quoted
+
+
+@dataclass(frozen=True)
+class NoKeyChanges:
+    """The batch's rows, the rest of the changelog, and the columns that make a row's content."""
+
+    rows: DataFrame
+    others: DataFrame
+    data: tuple[str, ...]
+    truncated_at: str | None
+
+
+@dataclass(frozen=True)
+class RowOutcome:
+    """Instances to insert (`_op` insert) or to take away (`_op` delete), by `_position`."""
+
+    counts: Counts
+    instances: DataFrame
+    append_only: bool
+
+
+def plan_rows(changes: NoKeyChanges) -> RowOutcome:
+    """Drop repeats, then pair deletes with inserts wherever a touched content was ever deleted."""
+    fresh = _fresh(changes)
+    counts = _counts(changes, fresh)
+    once = changes.others.dropDuplicates([names.POSITION])
+    history = _above_truncation(once, changes.truncated_at)
+    living = _above_truncation(fresh, changes.truncated_at)
+    deletes = history.where(_is_delete()).unionByName(living.where(_is_delete()), True)
+    columns = [quoted(c) for c in (*changes.data, names.OP, *names.TARGET_METADATA)]
+    if deletes.isEmpty():
+        return RowOutcome(counts, living.select(*columns), append_only=True)
+    everything = history.unionByName(living, True)
+    paired = _paired(everything, deletes, living, changes.data)
+    untouched = _anti(living.where(~_is_delete()), deletes, changes.data)
+    return RowOutcome(
+        counts, untouched.select(*columns).unionByName(paired.select(*columns)), False
+    )
+
+
+def _is_delete() -> Column:
+    return F.col(names.OP) == OP_DELETE
+
+
+def _fresh(changes: NoKeyChanges) -> DataFrame:
+    once = changes.rows.dropDuplicates([names.POSITION])
+    return once.join(changes.others.select(names.POSITION), names.POSITION, "left_anti")
+
+
+def _counts(changes: NoKeyChanges, fresh: DataFrame) -> Counts:
+    read = changes.rows.where(F.col(names.COUNTED)).count()
+    applied = fresh.where(F.col(names.COUNTED)).count()
+    return Counts(read=read, applied=applied, duplicate=read - applied)
+
+
+def _above_truncation(rows: DataFrame, truncated_at: str | None) -> DataFrame:
+    return rows if truncated_at is None else rows.where(F.col(names.POSITION) > truncated_at)
+
+
+def _same(left: DataFrame, right: DataFrame, data: tuple[str, ...]) -> list[Column]:
+    return [left[quoted(c)].eqNullSafe(right[quoted(c)]) for c in data]
+
+
+def _contents(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
+    return rows.select(*(F.col(quoted(c)).alias(f"{c}") for c in data)).distinct()
+
+
+def _anti(rows: DataFrame, deletes: DataFrame, data: tuple[str, ...]) -> DataFrame:
+    content = _contents(deletes, data).alias("d")
+    return rows.join(content, _same(rows, content, data), "left_anti")
+
+
+def _paired(
+    everything: DataFrame, deletes: DataFrame, living: DataFrame, data: tuple[str, ...]
+) -> DataFrame:
+    """Of every touched content that has deletes: all instances, marked to stay or to go."""
+    touched = _contents(living, data)
+    deleted = _contents(deletes, data)
+    both = touched.join(deleted, _same(touched, deleted, data), "left_semi")
+    rows = everything.join(both, _same(everything, both, data), "left_semi")
+    content = Window.partitionBy(*(F.col(quoted(c)) for c in data))
+    ranked = rows.withColumns(
+        {
+            "_deletes": F.count_if(_is_delete()).over(content),
+            "_inserts": F.count_if(~_is_delete()).over(content),
+            "_rank": F.row_number().over(
+                content.orderBy(_is_delete(), F.col(names.POSITION).desc())
+            ),
+        }
+    )
+    stays = F.col("_rank") <= F.col("_inserts") - F.col("_deletes")
+    op = F.when(stays, F.lit(OP_INSERT)).otherwise(F.lit(OP_DELETE))
+    return ranked.where(~_is_delete()).withColumn(names.OP, op)

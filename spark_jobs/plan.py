@@ -1,0 +1,243 @@
+"""The plan of a batch: for every source table its target, key, columns and their types.
+
+A column's type follows from hints, the existing table and *all* descriptions in the events, by
+`widest`; never from the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.coltypes import STRING, ColumnType, parse_type, widest
+from sluice.config import Pipeline, TableConfig
+from sluice.errors import PlanError
+from sluice.names import RESERVED_COLUMNS
+from spark_jobs.discover import Found, Source
+from spark_jobs.formats.base import Format, SourceColumn
+
+
+@dataclass(frozen=True)
+class PlannedColumn:
+    """A column as stored, and how each description of the events has it written.
+
+    `readings` maps a `types_id` to the type of its values; `None` stands for events without a
+    description and for hints.
+    """
+
+    name: str
+    stored: ColumnType
+    readings: Mapping[int | None, ColumnType]
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """One source table of the batch and where it goes."""
+
+    source: Source
+    namespace: str
+    target: str
+    columns: tuple[PlannedColumn, ...]
+    key: tuple[str, ...]
+    config: TableConfig
+    found: Found
+
+    @property
+    def keyed(self) -> bool:
+        """False for `key: []`: rows count by content, not by key."""
+        return bool(self.key)
+
+    @property
+    def name(self) -> str:
+        """Namespace and table, for messages."""
+        return f"{self.namespace}.{self.target}"
+
+
+def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
+    """The configuration of a source table: by its full name or the end of it.
+
+    None where the pipeline lists tables and this one is not among them.
+    """
+    if pipeline.tables is None:
+        return TableConfig()
+    parts = source.name.split(".")
+    for start in range(len(parts)):
+        name = ".".join(parts[start:])
+        if name in pipeline.tables:
+            return pipeline.tables[name]
+    return None
+
+
+def target_name(pipeline: Pipeline, source: Source) -> str:
+    """The target's name by the pipeline's `table_name` template."""
+    return pipeline.table_name.format(
+        database=source.database, schema=source.schema, table=source.table
+    )
+
+
+def plan_table(
+    pipeline: Pipeline,
+    fmt: Format,
+    found: Found,
+    config: TableConfig,
+    existing: Mapping[str, str] | None,
+    stored_key: tuple[str, ...] | None,
+) -> TablePlan:
+    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
+    described = _descriptions(fmt, found, pipeline.format_options)
+    names = _column_names(found, described, config, existing or {})
+    if existing is not None:
+        names = _by_policy(pipeline, found, names, existing)
+    if found.truncates and pipeline.on_truncate == "fail":
+        raise PlanError(f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail")
+    key = _key(pipeline, found, config, stored_key, names)
+    columns = tuple(_planned(n, described, config, existing or {}, found) for n in names)
+    _check_names(found, names)
+    return TablePlan(
+        found.source,
+        pipeline.namespace,
+        target_name(pipeline, found.source),
+        columns,
+        key,
+        config,
+        found,
+    )
+
+
+def _descriptions(
+    fmt: Format, found: Found, options: Mapping[str, Any]
+) -> dict[int, dict[str, SourceColumn]]:
+    return {
+        ident: {c.name: c for c in fmt.columns(types, options)}
+        for ident, types in sorted(found.types.items(), key=lambda item: item[1])
+    }
+
+
+def _column_names(
+    found: Found,
+    described: Mapping[int, Mapping[str, SourceColumn]],
+    config: TableConfig,
+    existing: Mapping[str, str],
+) -> list[str]:
+    """Stored columns first, then described ones in their order, then the rest by name."""
+    names = dict.fromkeys(n for n in existing if n not in RESERVED_COLUMNS)
+    for columns in described.values():
+        names.update(dict.fromkeys(columns))
+    names.update(dict.fromkeys(c for c in config.columns if c in found.columns))
+    names.update(dict.fromkeys(sorted(found.columns)))
+    return list(names)
+
+
+def _by_policy(
+    pipeline: Pipeline, found: Found, names: list[str], existing: Mapping[str, str]
+) -> list[str]:
+    new = [n for n in names if n not in existing]
+    if new and pipeline.on_schema_change == "fail":
+        raise PlanError(
+            f"table {found.source.name}: new columns {new}, and on_schema_change is fail; "
+            "set it to additive or evolve to add them"
+        )
+    return [n for n in names if n in existing] if pipeline.on_schema_change == "ignore" else names
+
+
+def _check_names(found: Found, names: list[str]) -> None:
+    reserved = sorted(RESERVED_COLUMNS.intersection(names))
+    if reserved:
+        raise PlanError(
+            f"table {found.source.name}: columns {reserved} have names that Sluice keeps for itself"
+        )
+    folded: dict[str, str] = {}
+    for name in names:
+        other = folded.setdefault(name.lower(), name)
+        if other != name:
+            raise PlanError(
+                f"table {found.source.name}: columns {other!r} and {name!r} differ by case"
+            )
+
+
+def _key(
+    pipeline: Pipeline,
+    found: Found,
+    config: TableConfig,
+    stored: tuple[str, ...] | None,
+    names: list[str],
+) -> tuple[str, ...]:
+    told = config.key
+    if told is None and found.keys:
+        told = list(max(found.keys, key=lambda k: (len(k), k)))
+    if told is None and stored is not None:
+        return stored
+    if told is None:
+        raise PlanError(_no_key(pipeline, found))
+    missing = [c for c in told if c not in names]
+    if missing:
+        raise PlanError(f"table {found.source.name}: key columns {missing} are not in its events")
+    if stored is not None and tuple(told) != stored:
+        raise PlanError(
+            f"table {found.source.name}: the key is {told}, but the stored table has {list(stored)}"
+        )
+    return tuple(told)
+
+
+def _no_key(pipeline: Pipeline, found: Found) -> str:
+    candidates = ", ".join(sorted(found.columns)[:8])
+    return (
+        f"nobody tells the key of table {found.source.name}. "
+        f"Add to pipelines/{pipeline.name}.yaml:\n"
+        f"tables:\n  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
+    )
+
+
+def _planned(
+    name: str,
+    described: Mapping[int, Mapping[str, SourceColumn]],
+    config: TableConfig,
+    existing: Mapping[str, str],
+    found: Found,
+) -> PlannedColumn:
+    if name in config.columns:
+        hint = parse_type(config.columns[name])
+        return PlannedColumn(name, _stored(name, [hint], existing, found), {None: hint})
+    readings: dict[int | None, ColumnType] = {
+        ident: columns[name].type for ident, columns in described.items() if name in columns
+    }
+    if not readings:
+        plain = parse_type(existing[name]) if name in existing else STRING
+        readings = {None: plain}
+    return PlannedColumn(name, _stored(name, list(readings.values()), existing, found), readings)
+
+
+def _stored(
+    name: str, kinds: list[ColumnType], existing: Mapping[str, str], found: Found
+) -> ColumnType:
+    everything = kinds + ([parse_type(existing[name])] if name in existing else [])
+    result = _stored_form(everything[0])
+    for kind in everything[1:]:
+        wider = widest(result, _stored_form(kind))
+        if wider is None:
+            raise PlanError(
+                f"table {found.source.name}, column {name!r}: {result.spark} and {kind.spark} "
+                f"do not fit together; say which in `columns: {{{name}: …}}`"
+            )
+        result = wider
+    return result
+
+
+def _stored_form(kind: ColumnType) -> ColumnType:
+    """The type as the table has it: text for times of day."""
+    return (
+        STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
+    )
+
+
+def refuse_shared_targets(plans: list[TablePlan]) -> None:
+    """Two sources of one target would overwrite each other's rows; raises PlanError."""
+    seen: dict[str, TablePlan] = {}
+    for plan in plans:
+        other = seen.setdefault(plan.target.lower(), plan)
+        if other is not plan:
+            raise PlanError(
+                f"tables {other.source.name} and {plan.source.name} both go to {plan.name}: "
+                "tell them apart in `table_name`, for example {database}_{table}"
+            )

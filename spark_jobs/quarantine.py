@@ -1,0 +1,86 @@
+"""quarantine: records that are no events, with their reason, own bytes and place."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from sluice.manifest import LandingReject, SourceFile
+from spark_jobs.canonical import place
+from spark_jobs.decode import quoted
+
+PLACE = ("file", "block", "ordinal")
+
+
+def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Every line of the JSON-lines files with its place and its number within the file.
+
+    The places are those of the JSON reader, which passes over blank lines and splits files alike.
+    """
+    lines = spark.read.text([f.url for f in files if f.container == "jsonl"])
+    # The reader skips a blank line before it counts, so the numbering here must too.
+    kept = lines.where(F.trim("value") != "").select("value", *place())
+    first = F.min("ordinal").alias("first")
+    blocks = kept.groupBy("file", "block").agg(first, F.count("*").alias("records"))
+    before = F.sum("records").over(
+        Window.partitionBy("file").orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    starts = blocks.select("file", "block", "first", F.coalesce(before, F.lit(0)).alias("before"))
+    number = F.col("ordinal") - F.col("first") + F.col("before") + 1
+    return kept.join(F.broadcast(starts), ["file", "block"]).select(
+        *PLACE, F.col("value"), number.alias("record")
+    )
+
+
+def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
+    """Add the record's own text and number to rows that have a place."""
+    found = rejects.join(lines, list(PLACE), "left")
+    return found.withColumn("raw", F.coalesce("raw", "value"))
+
+
+def rows(
+    rejects: DataFrame, pipeline: str, batch_id: str, origins: DataFrame, at: Column
+) -> DataFrame:
+    """The quarantine table's columns from (source_table, reason, detail, raw, record, file)."""
+    named = rejects.join(F.broadcast(origins), rejects["file"] == origins["url"], "left")
+    return named.select(
+        F.lit(pipeline).alias("pipeline"),
+        F.lit(batch_id).alias("batch_id"),
+        "source_table",
+        "reason",
+        "detail",
+        F.encode("raw", "UTF-8").alias("raw"),
+        F.coalesce("origin", "file").alias("file"),
+        F.col("record").cast("bigint").alias("record"),
+        at.alias("at"),
+    )
+
+
+def landing_rows(
+    spark: SparkSession,
+    rejects: tuple[LandingReject, ...],
+    pipeline: str,
+    batch_id: str,
+    at: Column,
+) -> DataFrame:
+    """What landing could not hand on: the cut end of a damaged file."""
+    data = [(r.key, r.record, r.reason, r.raw_base64) for r in rejects]
+    frame = spark.createDataFrame(data, "file string, record bigint, reason string, raw string")
+    return frame.select(
+        F.lit(pipeline).alias("pipeline"),
+        F.lit(batch_id).alias("batch_id"),
+        F.lit("").alias("source_table"),
+        "reason",
+        F.lit("").alias("detail"),
+        F.unbase64("raw").alias("raw"),
+        "file",
+        "record",
+        at.alias("at"),
+    )
+
+
+def write(spark: SparkSession, table: str, frame: DataFrame) -> None:
+    """Append to the dead letters."""
+    columns = [f.name for f in spark.table(table).schema]
+    kept = [c for c in columns if c in frame.columns]
+    frame.select(*(quoted(c) for c in kept)).writeTo(table).append()

@@ -1,0 +1,44 @@
+"""The SparkSession of a driver, from the project's typed configuration."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from sluice import __version__, names
+from sluice.catalog import spark_catalog_conf
+from sluice.config import Project
+
+_DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.files.openCostInBytes": "1048576",
+}
+_SUMMARY = "spark.sql.iceberg.snapshot-property."
+
+
+def open_session(project: Project, app: str) -> SparkSession:
+    """Start Spark with the lake's catalog; what `spark.conf` in sluice.yaml says wins."""
+    builder = SparkSession.builder.appName(app).master(project.spark.master)
+    given = {key: str(value) for key, value in project.spark.conf.items()}
+    for key, value in {**_DEFAULTS, **spark_catalog_conf(project), **given}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def sign_snapshots(spark: SparkSession, pipeline: str, batch_id: str, attempt: str) -> None:
+    """Every snapshot that the session writes says whose it is."""
+    for key, value in (
+        (names.SUMMARY_PIPELINE, pipeline),
+        (names.SUMMARY_BATCH, batch_id),
+        (names.SUMMARY_ATTEMPT, attempt),
+        (names.SUMMARY_VERSION, __version__),
+    ):
+        spark.conf.set(_SUMMARY + key, value)

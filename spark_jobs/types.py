@@ -1,0 +1,177 @@
+"""Text of a value → a typed column; NULL where the text does not fit, and never a rounded value.
+
+`decode` is exact or NULL: the caller compares with the text's own NULL to find the misfits
+(design, "Values are lossless or rejected").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from sluice.coltypes import ColumnType
+
+_WHOLE: Final = r"^[+-]?\d+$"
+_PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
+_BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
+_MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_CHUNK: Final = 1 << 32
+
+
+def decode(text: Column, kind: ColumnType) -> Column:
+    """The value of `text` as `kind.spark`; NULL where it is NULL or does not fit exactly."""
+    return _DECODERS[kind.name](text, kind)
+
+
+def _string(text: Column, kind: ColumnType) -> Column:
+    if kind.encoding == "variable":
+        return variable_decimal(text)
+    if kind.encoding.startswith("base64:"):
+        unscaled = unscaled_text(F.try_to_binary(text, F.lit("base64")))
+        return shift_point(unscaled, F.lit(int(kind.encoding.removeprefix("base64:"))))
+    return text
+
+
+def _integer(text: Column, kind: ColumnType) -> Column:
+    return F.when(text.rlike(_WHOLE), text.try_cast(kind.spark))
+
+
+def _float(text: Column, kind: ColumnType) -> Column:
+    value = text.try_cast(kind.spark)
+    overflowed = (F.abs(value) == F.lit(float("inf"))) & ~text.rlike(_INFINITE)
+    return F.when(~overflowed, value)
+
+
+def _boolean(text: Column, kind: ColumnType) -> Column:
+    lower = F.lower(text)
+    return F.when(lower.isin("true", "1", "t"), F.lit(True)).when(
+        lower.isin("false", "0", "f"), F.lit(False)
+    )
+
+
+def _decimal(text: Column, kind: ColumnType) -> Column:
+    if kind.encoding == "base64":
+        return _scaled(unscaled_text(F.try_to_binary(text, F.lit("base64"))), kind)
+    point = F.instr(text, ".")
+    short = (point == 0) | (F.length(text) - point <= kind.scale)
+    plain = text.rlike(_PLAIN_NUMBER)
+    value = text.try_cast(kind.spark)
+    return F.when(plain & short & ~text.rlike("[eE]"), value).when(
+        plain & _same_number(text, value), value
+    )
+
+
+def _same_number(text: Column, value: Column) -> Column:
+    """Whether the digits of `text` survive in `value`: compare both without padding zeros."""
+    mantissa = F.regexp_extract(text, r"^[+-]?([0-9.]+)", 1)
+    significant = F.regexp_replace(F.regexp_replace(mantissa, r"\.", ""), r"^0+|0+$", "")
+    kept = F.regexp_replace(F.regexp_replace(value.cast("string"), r"[-.]", ""), r"^0+|0+$", "")
+    return significant == kept
+
+
+def unscaled_text(raw: Column) -> Column:
+    """A big-endian two's complement integer of up to 16 bytes as decimal text (Connect Decimal)."""
+    digits = F.hex(raw)
+    sign = F.when(F.substring(digits, 1, 1) >= "8", F.lit("F")).otherwise(F.lit("0"))
+    padded = F.lpad(digits, 32, "0")
+    padded = F.when(
+        sign == "F", F.concat(F.repeat(F.lit("F"), 32 - F.length(digits)), digits)
+    ).otherwise(padded)
+    chunks = [
+        F.conv(F.substring(padded, at, 8), 16, 10).cast("decimal(20,0)") for at in (1, 9, 17, 25)
+    ]
+    top = chunks[0] - F.when(chunks[0] >= _CHUNK // 2, F.lit(_CHUNK)).otherwise(F.lit(0))
+    total = top.cast("decimal(38,0)")
+    for chunk in chunks[1:]:
+        total = F.try_add(
+            F.try_multiply(total, F.lit(_CHUNK).cast("decimal(10,0)")).cast("decimal(38,0)"),
+            chunk.cast("decimal(38,0)"),
+        ).cast("decimal(38,0)")
+    return F.when(F.length(raw).between(1, 16), total.cast("string"))
+
+
+def _scaled(unscaled: Column, kind: ColumnType) -> Column:
+    return shift_point(unscaled, F.lit(kind.scale)).try_cast(kind.spark)
+
+
+def shift_point(unscaled: Column, scale: Column) -> Column:
+    """Digits with a decimal point `scale` places from the right, as text."""
+    sign = F.when(unscaled.startswith("-"), F.lit("-")).otherwise(F.lit(""))
+    digits = F.ltrim(unscaled, F.lit("-"))
+    padded = F.when(F.length(digits) > scale, digits).otherwise(
+        F.lpad(digits, scale + 1, F.lit("0"))
+    )
+    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
+    fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
+    return F.when(scale <= 0, F.concat(sign, digits, F.repeat(F.lit("0"), -scale))).otherwise(
+        F.concat(sign, whole, F.lit("."), fraction)
+    )
+
+
+def variable_decimal(text: Column) -> Column:
+    """Debezium's VariableScaleDecimal `{"scale":…,"value":base64}` as exact decimal text."""
+    parsed = F.from_json(text, "scale int, value string")
+    unscaled = unscaled_text(F.try_to_binary(parsed["value"], F.lit("base64")))
+    return F.when(text.startswith("{"), shift_point(unscaled, parsed["scale"])).otherwise(text)
+
+
+def _micros(text: Column, unit: str) -> Column:
+    """A bare number in `unit` as microseconds; NULL beyond 64 bits or below a microsecond."""
+    value = F.when(text.rlike(_WHOLE), text.try_cast("bigint"))
+    if unit == "ns":
+        return F.when(value % 1000 == 0, (value / 1000).cast("bigint"))
+    return F.try_multiply(value, F.lit(_MICROS[unit]).cast("bigint"))
+
+
+def _timestamp(text: Column, kind: ColumnType) -> Column:
+    if kind.encoding:
+        return F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
+    exact = text.rlike(r"\D") & ~text.rlike(_BELOW_MICROSECOND)
+    if kind.name == "timestamp_ntz":
+        text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
+    return F.when(exact, text.try_cast(kind.spark))
+
+
+def _date(text: Column, kind: ColumnType) -> Column:
+    if kind.encoding == "days":
+        return F.when(text.rlike(_WHOLE), F.date_from_unix_date(text.try_cast("int")))
+    if kind.encoding:
+        return _whole_day(F.timestamp_micros(_micros(text, kind.encoding)))
+    short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\d$"), text.try_cast("date"))
+    return F.coalesce(short, F.when(text.rlike(r"\D"), _whole_day(text.try_cast("timestamp"))))
+
+
+def _whole_day(instant: Column) -> Column:
+    return F.when(F.date_trunc("DAY", instant) == instant, instant.cast("date"))
+
+
+def _time(text: Column, kind: ColumnType) -> Column:
+    """ISO text of a time of day: it may be negative or beyond 24 hours (MySQL TIME)."""
+    if not kind.encoding:
+        return F.when(text.rlike(r"^-?\d{2,3}:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:\d\d)?)?$"), text)
+    micros = _micros(text, kind.encoding)
+    size = F.abs(micros)
+    seconds = F.floor(size / 1_000_000).cast("bigint")
+    fraction = F.lpad((size % 1_000_000).cast("string"), 6, "0")
+    clock = F.format_string(
+        "%02d:%02d:%02d", F.floor(seconds / 3600), F.floor(seconds / 60) % 60, seconds % 60
+    )
+    shown = F.when(size % 1_000_000 == 0, clock).otherwise(F.concat_ws(".", clock, fraction))
+    return F.when(micros < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
+
+
+def _binary(text: Column, kind: ColumnType) -> Column:
+    if kind.encoding == "utf8":
+        return F.encode(text, "UTF-8")
+    return F.try_to_binary(text, F.lit(kind.encoding or "base64"))
+
+
+_DECODERS: Final[dict[str, Callable[[Column, ColumnType], Column]]] = {
+    "string": _string, "int": _integer, "bigint": _integer, "float": _float, "double": _float,
+    "boolean": _boolean, "decimal": _decimal, "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp, "date": _date, "time": _time, "binary": _binary,
+}  # fmt: skip
