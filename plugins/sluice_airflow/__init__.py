@@ -1,0 +1,1 @@
+"""Sluice in Airflow: DAGs from the project's YAML, and the tasks that call Sluice's stages."""

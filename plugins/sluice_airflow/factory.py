@@ -1,0 +1,236 @@
+"""DAGs from the project: `reconcile → land → [load → publish] a batch`, one DAG a pipeline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import (
+    DAG,
+    AssetAlias,
+    CronDataIntervalTimetable,
+    ExceptionRetryPolicy,
+    Param,
+    RetryAction,
+    RetryRule,
+    get_current_context,
+    task,
+    task_group,
+)
+
+from sluice.config import Pipeline, Project
+from sluice.errors import TerminalError, TransientError
+from sluice_airflow import tasks
+from sluice_airflow.submit import LoadOperator
+
+OWNER: Final = "sluice"
+# Backfills may go back to here; catchup is off, so the schedule begins now.
+START: Final = datetime(2000, 1, 1, tzinfo=UTC)
+MAX_ACTIVE_RUNS: Final = 2
+MAX_LOADS_PER_RUN: Final = 1
+RETRIES: Final = 2
+LONGEST_LOAD: Final = timedelta(hours=6)
+LONGEST_TASK: Final = timedelta(hours=1)
+
+RETRY_POLICY: Final = ExceptionRetryPolicy(
+    rules=[
+        RetryRule(
+            exception=TerminalError,
+            action=RetryAction.FAIL,
+            reason="a person has to change something first",
+        ),
+        RetryRule(
+            exception=TransientError,
+            action=RetryAction.RETRY,
+            reason="the same again may well work",
+        ),
+    ]
+)
+DEFAULTS: Final[dict[str, Any]] = {
+    "owner": OWNER,
+    "retries": RETRIES,
+    "retry_delay": timedelta(minutes=1),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=15),
+    "retry_policy": RETRY_POLICY,
+    "execution_timeout": LONGEST_TASK,
+}
+BATCH_OF_LOAD: Final = "{{ task.application_args[3].split('/')[-2] }}"
+
+
+def dag_id(pipeline: str) -> str:
+    """The DAG of a pipeline."""
+    return f"sluice_{pipeline}"
+
+
+def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
+    """Build the DAG of one pipeline; reads nothing but the configuration."""
+    with DAG(
+        dag_id=dag_id(pipeline.name),
+        description=f"{pipeline.format} files of {pipeline.landing.url} into {pipeline.namespace}",
+        schedule=_timetable(pipeline),
+        start_date=START,
+        catchup=False,
+        max_active_runs=MAX_ACTIVE_RUNS,
+        tags=["sluice", pipeline.format, pipeline.namespace],
+        default_args=DEFAULTS,
+        params=_form(),
+        doc_md=_documentation(pipeline),
+        render_template_as_native_obj=False,
+    ) as dag:
+        _wire(str(project.root), pipeline.name)
+    return dag
+
+
+def _timetable(pipeline: Pipeline) -> CronDataIntervalTimetable | None:
+    """Named, for a plain cron text would mean runs whose interval is empty."""
+    if pipeline.schedule is None:
+        return None
+    return CronDataIntervalTimetable(pipeline.schedule, timezone="UTC")
+
+
+def _form() -> dict[str, Param]:
+    return {
+        "window_start": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="From (hour of the files)",
+            description="Load exactly the files of this window, late ones too; with 'To'.",
+        ),
+        "window_end": Param(
+            None, type=["null", "string"], format="date-time", title="To (not included)"
+        ),
+        "files": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string"},
+            title="Files",
+            description="Load exactly these object keys, one a line, below the landing folder.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="List in the log of `land` what would be taken, and take nothing.",
+        ),
+    }
+
+
+def _wire(project: str, pipeline: str) -> None:
+    @task(task_id="reconcile")
+    def reconcile() -> list[str]:
+        return tasks.reconcile(project, pipeline)
+
+    @task(task_id="land")
+    def land() -> list[str]:
+        return tasks.land(project, pipeline, dict(get_current_context()))
+
+    landed = land()
+    reconcile() >> landed
+    _batches(project, pipeline, landed)
+
+
+def _batches(project: str, pipeline: str, landed: Any) -> None:
+    """One load and one publish a manifest; a teardown cleans up, and decides no run's state."""
+
+    @task(
+        task_id="publish",
+        outlets=[AssetAlias(tasks.alias_name(pipeline))],
+        map_index_template="{{ batch_id }}",
+    )
+    def publish(manifest: str) -> dict[str, Any]:
+        context = get_current_context()
+        context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
+        return tasks.publish(project, pipeline, manifest, dict(context))
+
+    @task(task_id="rollback", map_index_template="{{ batch_id }}")
+    def rollback(manifest: str) -> list[str]:
+        context = get_current_context()
+        context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
+        return tasks.clean_up(project, pipeline, manifest)
+
+    @task_group(group_id="batch")
+    def batch(manifest: str) -> None:
+        load = LoadOperator(
+            task_id="load",
+            project=project,
+            pipeline=pipeline,
+            manifest=manifest,
+            execution_timeout=LONGEST_LOAD,
+            max_active_tis_per_dagrun=MAX_LOADS_PER_RUN,
+            map_index_template=BATCH_OF_LOAD,
+        )
+        load >> publish(manifest) >> rollback(manifest).as_teardown()
+
+    batch.expand(manifest=landed)
+
+
+def _documentation(pipeline: Pipeline) -> str:
+    return f"""\
+**{pipeline.name}**: `{pipeline.format}` files of `{pipeline.landing.url}` into Iceberg tables of
+`{pipeline.namespace}`, a batch at a time: all of its tables, or none.
+
+- *Scheduled*: everything landed before the interval's end that is not loaded yet, late files too.
+- *Backfill*, or a window in the form: exactly the files of that window.
+- *Manual*: everything landed so far; with a logical date in the past, up to its interval's end.
+- *Failed*: the tables are as they were. Read the failed task's log, then clear the task.
+- *Undo a published batch*: DAG `sluice_rollback`.
+"""
+
+
+def rollback_dag(project: Project) -> DAG:
+    """The form that undoes a batch."""
+    with _manual_dag("sluice_rollback", "Undo a batch: all of its tables", project) as dag:
+        dag.params["batch"] = Param(
+            type="string", minLength=1, title="Batch", description="As `sluice status` lists it."
+        )
+        dag.params["release"] = Param(
+            False,
+            type="boolean",
+            title="Load its files again",
+            description="Otherwise they are held until an operator releases them.",
+        )
+
+        @task(task_id="rollback", retries=0)
+        def rollback() -> list[str]:
+            params = get_current_context()["params"]
+            return tasks.roll_back(
+                str(project.root), params["pipeline"], params["batch"], params["release"]
+            )
+
+        rollback()
+    return dag
+
+
+def reconcile_dag(project: Project) -> DAG:
+    """The form that completes or undoes what a killed run left."""
+    with _manual_dag("sluice_reconcile", "Complete or undo what a killed run left", project) as dag:
+
+        @task(task_id="reconcile")
+        def reconcile() -> list[str]:
+            return tasks.reconcile(str(project.root), get_current_context()["params"]["pipeline"])
+
+        reconcile()
+    return dag
+
+
+def _manual_dag(name: str, description: str, project: Project) -> DAG:
+    names = sorted(project.pipelines)
+    chosen = Param(names[0], enum=names) if names else Param(type="string", minLength=1)
+    return DAG(
+        dag_id=name,
+        description=description,
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        tags=["sluice", "operations"],
+        default_args=DEFAULTS,
+        params={"pipeline": chosen},
+    )
+
+
+def project_folder(environment: dict[str, str], repository: Path) -> Path:
+    """The project that the DAGs are of: SLUICE_PROJECT, or the checkout's own."""
+    return Path(environment.get("SLUICE_PROJECT") or repository / "include")

@@ -1,0 +1,69 @@
+"""What a run should load: told by the form's parameters, by a backfill, or by the schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sluice.errors import ConfigError
+
+BACKFILL: Final = "backfill"
+MANUAL: Final = "manual"
+# A manual run whose logical date is this near to its start was asked for "now".
+NOW: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Exactly one window, or everything below `until` (None: everything), or certain files."""
+
+    window: tuple[datetime, datetime] | None = None
+    until: datetime | None = None
+    files: tuple[str, ...] = ()
+
+
+def select(
+    params: dict[str, Any],
+    run_type: str,
+    interval: tuple[datetime, datetime] | None,
+    logical_date: datetime | None,
+    now: datetime,
+) -> Selection:
+    """Decide by parameters first, then by the run's type; never by the logical date's hour.
+
+    A scheduled run and a manual run of one logical date have different data intervals.
+    """
+    files = tuple(params.get("files") or ())
+    window = _window(params)
+    if files or window:
+        return Selection(window=window, files=files)
+    if run_type == BACKFILL and interval:
+        return Selection(window=interval)
+    if interval is None or (run_type == MANUAL and _is_now(logical_date, now)):
+        return Selection()
+    return Selection(until=interval[1])
+
+
+def _window(params: dict[str, Any]) -> tuple[datetime, datetime] | None:
+    start, end = params.get("window_start"), params.get("window_end")
+    if not start and not end:
+        return None
+    if not start or not end:
+        raise ConfigError("window_start and window_end: expected both of them, or neither")
+    window = (_instant("window_start", start), _instant("window_end", end))
+    if window[0] >= window[1]:
+        raise ConfigError(f"window_start {start} is not before window_end {end}")
+    return window
+
+
+def _instant(name: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{name}: expected 2026-01-31T05:00:00Z, got {text!r}") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _is_now(logical_date: datetime | None, now: datetime) -> bool:
+    return logical_date is None or abs(now - logical_date) <= NOW

@@ -1,0 +1,219 @@
+"""The bodies of the tasks: each calls one of Sluice's stages and says what to do if it fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import Asset, AssetAlias, BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
+
+from sluice.errors import ConfigError, PublishRefused
+from sluice.ledger import FILE_RELEASED, FINISHED, PUBLISHING
+from sluice.result import BatchResult
+from sluice_airflow.selection import Selection, select
+from sluice_airflow.submit import SPARK_CONNECTION, submit_load
+
+log = logging.getLogger(__name__)
+
+MERGE_AGAIN: Final = 3
+ADVICE: Final = {
+    "reconcile": "it is safe to clear this task: reconcile only completes what was recorded",
+    "land": "clear this task when the cause is gone; what was claimed keeps its manifest",
+    "load": "nothing was published. Clear this task to load the same manifest again",
+    "publish": "clear this task (a table published already stays so), or run the DAG"
+    " sluice_rollback for this batch",
+    "rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
+}
+
+
+def _log_advice(stage: str, pipeline: str, error: BaseException) -> None:
+    log.error("%s of pipeline %s failed: %s", stage, pipeline, error)
+    log.error("What to do: %s. To look: sluice status %s", ADVICE[stage], pipeline)
+
+
+@contextmanager
+def advised(stage: str, pipeline: str) -> Iterator[None]:
+    """Log, beside the error, what to do about it."""
+    try:
+        yield
+    except AirflowSkipException:
+        raise
+    except Exception as error:
+        _log_advice(stage, pipeline, error)
+        raise
+
+
+def reconcile(project: str, pipeline: str) -> list[str]:
+    """Check the Spark connection, then complete or undo what earlier attempts left."""
+    from sluice import stages
+
+    with advised("reconcile", pipeline):
+        require_spark_connection()
+        done = stages.reconcile(stages.open_context(Path(project), pipeline))
+        lines = [str(line) for line in done or ()]
+        log.info("reconcile: %s", "; ".join(lines) or "nothing was left over")
+        return lines
+
+
+def require_spark_connection() -> None:
+    """An unknown connection would silently mean `--master yarn`."""
+    try:
+        BaseHook.get_connection(SPARK_CONNECTION)
+    except AirflowNotFoundException as error:
+        raise ConfigError(
+            f"Airflow has no connection {SPARK_CONNECTION!r}. Add it: airflow connections add"
+            f" {SPARK_CONNECTION} --conn-type spark --conn-host 'local[*]', or spark://host:7077"
+        ) from error
+
+
+def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
+    """Claim the run's files; returns one manifest a batch. Skips when there is nothing."""
+    with advised("land", pipeline):
+        chosen = selection_of(context)
+        log.info("land takes: %s", describe(chosen))
+        if context["params"].get("dry_run"):
+            raise AirflowSkipException(dry_run(project, pipeline, chosen))
+        manifests = land_selection(project, pipeline, chosen)
+        if not manifests:
+            raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
+        return manifests
+
+
+def selection_of(context: dict[str, Any]) -> Selection:
+    """Read the selection from the run's parameters, type and interval."""
+    run = context["dag_run"]
+    start, end = run.data_interval_start, run.data_interval_end
+    return select(
+        dict(context["params"]),
+        str(getattr(run.run_type, "value", run.run_type)),
+        (start, end) if start and end else None,
+        run.logical_date,
+        datetime.now(UTC),
+    )
+
+
+def land_selection(project: str, pipeline: str, chosen: Selection) -> list[str]:
+    """Call the stage with what was selected."""
+    from sluice import stages
+
+    window = stages.Window(*chosen.window) if chosen.window else None
+    context = stages.open_context(Path(project), pipeline)
+    files = list(chosen.files) or None
+    return [str(path) for path in stages.land(context, window, chosen.until, files)]
+
+
+def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
+    """Say what the run would take, and take nothing."""
+    from sluice import stages
+
+    window = stages.Window(*chosen.window) if chosen.window else None
+    context = stages.open_context(Path(project), pipeline)
+    found = stages.candidates(context, window, chosen.until, list(chosen.files) or None)
+    for item in found:
+        log.info("would take %s (%s bytes, hour %s)", item.key, item.size, item.hour or "-")
+    return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
+
+
+def describe(chosen: Selection) -> str:
+    """The selection in words."""
+    if chosen.files:
+        return f"{len(chosen.files)} named files"
+    if chosen.window:
+        return f"exactly {chosen.window[0]:%Y-%m-%dT%H:%MZ} to {chosen.window[1]:%Y-%m-%dT%H:%MZ}"
+    return f"everything before {chosen.until:%Y-%m-%dT%H:%MZ}" if chosen.until else "everything"
+
+
+def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
+    """Publish the batch; where `main` moved meanwhile, merge it again first, a few times."""
+    from sluice import stages
+
+    with advised("publish", pipeline):
+        ctx = stages.open_context(Path(project), pipeline)
+        for _ in range(MERGE_AGAIN):
+            try:
+                result = stages.publish(ctx, manifest)
+                break
+            except PublishRefused as refused:
+                log.warning("%s: merging the batch again", refused)
+                submit_load(project, pipeline, manifest)
+        else:
+            result = stages.publish(ctx, manifest)
+        emit_assets(result, context["outlet_events"][AssetAlias(alias_name(pipeline))])
+        return summary(result)
+
+
+def alias_name(pipeline: str) -> str:
+    """The alias under which the tables that a pipeline published become assets."""
+    return f"sluice/{pipeline}"
+
+
+def emit_assets(result: BatchResult, events: Any) -> None:
+    """One asset event for each target that got a snapshot."""
+    for table in result.tables:
+        for staged in table.staged:
+            if staged.namespace.endswith("__cdc"):
+                continue
+            events.add(
+                Asset(name=f"{staged.namespace}.{staged.name}", uri=asset_uri(staged)),
+                extra={
+                    "batch_id": result.batch_id,
+                    "snapshot_id": staged.head_snapshot,
+                    "previous_snapshot_id": staged.base_snapshot,
+                    "pipeline": result.pipeline,
+                },
+            )
+
+
+def asset_uri(staged: Any) -> str:
+    """The address of a table as an asset."""
+    return f"iceberg://lake/{staged.namespace}/{staged.name}"
+
+
+def summary(result: BatchResult) -> dict[str, Any]:
+    """What a person looks for in the task's return value."""
+    tables = {table.target: vars(table.counts) for table in result.tables}
+    log.info("published batch %s: %s", result.batch_id, json.dumps(tables, sort_keys=True))
+    return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
+
+
+def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
+    """After a batch's tasks: drop what a failed one staged. A published one is left alone."""
+    from sluice import stages
+
+    batch_id = batch_of(manifest)
+    with advised("rollback", pipeline):
+        ctx = stages.open_context(Path(project), pipeline)
+        row = ctx.ledger.batch(pipeline, batch_id)
+        if row is None or row.state in FINISHED:
+            return []
+        if row.state == PUBLISHING:
+            return [str(line) for line in stages.reconcile(ctx) or ()]
+        lines = [str(line) for line in stages.abandon(ctx, batch_id) or ()]
+        log.warning("batch %s is not published, its tables are as they were", batch_id)
+        return lines
+
+
+def batch_of(manifest: str) -> str:
+    """The batch's id: the folder of its manifest."""
+    return manifest.rsplit("/", 2)[-2]
+
+
+def roll_back(project: str, pipeline: str, batch_id: str, release: bool) -> list[str]:
+    """Undo a batch, on an operator's word; `release` lets the next run take its files again."""
+    from sluice import stages
+
+    with advised("rollback", pipeline):
+        ctx = stages.open_context(Path(project), pipeline)
+        lines = [str(line) for line in stages.rollback(ctx, batch_id) or ()]
+        if release:
+            count = ctx.ledger.mark_files(pipeline, batch_id, FILE_RELEASED)
+            lines.append(f"released {count} files: the next run takes them")
+        for line in lines:
+            log.info("%s", line)
+        return lines

@@ -1,0 +1,105 @@
+"""An Airflow of the tests' own: its home, its SQLite, its DAGs; made once a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="sluice-airflow-"))
+PROJECT = HOME / "project"
+
+# Airflow reads these when it is imported first.
+os.environ.update(
+    {
+        "AIRFLOW_HOME": str(HOME),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "SLUICE_PROJECT": str(PROJECT),
+    }
+)
+
+PROJECT_YAML = """\
+lake:
+  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
+  warehouse: data/warehouse
+spark: {master: "local[2]", conf: {spark.driver.memory: 1g}}
+"""
+PIPELINE_YAML = """\
+name: shop
+format: debezium
+landing: {url: landing, pattern: "dt={dt}/hr={hr}/*.jsonl"}
+namespace: shop
+tables:
+  public.orders: {key: [id]}
+"""
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """A Sluice project of one pipeline, `shop`."""
+    (PROJECT / "pipelines").mkdir(parents=True, exist_ok=True)
+    (PROJECT / "sluice.yaml").write_text(PROJECT_YAML)
+    (PROJECT / "pipelines" / "shop.yaml").write_text(PIPELINE_YAML)
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def airflow_db(project: Path) -> None:
+    """Airflow's tables in the session's own SQLite."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture(scope="session")
+def parsed(airflow_db: None) -> Callable[[], dict[str, Any]]:
+    """Read every DAG of `dags/` anew, as the DAG processor does."""
+
+    def parse() -> dict[str, Any]:
+        from airflow.dag_processing.dagbag import DagBag
+
+        bag = DagBag(str(ROOT / "dags"))
+        assert bag.import_errors == {}
+        return dict(bag.dags)
+
+    return parse
+
+
+@pytest.fixture(scope="session")
+def dags(parsed: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The DAGs, for tests that only look."""
+    return parsed()
+
+
+@pytest.fixture
+def states() -> Callable[[Any], dict[str, str]]:
+    """The states of a run's tasks, by task id and map index."""
+
+    def of(run: Any) -> dict[str, str]:
+        return {
+            ti.task_id if ti.map_index < 0 else f"{ti.task_id}[{ti.map_index}]": str(ti.state)
+            for ti in run.get_task_instances()
+        }
+
+    return of
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Airflow and its providers warn of their own libraries; here only ours are errors."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

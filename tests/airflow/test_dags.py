@@ -1,0 +1,105 @@
+"""What the DAGs are, as Airflow parses them: each known trap is a check."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def shop(dags: dict[str, Any]) -> Any:
+    return dags["sluice_shop"]
+
+
+def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> None:
+    assert sorted(dags) == ["sluice_reconcile", "sluice_rollback", "sluice_shop"]
+
+
+def test_every_run_has_an_interval_of_its_own(shop: Any) -> None:
+    from airflow.sdk import CronDataIntervalTimetable
+
+    assert isinstance(shop.timetable, CronDataIntervalTimetable)
+    assert shop.catchup is False
+
+
+def test_no_dag_has_a_timeout_that_would_skip_its_teardown(dags: dict[str, Any]) -> None:
+    assert [dag.dag_id for dag in dags.values() if dag.dagrun_timeout is not None] == []
+
+
+def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
+    for dag in dags.values():
+        assert dag.owner == "sluice"
+        assert "sluice" in dag.tags
+        assert dag.description
+
+
+def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:
+    order = [task.task_id for task in shop.topological_sort()]
+    assert order == ["reconcile", "land", "batch.load", "batch.publish", "batch.rollback"]
+
+
+def test_the_teardown_decides_no_runs_state(shop: Any) -> None:
+    rollback = shop.get_task("batch.rollback")
+    assert rollback.is_teardown
+    assert rollback.on_failure_fail_dagrun is False
+    assert [t.task_id for t in shop.tasks if t.is_teardown] == ["batch.rollback"]
+
+
+def test_the_load_is_a_spark_submit_that_a_clear_runs_again(shop: Any) -> None:
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+    load = shop.get_task("batch.load")
+    assert isinstance(load, SparkSubmitOperator)
+    assert load.durable is False
+    assert load._conn_id == "spark_default"
+    assert load.application.endswith("spark_jobs/load_batch.py")
+    assert load.max_active_tis_per_dagrun == 1
+
+
+def test_retries_are_stated_and_bounded_in_time(shop: Any) -> None:
+    for task in shop.tasks:
+        assert task.retries == 2
+        assert task.retry_policy is not None
+        assert timedelta(0) < task.execution_timeout <= timedelta(hours=6)
+
+
+@pytest.mark.parametrize(
+    ("error", "action"), [("ConfigError", "fail"), ("LeaseHeld", "retry"), ("AuditFailed", "fail")]
+)
+def test_the_kind_of_an_error_decides_on_a_retry(shop: Any, error: str, action: str) -> None:
+    from sluice import errors
+
+    policy = shop.get_task("land").retry_policy
+    assert policy.evaluate(getattr(errors, error)("x"), 1, 2).action.value == action
+
+
+def test_the_form_asks_for_window_files_and_dry_run(dags: dict[str, Any]) -> None:
+    form = set(dags["sluice_shop"].params)
+    assert form == {"window_start", "window_end", "files", "dry_run"}
+    assert set(dags["sluice_rollback"].params) == {"pipeline", "batch", "release"}
+    assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]
+
+
+def test_the_published_tables_are_assets_found_at_run_time(shop: Any) -> None:
+    assert [outlet.name for outlet in shop.get_task("batch.publish").outlets] == ["sluice/shop"]
+
+
+def test_dags_survive_serialization(shop: Any) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    stored = DagSerialization.to_json(shop)
+    assert DagSerialization.from_json(stored).dag_id == "sluice_shop"
+
+
+def test_airflow_loads_one_plugin_and_no_stray_modules(airflow_db: None) -> None:
+    import sys
+
+    from airflow import plugins_manager
+
+    plugins_manager.ensure_plugins_loaded()
+    assert "sluice" in {plugin.name for plugin in plugins_manager._get_plugins()[0]}
+    assert not {"factory", "tasks", "submit", "selection"} & set(sys.modules)

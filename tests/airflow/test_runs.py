@@ -1,0 +1,247 @@
+"""Runs of the real DAG, with the stages replaced: order, retries, colours of runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import sluice
+from sluice.errors import AuditFailed, PublishRefused, TransientError
+from sluice.result import BatchResult, Counts, StagedTable, TableResult
+
+pytestmark = pytest.mark.airflow
+
+MANIFEST = "shop/{}/manifest.json"
+Runs = Callable[..., tuple[Any, dict[str, str]]]
+
+
+@dataclass
+class Stages:
+    """Stands in for `sluice.stages`: remembers what was called, and fails where it is told."""
+
+    batches: list[str] = field(default_factory=lambda: ["b1", "b2"])
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    failures: dict[str, list[Exception]] = field(default_factory=dict)
+    state: str = "loading"
+
+    def note(self, *call: Any) -> None:
+        self.calls.append(call)
+        if waiting := self.failures.get(":".join(map(str, call[:2]))):
+            raise waiting.pop(0)
+
+    def of(self, stage: str) -> list[tuple[Any, ...]]:
+        return [call[1:] for call in self.calls if call[0] == stage]
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
+    fake = Stages()
+    module: Any = ModuleType("sluice.stages")
+    module.Window = lambda start, end: (start, end)
+    module.open_context = lambda folder, pipeline: fake_context(fake, pipeline)
+    module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline) or []
+    module.land = lambda ctx, window, until, files: landed(fake, window, until, files)
+    module.candidates = lambda ctx, window, until, files: []
+    module.publish = lambda ctx, manifest: published(fake, manifest)
+    module.abandon = lambda ctx, batch: fake.note("abandon", batch) or []
+    module.rollback = lambda ctx, batch: fake.note("rollback", batch) or [f"moved {batch}"]
+    monkeypatch.setitem(sys.modules, "sluice.stages", module)
+    monkeypatch.setattr(sluice, "stages", module, raising=False)
+    submit = sys.modules.get("sluice_airflow.submit") or __import__(
+        "sluice_airflow.submit", fromlist=["submit"]
+    )
+    monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
+    return fake
+
+
+def fake_context(fake: Stages, pipeline: str) -> Any:
+    context: Any = ModuleType("context")
+    context.pipeline = pipeline
+    context.ledger = ModuleType("ledger")
+    context.ledger.batch = lambda p, b: row(fake)
+    context.ledger.mark_files = lambda p, b, state: fake.note("mark", b, state) or 3
+    return context
+
+
+def row(fake: Stages) -> Any:
+    found: Any = ModuleType("row")
+    found.state = fake.state
+    return found
+
+
+def landed(fake: Stages, window: Any, until: Any, files: Any) -> list[str]:
+    fake.note("land", window, until, files)
+    return [MANIFEST.format(batch) for batch in fake.batches]
+
+
+def loaded(fake: Stages, hook: Any) -> None:
+    fake.note("load", hook._application_args[3].split("/")[1], hook._env_vars)
+
+
+def published(fake: Stages, manifest: str) -> BatchResult:
+    batch = manifest.split("/")[1]
+    fake.note("publish", batch)
+    fake.state = "published"
+    staged = (
+        StagedTable("shop", "orders", "x", 1, 2, 0),
+        StagedTable("shop__cdc", "orders__changes", "x", 3, 4, 0),
+    )
+    table = TableResult("public.orders", "shop.orders", Counts(read=1, applied=1), staged)
+    return BatchResult("shop", batch, "a1", (table,))
+
+
+@pytest.fixture
+def run(parsed: Callable[[], dict[str, Any]], states: Callable[[Any], dict[str, str]]) -> Runs:
+    """Run a DAG in this process (which keeps the parameters given); no waiting between tries."""
+
+    def once(name: str = "sluice_shop", **given: Any) -> tuple[Any, dict[str, str]]:
+        dag = parsed()[name]
+        for task in dag.tasks:
+            task.retry_delay = timedelta(0)
+            task.retry_exponential_backoff = 0
+        given.setdefault("logical_date", None)
+        finished = dag.test(**given)
+        return finished, states(finished)
+
+    return once
+
+
+def test_every_batch_is_loaded_then_published(stages: Stages, run: Runs) -> None:
+    finished, states = run()
+    assert finished.state == "success"
+    assert states["batch.publish[0]"] == states["batch.publish[1]"] == "success"
+    assert stages.of("land") == [(None, None, None)]
+    assert [call[0] for call in stages.calls][:2] == ["reconcile", "land"]
+    assert sorted(call[0] for call in stages.of("load")) == ["b1", "b2"]
+    assert sorted(stages.of("publish")) == [("b1",), ("b2",)]
+    assert stages.of("abandon") == []
+
+
+def test_the_driver_gets_the_connections_master_and_sluice_on_its_path(
+    stages: Stages, run: Runs
+) -> None:
+    stages.batches = ["b1"]
+    run()
+    environment = stages.of("load")[0][1]
+    assert environment["SLUICE_SPARK_MASTER"] == "local[2]"
+    assert environment["PYTHONPATH"].split(":")[1].endswith("/include")
+
+
+def test_a_run_skips_when_nothing_landed(stages: Stages, run: Runs) -> None:
+    stages.batches = []
+    finished, states = run()
+    assert finished.state == "success"
+    assert states["land"] == "skipped"
+    assert stages.of("load") == []
+
+
+def test_a_failed_load_is_a_failed_run_that_published_nothing(stages: Stages, run: Runs) -> None:
+    stages.batches = ["b1"]
+    stages.failures["load:b1"] = [AuditFailed("count does not add up")]
+    finished, states = run()
+    assert finished.state == "failed"
+    assert states["batch.load[0]"] == "failed"
+    assert states["batch.rollback[0]"] == "success"
+    assert stages.of("publish") == []
+    assert stages.of("abandon") == [("b1",)]
+    assert len(stages.of("load")) == 1
+
+
+def test_one_failed_batch_neither_stops_the_other_nor_hides(stages: Stages, run: Runs) -> None:
+    stages.failures["load:b1"] = [AuditFailed("count does not add up")]
+    finished, states = run()
+    assert finished.state == "failed"
+    assert states["batch.publish[1]"] == "success"
+    assert stages.of("publish") == [("b2",)]
+
+
+def test_a_transient_error_is_tried_again(stages: Stages, run: Runs) -> None:
+    stages.batches = ["b1"]
+    stages.failures["load:b1"] = [TransientError("the driver was killed")]
+    finished, _ = run()
+    assert finished.state == "success"
+    assert len(stages.of("load")) == 2
+
+
+def test_a_refused_publish_merges_again(stages: Stages, run: Runs) -> None:
+    stages.batches = ["b1"]
+    stages.failures["publish:b1"] = [PublishRefused("main moved")]
+    finished, _ = run()
+    assert finished.state == "success"
+    assert len(stages.of("load")) == len(stages.of("publish")) == 2
+
+
+def test_a_failed_publish_is_a_failed_run(stages: Stages, run: Runs) -> None:
+    stages.batches = ["b1"]
+    stages.failures["publish:b1"] = [AuditFailed("no")]
+    finished, states = run()
+    assert finished.state == "failed"
+    assert states["batch.publish[0]"] == "failed"
+
+
+def test_an_interrupted_publication_is_completed_not_dropped(stages: Stages, run: Runs) -> None:
+    stages.batches = ["b1"]
+    stages.state = "publishing"
+    stages.failures["publish:b1"] = [AuditFailed("half way")]
+    finished, _ = run()
+    assert finished.state == "failed"
+    assert len(stages.of("reconcile")) == 2
+    assert stages.of("abandon") == []
+
+
+def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
+    window = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00Z"}
+    run(run_conf=window)
+    two = datetime(2026, 1, 1, 2, tzinfo=UTC)
+    assert stages.of("land")[0][0] == (two, two + timedelta(hours=1))
+    run(run_conf={"files": ["a.jsonl"]})
+    assert stages.of("land")[1] == (None, None, ["a.jsonl"])
+
+
+def test_a_dry_run_takes_nothing(stages: Stages, run: Runs) -> None:
+    finished, states = run(run_conf={"dry_run": True})
+    assert states["land"] == "skipped"
+    assert finished.state == "success"
+    assert stages.of("land") == []
+
+
+def test_a_past_manual_run_takes_what_was_there_then(stages: Stages, run: Runs) -> None:
+    run(logical_date=datetime(2026, 1, 1, 5, tzinfo=UTC))
+    assert stages.of("land") == [(None, datetime(2026, 1, 1, 5, tzinfo=UTC), None)]
+
+
+def test_a_published_table_is_an_asset_event_with_its_snapshots(stages: Stages, run: Runs) -> None:
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    stages.batches = ["asset1"]
+    run()
+    with create_session() as session:
+        events = [e for e in session.scalars(select(AssetEvent)) if e.extra["batch_id"] == "asset1"]
+        assert [event.extra["snapshot_id"] for event in events] == [2]
+        assert [event.asset.uri for event in events] == ["iceberg://lake/shop/orders"]
+
+
+def test_without_the_connection_the_first_task_fails(
+    stages: Stages, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    finished, states = run()
+    assert finished.state == "failed"
+    assert states["reconcile"] == "failed"
+    assert stages.calls == []
+
+
+def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
+    conf = {"pipeline": "shop", "batch": "b7", "release": True}
+    finished, _ = run("sluice_rollback", run_conf=conf)
+    assert finished.state == "success"
+    assert stages.of("rollback") == [("b7",)]
+    assert stages.of("mark") == [("b7", "released")]

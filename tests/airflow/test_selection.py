@@ -1,0 +1,56 @@
+"""Which files a run takes, by its parameters, its type and its interval."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sluice.errors import ConfigError
+from sluice_airflow.selection import Selection, select
+
+FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
+SIX = FIVE + timedelta(hours=1)
+LATER = FIVE + timedelta(days=3)
+WINDOW = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00+00:00"}
+TWO_TO_THREE = (FIVE.replace(hour=2), FIVE.replace(hour=3))
+
+
+def test_a_scheduled_run_takes_everything_below_its_intervals_end() -> None:
+    assert select({}, "scheduled", (FIVE, SIX), FIVE, SIX) == Selection(until=SIX)
+
+
+def test_a_backfill_takes_exactly_its_interval() -> None:
+    assert select({}, "backfill", (FIVE, SIX), FIVE, LATER) == Selection(window=(FIVE, SIX))
+
+
+def test_a_manual_run_takes_everything_now() -> None:
+    assert select({}, "manual", (FIVE, SIX), LATER, LATER) == Selection()
+    assert select({}, "manual", None, None, LATER) == Selection()
+
+
+def test_a_manual_run_of_the_past_takes_what_was_there_then() -> None:
+    assert select({}, "manual", (FIVE, SIX), SIX, LATER) == Selection(until=SIX)
+
+
+@pytest.mark.parametrize("run_type", ["manual", "scheduled", "backfill"])
+def test_a_window_in_the_form_wins(run_type: str) -> None:
+    assert select(WINDOW, run_type, (FIVE, SIX), FIVE, LATER) == Selection(window=TWO_TO_THREE)
+
+
+def test_files_in_the_form_win() -> None:
+    chosen = select({"files": ["a", "b"]}, "manual", None, None, LATER)
+    assert chosen == Selection(files=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"window_start": "2026-01-01T02:00:00Z"}, "both of them, or neither"),
+        ({**WINDOW, "window_end": "2026-01-01T02:00:00Z"}, "is not before"),
+        ({**WINDOW, "window_end": "yesterday"}, "window_end: expected 2026-"),
+    ],
+)
+def test_a_wrong_window_is_refused(params: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        select(params, "manual", None, None, LATER)
