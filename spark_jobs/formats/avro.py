@@ -191,7 +191,7 @@ def _plain(value: Column, node: Node) -> Column:
     if kind == "map":
         return F.transform_values(value, lambda _, v: _plain(v, node["values"]))
     if _is_decimal(node) and node["precision"] > MAX_DIGITS:
-        return shift_point(_whole_number(value), F.lit(node.get("scale", 0)))
+        return F.when(value.isNotNull(), _wide_decimal(value, node.get("scale", 0)))
     if kind in ("bytes", "fixed") and not _is_decimal(node):
         return F.base64(value)
     return _logical(value, kind, node.get("logicalType", ""))
@@ -204,7 +204,8 @@ def _logical(value: Column, kind: str, logical: str) -> Column:
         return F.date_from_unix_date(value).cast("string")
     if logical.startswith("time-"):
         unit = "ms" if logical.endswith("millis") else "us"
-        return decode(value.cast("string"), ColumnType("time", unit))
+        clock = decode(value.cast("string"), ColumnType("time", unit))
+        return F.when(value.isNotNull(), clock)
     instant = F.timestamp_millis if logical.endswith("millis") else F.timestamp_micros
     zone = "" if logical.startswith("local-") else "'Z'"
     return F.date_format(instant(value), _ISO + zone)
@@ -224,6 +225,10 @@ def _is_varchar(node: Node) -> bool:
 
 def _field(node: Node, name: str) -> Node:
     return next(f["type"] for f in node["fields"] if f["name"] == name)
+
+
+def _wide_decimal(raw: Column, scale: int) -> Column:
+    return shift_point(_whole_number(raw), F.lit(scale))
 
 
 def _whole_number(raw: Column) -> Column:

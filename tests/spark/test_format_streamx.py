@@ -1,0 +1,210 @@
+"""StreamX JSON: every operation, order, keys, types, and what is no message at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.coltypes import ColumnType
+from sluice.positions import encode_number
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.streamx import DDL, IGNORED, StreamX
+from tests.spark.envelopes import (
+    assert_tables,
+    by_name,
+    envelope_columns,
+    expected_tables,
+    fold,
+    jsonl,
+)
+
+pytestmark = pytest.mark.spark
+ROW_ID = "#alibaba_rds_row_id#"
+BAD_LINES = {
+    "cut": '{"schema": {',
+    "text": '{"payload": "x"}',
+    "other": '{"a": 1}',
+}
+
+
+def message(op: str, sequence: str | None = "5", **parts: Any) -> dict[str, Any]:
+    """A message on table `t`; `before` and `after` are rows."""
+    images = {n: {"dataColumn": parts[n]} for n in ("before", "after") if n in parts}
+    payload = {"op": op, "sequenceId": sequence, "timestamp": {"eventTime": 1605339932000}}
+    source = {"dbName": "db", "schemaName": "s", "tableName": "t"}
+    schema = {"primaryKey": parts.get("key", ["id"]), "source": source}
+    return {"schema": schema, "payload": payload | images | parts.get("payload", {})}
+
+
+MESSAGES: dict[str, Any] = {
+    "insert": message("INSERT", after={"id": 1, "n": None}),
+    "update": message("UPDATE_AFTER", before={"id": 1}, after={"id": 2}),
+    "update_plain": message("UPDATE", after={"id": 2}),
+    "old_half": message("UPDATE_BEFOR", before={"id": 1}),
+    "old_half_spelt_out": message("UPDATE_BEFORE", before={"id": 1}),
+    "delete": message("DELETE", before={"id": 1}),
+    "truncate": message("TRUNCATE", payload={"ddl": {"text": "TRUNCATE t", "ddlMeta": "x"}}),
+    "full_load": message("INSERT", "-1", after={"id": 1}, payload={"timestamp": {
+        "eventTime": -1, "systemTime": 1731661820245}}),
+    "full_load_by_time": message("INSERT", "7", after={"id": 1}, payload={"timestamp": {
+        "eventTime": -1}}),
+    "long_sequence": message("INSERT", "9" * 40, after={"id": 1}),
+    "no_sequence": message("INSERT", None, after={"id": 1}),
+    "bad_sequence": message("INSERT", "XXX", after={"id": 1}),
+    "exact": json.dumps(message("INSERT", after={"id": 0})).replace(
+        '"id": 0', '"id": 12345678901234567890.123456789, "x": 1.10, "o": {"k": 1.10}'),
+    "twice": json.dumps(message("INSERT", after={"id": 0})).replace('"id": 0', '"id": 1, "id": 2'),
+    "unknown": message("MERGE", after={"id": 1}),
+    "wrong_case": message("insert", after={"id": 1}),
+    "no_image": message("INSERT", before={"id": 1}),
+    "no_old_image": message("DELETE", after={"id": 1}),
+    "no_key": message("INSERT", key=None, after={"id": 1}),
+    "empty_key": message("INSERT", key=[], after={"id": 1}),
+    "hidden_key": message("INSERT", key=None, after={"id": 1, ROW_ID: 15}),
+    "half_key": message("INSERT", key=["id", "name"], after={"id": 1}),
+    **{op: message(op, payload={"ddl": {"text": f"{op} x"}}) for op in DDL},
+    **{op: {"schema": {}, "payload": {"op": op}} for op in IGNORED},
+    **BAD_LINES,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """Every message above, decoded in one read, by its name."""
+    file = jsonl(tmp_path_factory.mktemp("streamx") / "all.jsonl", MESSAGES.values())
+    decoded = StreamX().read(spark, (file,), {})
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    names = list(MESSAGES)
+    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("insert", "insert"), ("update", "update"), ("update_plain", "update"),
+        ("old_half", "delete"), ("old_half_spelt_out", "delete"), ("delete", "delete"),
+        ("truncate", "truncate"), *((op, "ddl") for op in DDL),
+    ],
+)  # fmt: skip
+def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["op"], rows[name]["raw"]) == ("event", op, None)
+
+
+@pytest.mark.parametrize("op", IGNORED)
+def test_markers_and_heartbeats_are_ignored(rows: dict[str, Row], op: str) -> None:
+    assert (rows[op]["outcome"], rows[op]["reason"]) == ("ignore", op)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unknown", "unknown_op:MERGE"), ("wrong_case", "unknown_op:insert"),
+        ("no_image", "image_missing"), ("no_old_image", "image_missing"),
+        ("bad_sequence", "bad_sequence_id"), ("twice", "duplicate_column"),
+        ("cut", "not_json"), ("text", "not_json"), ("other", "not_an_envelope"),
+    ],
+)  # fmt: skip
+def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
+    assert rows[name]["raw"] is not None
+    if reason == "not_json":
+        assert rows[name]["raw"] == BAD_LINES[name]
+
+
+def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
+    assert rows["insert"]["after"] == {"id": "1", "n": None}
+    assert rows["insert"]["before"] is None
+    assert rows["exact"]["after"] == {
+        "id": "12345678901234567890.123456789",
+        "x": "1.10",
+        "o": '{"k": 1.10}',
+    }
+    assert (rows["update"]["before"], rows["update"]["after"]) == ({"id": "1"}, {"id": "2"})
+
+
+def test_positions_compare_as_integers_of_any_length(rows: dict[str, Row]) -> None:
+    assert rows["insert"]["position"] == f"2.{encode_number(5)}"
+    assert rows["long_sequence"]["position"] == f"2.{encode_number('9' * 40)}"
+    assert rows["no_sequence"]["position"] is None
+    full_load = rows["full_load"]["position"]
+    assert full_load == f"0.{encode_number(1731661820245)}"
+    assert rows["full_load_by_time"]["position"] == "0.010"
+    assert rows["full_load"]["source_ts"] is None
+    assert full_load < rows["insert"]["position"] < rows["long_sequence"]["position"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("insert", ["id"]), ("delete", ["id"]), ("no_key", None), ("empty_key", None),
+        ("hidden_key", [ROW_ID]), ("half_key", None), ("truncate", None),
+    ],
+)  # fmt: skip
+def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+    assert rows[name]["key"] == key
+
+
+def test_names_times_and_statements(rows: dict[str, Row]) -> None:
+    row = rows["ALTER"]
+    assert (row["database"], row["schema"], row["table"], row["ddl"]) == ("db", "s", "t", "ALTER x")
+    assert row["source_ts"].timestamp() == 1605339932
+    assert rows["truncate"]["ddl"] == "TRUNCATE t"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_update_in_two_messages(spark: SparkSession, tmp_path: Path, turned: bool) -> None:
+    """The old half goes first whatever comes first in the file, with the key changed or not."""
+    pairs = [
+        message("INSERT", "1", after={"id": 1, "v": "a"}),
+        message("UPDATE_BEFOR", "2", before={"id": 1, "v": "a"}),
+        message("UPDATE_AFTER", "2", after={"id": 1, "v": "b"}),
+        message("INSERT", "3", after={"id": 2, "v": "c"}),
+        message("UPDATE_BEFOR", "4", before={"id": 2, "v": "c"}),
+        message("UPDATE_AFTER", "4", after={"id": 3, "v": "c"}),
+    ]
+    file = jsonl(tmp_path / "pairs.jsonl", reversed(pairs) if turned else pairs)
+    rows = StreamX().read(spark, (file,), {}).collect()
+    assert fold(rows, ["id"]) == {
+        ("1",): {"id": "1", "v": "b"},
+        ("3",): {"id": "3", "v": "c"},
+    }
+
+
+def test_columns_from_the_six_types() -> None:
+    names = ("BOOLEAN", "LONG", "DOUBLE", "DATE", "BYTES", "STRING", "GEOMETRY")
+    described = json.dumps([{"name": n.lower(), "type": n} for n in names])
+    columns = StreamX().columns(described, {})
+    assert [c.name for c in columns] == [n.lower() for n in names]
+    assert [c.type for c in columns] == [
+        ColumnType("boolean"), ColumnType("bigint"), ColumnType("double"),
+        ColumnType("timestamp", "ms"), ColumnType("binary", "base64"),
+        ColumnType("string"), ColumnType("string"),
+    ]  # fmt: skip
+
+
+def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    folder = fixtures / "seed-examples"
+    paths = [p for f in ("datahub-blob-json", "dataworks-kafka-json")
+             for p in sorted((folder / f).glob("*.json"))]  # fmt: skip
+    file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
+    rows = StreamX().read(spark, (file,), {}).collect()
+    assert len(rows) == len(paths)
+    assert {r["outcome"] for r in rows} == {"event", "ignore"}
+    assert [r["op"] for r in rows if r["op"]] == [
+        "insert", "delete", "update", "delete", "ddl",
+        "insert", "delete", "update", "update", "delete",
+    ]  # fmt: skip
+    assert {tuple(r["key"]) for r in rows if r["key"]} == {("id", "name"), (ROW_ID,)}
+
+
+def test_real_data(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    case = fixtures / "streamx-json" / "paimon" / "aliyun-insert"
+    text = (case / "event-insert.txt").read_text()
+    file = jsonl(tmp_path / "e.jsonl", [x for x in text.splitlines() if x.startswith("{")])
+    rows = StreamX().read(spark, (file,), {}).collect()
+    assert rows[0]["position"].startswith("0.")
+    assert_tables(rows, expected_tables(case / "final.expected.json"), StreamX())
