@@ -306,6 +306,8 @@ VALUES: dict[str, tuple[Any, Any, str, ColumnType]] = {
                "2024-01-02T03:04:05.678901Z", ColumnType("timestamp")),
     "before_1970": (logical("long", "timestamp-micros"), -1,
                     "1969-12-31T23:59:59.999999Z", ColumnType("timestamp")),
+    "infinity": (logical("long", "timestamp-micros"), 9223372036825200000,
+                 "+294247-01-10T04:00:25.200000Z", ColumnType("timestamp")),
     "millis": (logical("long", "timestamp-millis"), 1704164645678,
                "2024-01-02T03:04:05.678000Z", ColumnType("timestamp")),
     "local": (logical("long", "local-timestamp-micros"), 1704164645678901,
