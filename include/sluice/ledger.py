@@ -228,14 +228,15 @@ class Ledger:
     ) -> None:
         """Take the pipeline's lease for a batch; raises LeaseHeld while another batch has it.
 
-        A batch takes over its own: the attempt named here is the current one from now on.
+        A batch takes over its own: the attempt named here is the current one from now on, and
+        the batch is `loading` again unless it is finished.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             self._require_free(batches.values(), batch_id)
             old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
-            state = LOADING if old.state in (LANDED, FAILED) else old.state
+            state = old.state if old.state in FINISHED else LOADING
             return [self._leased(replace(old, state=state, attempt=attempt), holder, seconds)], None
 
         self._tables.append(BATCHES, decide)
@@ -269,11 +270,11 @@ class Ledger:
     def has_lapsed(self, row: BatchRow) -> bool:
         """True when nobody holds the batch's lease any more (or nobody ever did).
 
-        A dead driver counts only while it loads: between load and publish no process holds it.
+        A dead holder counts while it loads or publishes: between the two no process holds it.
         """
         if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
             return True
-        return row.state == LOADING and is_dead(row.holder)
+        return row.state in (LOADING, PUBLISHING) and is_dead(row.holder)
 
     def _require_free(self, batches: Iterable[BatchRow], batch_id: str) -> None:
         for row in batches:

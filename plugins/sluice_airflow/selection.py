@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sluice.errors import ConfigError
+from sluice.ledger import FileRow
 
 BACKFILL: Final = "backfill"
 MANUAL: Final = "manual"
@@ -21,6 +23,16 @@ class Selection:
     window: tuple[datetime, datetime] | None = None
     until: datetime | None = None
     files: tuple[str, ...] = ()
+
+    def covers(self, rows: Iterable[FileRow]) -> bool:
+        """True when a batch of these files is part of the selection."""
+        taken = list(rows)
+        if self.files:
+            return bool(taken) and all(row.object_key in self.files for row in taken)
+        if self.window is None:
+            return True
+        hours = [_hour(row.hour) for row in taken]
+        return bool(hours) and all(h and self.window[0] <= h < self.window[1] for h in hours)
 
 
 def select(
@@ -63,6 +75,12 @@ def _instant(name: str, text: str) -> datetime:
     except ValueError as error:
         raise ConfigError(f"{name}: expected 2026-01-31T05:00:00Z, got {text!r}") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _hour(text: str) -> datetime | None:
+    """The instant of an hour as the ledger writes it."""
+    digits = "".join(c for c in text if c.isdigit())[:10]
+    return datetime.strptime(digits, "%Y%m%d%H").replace(tzinfo=UTC) if len(digits) == 10 else None
 
 
 def _is_now(logical_date: datetime | None, now: datetime) -> bool:

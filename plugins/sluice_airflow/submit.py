@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -12,22 +10,31 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from sluice.config import ENV_SPARK_MASTER, load_project
-from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.errors import (
+    AuditFailed,
+    ConfigError,
+    PlanError,
+    RollbackRefused,
+    SluiceError,
+    TerminalError,
+    TransientError,
+)
+from sluice.submit import LOAD_BATCH, driver_environment, spark_conf
 
 SPARK_CONNECTION: Final = "spark_default"
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
-APPLICATION: Final = REPOSITORY / "spark_jobs" / "load_batch.py"
+_TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
+_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH")
 
 
 class LoadOperator(SparkSubmitOperator):
-    """`spark-submit` of one manifest; the driver's exit code decides whether a retry helps."""
+    """`spark-submit` of one manifest; raises TransientError or TerminalError as the driver did."""
 
     def __init__(self, *, project: str, pipeline: str, manifest: Any, **kwargs: Any) -> None:
         super().__init__(
-            application=str(APPLICATION),
+            application=str(LOAD_BATCH),
             conn_id=SPARK_CONNECTION,
             name=f"sluice-{pipeline}",
-            application_args=load_arguments(project, manifest),
+            application_args=["--project", project, "--manifest", manifest],
             durable=False,  # a cleared durable task finds its finished driver and does nothing
             **kwargs,
         )
@@ -35,65 +42,46 @@ class LoadOperator(SparkSubmitOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Any) -> None:
-        """Submit and wait; raises TransientError or TerminalError."""
-        from sluice_airflow.tasks import advised
+        """Submit and wait; a batch that is published or rolled back meanwhile is left alone."""
+        from sluice_airflow.tasks import advised, finished_as
 
+        manifest = str((self.application_args or [])[-1])
         with advised("load", self.pipeline):
-            self.conf = spark_conf(self.project)
+            if state := finished_as(self.project, self.pipeline, manifest):
+                self.log.info("the batch is %s: nothing to load", state)
+                return
+            self.conf = spark_conf(load_project(self.project))
             self.env_vars = driver_env()
             self._hook = self._get_hook()
             _submit(self._hook, self.application)
 
 
-def submit_load(project: str, pipeline: str, manifest: str) -> None:
-    """Load the manifest once more, from another task than `load`."""
-    hook = SparkSubmitHook(
-        conf=spark_conf(project),
-        conn_id=SPARK_CONNECTION,
-        name=f"sluice-{pipeline}",
-        application_args=load_arguments(project, manifest),
-        env_vars=driver_env(),
-    )
-    _submit(hook, str(APPLICATION))
-
-
-def load_arguments(project: str, manifest: Any) -> list[Any]:
-    """The command line of the application."""
-    return ["--project", project, "--manifest", manifest]
-
-
-def spark_conf(project: str) -> dict[str, str]:
-    """What Spark has to know before the driver's own code runs (memory, for one); no secrets."""
-    given = load_project(project).spark.conf
-    return {key: str(value) for key, value in given.items()}
-
-
 def driver_env() -> dict[str, str]:
-    """The driver's environment: this Python's spark-submit first, Sluice on its path.
+    """What the driver's environment needs beside the task's own; the connection's master wins."""
+    found = driver_environment()
+    return {**{name: found[name] for name in _DRIVER_NEEDS}, ENV_SPARK_MASTER: spark_master()}
 
-    The connection's master is told by the environment too, where it wins over sluice.yaml's.
-    """
-    own = os.environ.get("PYTHONPATH", "")
-    path = [str(REPOSITORY), str(REPOSITORY / "include"), *filter(None, [own])]
-    connection = SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection
-    return {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-        "PYTHONPATH": os.pathsep.join(path),
-        "PYSPARK_PYTHON": sys.executable,
-        ENV_SPARK_MASTER: connection["master"],
-    }
+
+def spark_master() -> str:
+    """The master that the connection names."""
+    return str(SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection["master"])
+
+
+def use_connections_master() -> None:
+    """Let a load that another stage starts in this process go to the same master."""
+    os.environ[ENV_SPARK_MASTER] = spark_master()
 
 
 def _submit(hook: SparkSubmitHook, application: str) -> None:
     try:
         hook.submit(application)
     except AirflowException as error:
-        raise _typed(hook, error) from error
+        raise _typed(hook, str(error)) from error
 
 
-def _typed(hook: SparkSubmitHook, error: AirflowException) -> SluiceError:
-    """The error that the driver's exit code names; a killed driver is worth another try."""
+def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
+    """Terminal where the driver said so by name; a driver that just died is worth another try."""
     code = hook._submit_sp.returncode if hook._submit_sp else None
-    terminal = code in (TerminalError.exit_code, 2)
-    kind = TerminalError if terminal else TransientError
-    return kind(f"the Spark driver ended with code {code}: {error}")
+    named = any(f"{kind.__name__}: " in text for kind in _TERMINAL)
+    kind = TerminalError if named or code == ConfigError.exit_code else TransientError
+    return kind(f"the Spark driver ended with code {code}. {text}")

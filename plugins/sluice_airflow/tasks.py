@@ -6,22 +6,23 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
-from sluice.errors import ConfigError, PublishRefused
-from sluice.ledger import FILE_RELEASED, FINISHED, PUBLISHING
+from sluice.errors import ConfigError
+from sluice.ledger import FINISHED, PUBLISHING
 from sluice.result import BatchResult
 from sluice_airflow.selection import Selection, select
-from sluice_airflow.submit import SPARK_CONNECTION, submit_load
+from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
 log = logging.getLogger(__name__)
 
-MERGE_AGAIN: Final = 3
+# A landed batch of another run may wait this long for its load to begin.
+STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
     "reconcile": "it is safe to clear this task: reconcile only completes what was recorded",
     "land": "clear this task when the cause is gone; what was claimed keeps its manifest",
@@ -55,10 +56,18 @@ def reconcile(project: str, pipeline: str) -> list[str]:
 
     with advised("reconcile", pipeline):
         require_spark_connection()
-        done = stages.reconcile(stages.open_context(Path(project), pipeline))
-        lines = [str(line) for line in done or ()]
-        log.info("reconcile: %s", "; ".join(lines) or "nothing was left over")
-        return lines
+        use_connections_master()
+        left = stages.reconcile(open_context(project, pipeline))
+        for manifest in left:
+            log.info("batch %s is not published; a later run loads it again", batch_of(manifest))
+        return list(left)
+
+
+def open_context(project: str, pipeline: str) -> Any:
+    """Open the pipeline; what the stages say goes to the task's log."""
+    from sluice import stages
+
+    return stages.open_context(Path(project), pipeline, log.info)
 
 
 def require_spark_connection() -> None:
@@ -79,7 +88,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
             raise AirflowSkipException(dry_run(project, pipeline, chosen))
-        manifests = land_selection(project, pipeline, chosen)
+        manifests = land_selection(project, pipeline, chosen, context["ti"].try_number > 1)
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
         return manifests
@@ -98,14 +107,30 @@ def selection_of(context: dict[str, Any]) -> Selection:
     )
 
 
-def land_selection(project: str, pipeline: str, chosen: Selection) -> list[str]:
-    """Call the stage with what was selected."""
+def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) -> list[str]:
+    """Call the stage with what was selected; `again` when this very task ran before."""
     from sluice import stages
 
     window = stages.Window(*chosen.window) if chosen.window else None
-    context = stages.open_context(Path(project), pipeline)
-    files = list(chosen.files) or None
-    return [str(path) for path in stages.land(context, window, chosen.until, files)]
+    ctx = open_context(project, pipeline)
+    new = stages.land(ctx, window, chosen.until, list(chosen.files) or None)
+    old = leftovers(ctx, chosen, datetime.now(UTC) if again else datetime.now(UTC) - STALE)
+    return list(dict.fromkeys([*old, *(str(path) for path in new)]))
+
+
+def leftovers(ctx: Any, chosen: Selection, before: datetime) -> list[str]:
+    """Batches of this selection that an earlier run landed and nobody works on any more.
+
+    One that changed after `before` may still be another run's: its load waits for a slot.
+    """
+    found = []
+    for row in ctx.ledger.unfinished(ctx.pipeline.name):
+        rows = ctx.ledger.batch_files(ctx.pipeline.name, row.batch_id)
+        idle = row.state != PUBLISHING and ctx.ledger.has_lapsed(row)
+        if idle and row.at <= before and chosen.covers(rows):
+            log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
+            found.append(row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id))
+    return found
 
 
 def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
@@ -113,7 +138,7 @@ def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     from sluice import stages
 
     window = stages.Window(*chosen.window) if chosen.window else None
-    context = stages.open_context(Path(project), pipeline)
+    context = open_context(project, pipeline)
     found = stages.candidates(context, window, chosen.until, list(chosen.files) or None)
     for item in found:
         log.info("would take %s (%s bytes, hour %s)", item.key, item.size, item.hour or "-")
@@ -130,20 +155,12 @@ def describe(chosen: Selection) -> str:
 
 
 def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
-    """Publish the batch; where `main` moved meanwhile, merge it again first, a few times."""
+    """Publish the batch; the stage merges it again where `main` moved meanwhile."""
     from sluice import stages
 
     with advised("publish", pipeline):
-        ctx = stages.open_context(Path(project), pipeline)
-        for _ in range(MERGE_AGAIN):
-            try:
-                result = stages.publish(ctx, manifest)
-                break
-            except PublishRefused as refused:
-                log.warning("%s: merging the batch again", refused)
-                submit_load(project, pipeline, manifest)
-        else:
-            result = stages.publish(ctx, manifest)
+        use_connections_master()
+        result = stages.publish(open_context(project, pipeline), manifest)
         emit_assets(result, context["outlet_events"][AssetAlias(alias_name(pipeline))])
         return summary(result)
 
@@ -182,21 +199,26 @@ def summary(result: BatchResult) -> dict[str, Any]:
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
+def finished_as(project: str, pipeline: str, manifest: str) -> str:
+    """The batch's state when nothing is left to do for it, else empty."""
+    row = open_context(project, pipeline).ledger.batch(pipeline, batch_of(manifest))
+    return row.state if row is not None and row.state in FINISHED else ""
+
+
 def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     """After a batch's tasks: drop what a failed one staged. A published one is left alone."""
     from sluice import stages
 
     batch_id = batch_of(manifest)
     with advised("rollback", pipeline):
-        ctx = stages.open_context(Path(project), pipeline)
+        ctx = open_context(project, pipeline)
         row = ctx.ledger.batch(pipeline, batch_id)
         if row is None or row.state in FINISHED:
             return []
         if row.state == PUBLISHING:
-            return [str(line) for line in stages.reconcile(ctx) or ()]
-        lines = [str(line) for line in stages.abandon(ctx, batch_id) or ()]
-        log.warning("batch %s is not published, its tables are as they were", batch_id)
-        return lines
+            return list(stages.reconcile(ctx))
+        log.warning("batch %s is not published: dropping what it staged", batch_id)
+        return list(stages.rollback(ctx, batch_id))
 
 
 def batch_of(manifest: str) -> str:
@@ -209,11 +231,10 @@ def roll_back(project: str, pipeline: str, batch_id: str, release: bool) -> list
     from sluice import stages
 
     with advised("rollback", pipeline):
-        ctx = stages.open_context(Path(project), pipeline)
-        lines = [str(line) for line in stages.rollback(ctx, batch_id) or ()]
+        ctx = open_context(project, pipeline)
+        lines = list(stages.rollback(ctx, batch_id, hold=True))
         if release:
-            count = ctx.ledger.mark_files(pipeline, batch_id, FILE_RELEASED)
-            lines.append(f"released {count} files: the next run takes them")
+            lines.append(f"{stages.release(ctx, batch_id)} files released: the next run takes them")
         for line in lines:
             log.info("%s", line)
         return lines

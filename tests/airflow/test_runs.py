@@ -44,13 +44,13 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     fake = Stages()
     module: Any = ModuleType("sluice.stages")
     module.Window = lambda start, end: (start, end)
-    module.open_context = lambda folder, pipeline: fake_context(fake, pipeline)
-    module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline) or []
+    module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
+    module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, window, until, files: landed(fake, window, until, files)
     module.candidates = lambda ctx, window, until, files: []
     module.publish = lambda ctx, manifest: published(fake, manifest)
-    module.abandon = lambda ctx, batch: fake.note("abandon", batch) or []
-    module.rollback = lambda ctx, batch: fake.note("rollback", batch) or [f"moved {batch}"]
+    module.rollback = lambda ctx, batch, hold=False: fake.note("rollback", batch, hold) or ["moved"]
+    module.release = lambda ctx, batch: fake.note("release", batch) or 3
     monkeypatch.setitem(sys.modules, "sluice.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
@@ -62,10 +62,11 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
 
 def fake_context(fake: Stages, pipeline: str) -> Any:
     context: Any = ModuleType("context")
-    context.pipeline = pipeline
+    context.pipeline = ModuleType("pipeline")
+    context.pipeline.name = pipeline
     context.ledger = ModuleType("ledger")
     context.ledger.batch = lambda p, b: row(fake)
-    context.ledger.mark_files = lambda p, b, state: fake.note("mark", b, state) or 3
+    context.ledger.unfinished = lambda p: []
     return context
 
 
@@ -120,7 +121,7 @@ def test_every_batch_is_loaded_then_published(stages: Stages, run: Runs) -> None
     assert [call[0] for call in stages.calls][:2] == ["reconcile", "land"]
     assert sorted(call[0] for call in stages.of("load")) == ["b1", "b2"]
     assert sorted(stages.of("publish")) == [("b1",), ("b2",)]
-    assert stages.of("abandon") == []
+    assert stages.of("rollback") == []
 
 
 def test_the_driver_gets_the_connections_master_and_sluice_on_its_path(
@@ -149,7 +150,7 @@ def test_a_failed_load_is_a_failed_run_that_published_nothing(stages: Stages, ru
     assert states["batch.load[0]"] == "failed"
     assert states["batch.rollback[0]"] == "success"
     assert stages.of("publish") == []
-    assert stages.of("abandon") == [("b1",)]
+    assert stages.of("rollback") == [("b1", False)]
     assert len(stages.of("load")) == 1
 
 
@@ -169,12 +170,12 @@ def test_a_transient_error_is_tried_again(stages: Stages, run: Runs) -> None:
     assert len(stages.of("load")) == 2
 
 
-def test_a_refused_publish_merges_again(stages: Stages, run: Runs) -> None:
+def test_a_refused_publish_is_tried_again(stages: Stages, run: Runs) -> None:
     stages.batches = ["b1"]
     stages.failures["publish:b1"] = [PublishRefused("main moved")]
     finished, _ = run()
     assert finished.state == "success"
-    assert len(stages.of("load")) == len(stages.of("publish")) == 2
+    assert len(stages.of("publish")) == 2
 
 
 def test_a_failed_publish_is_a_failed_run(stages: Stages, run: Runs) -> None:
@@ -192,7 +193,7 @@ def test_an_interrupted_publication_is_completed_not_dropped(stages: Stages, run
     finished, _ = run()
     assert finished.state == "failed"
     assert len(stages.of("reconcile")) == 2
-    assert stages.of("abandon") == []
+    assert stages.of("rollback") == []
 
 
 def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
@@ -243,5 +244,5 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
     conf = {"pipeline": "shop", "batch": "b7", "release": True}
     finished, _ = run("sluice_rollback", run_conf=conf)
     assert finished.state == "success"
-    assert stages.of("rollback") == [("b7",)]
-    assert stages.of("mark") == [("b7", "released")]
+    assert stages.of("rollback") == [("b7", True)]
+    assert stages.of("release") == [("b7",)]
