@@ -126,12 +126,13 @@ class Lake:
             )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 
+    def ensure_namespaces(self, namespace: str) -> None:
+        """Make the namespaces of targets and of changelogs, before tables are side by side."""
+        for name in (namespace, names.changelog_namespace(namespace)):
+            self.catalog.create_namespace_if_not_exists(name)
+
     def ensure(self, plan: TablePlan) -> bool:
         """Create what is missing of the three tables and add new columns; True: target is new."""
-        for namespace in (plan.namespace, names.changelog_namespace(plan.namespace)):
-            self.spark.sql(
-                f"CREATE NAMESPACE IF NOT EXISTS {quoted(names.CATALOG)}.{quoted(namespace)}"
-            )
         created = self._ensure(target_id(plan), target_columns(plan), self._target_options(plan))
         self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
         self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))

@@ -57,6 +57,7 @@ def load(job: Job, hold_lease: Callable[[], None], retried: bool) -> BatchResult
         envelope = _without_tombstones(job, envelope)
         found = discover(envelope)
     plans = make_plans(job, found)
+    job.lake.ensure_namespaces(job.pipeline.namespace)
     decoded = _side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
     created = {plan.name: made for plan, made, _ in decoded}
     bad = {plan.name: count for plan, _, count in decoded}

@@ -160,7 +160,9 @@ def _time(text: Column, kind: ColumnType) -> Column:
     clock = F.format_string(
         "%02d:%02d:%02d", F.floor(seconds / 3600), F.floor(seconds / 60) % 60, seconds % 60
     )
-    shown = F.when(size % 1_000_000 == 0, clock).otherwise(F.concat_ws(".", clock, fraction))
+    # format_string writes NULL as text
+    clock = F.when(micros.isNotNull(), clock)
+    shown = F.when(size % 1_000_000 == 0, clock).otherwise(F.concat(clock, F.lit("."), fraction))
     return F.when(micros < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
 
 

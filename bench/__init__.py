@@ -1,0 +1,1 @@
+"""The comparison workload: Sluice beside the jobs that people write by hand."""

@@ -1,0 +1,75 @@
+"""The files of a batch beside the tables: manifest, staged copies, results of attempts.
+
+They lie under `<warehouse>/_sluice/<pipeline>/<batch>/`; a manifest is written once, never over.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluice.config import Project
+from sluice.errors import TerminalError
+from sluice.manifest import Manifest, SourceFile
+from sluice.result import BatchResult
+from sluice.store import ObjectStore, open_store
+
+FOLDER: Final = "_sluice"
+
+
+class BatchFiles:
+    """Reads and writes what belongs to batches in the project's warehouse."""
+
+    def __init__(self, project: Project) -> None:
+        self.store: ObjectStore = open_store(f"{project.lake.warehouse}/{FOLDER}")
+
+    def manifest_key(self, pipeline: str, batch_id: str) -> str:
+        """Where a batch's manifest is; this is what tasks hand on."""
+        return f"{pipeline}/{batch_id}/manifest.json"
+
+    def staging_prefix(self, pipeline: str) -> str:
+        """Where landing puts JSON-lines copies of what Spark cannot read."""
+        return f"{pipeline}/staged/"
+
+    def write_manifest(self, manifest: Manifest) -> str:
+        """Write it unless it is there; returns its key."""
+        key = self.manifest_key(manifest.pipeline, manifest.batch_id)
+        self.store.put_if_absent(key, manifest.to_json().encode())
+        return key
+
+    def read_manifest(self, key: str) -> Manifest:
+        """Read a manifest; raises TerminalError where there is none."""
+        try:
+            return Manifest.from_json(self.store.get(key).decode())
+        except FileNotFoundError as error:
+            raise TerminalError(f"there is no manifest {key}: land the batch first") from error
+
+    def write_result(self, result: BatchResult) -> None:
+        """Write what an attempt staged; an attempt has one result."""
+        self.store.put(
+            self._result_key(result.pipeline, result.batch_id, result.attempt),
+            result.to_json().encode(),
+        )
+
+    def read_result(self, pipeline: str, batch_id: str, attempt: str) -> BatchResult:
+        """What an attempt staged; raises TerminalError where it has not finished."""
+        try:
+            return BatchResult.from_json(
+                self.store.get(self._result_key(pipeline, batch_id, attempt)).decode()
+            )
+        except FileNotFoundError as error:
+            raise TerminalError(
+                f"attempt {attempt} of batch {batch_id} left no result: load it again"
+            ) from error
+
+    def _result_key(self, pipeline: str, batch_id: str, attempt: str) -> str:
+        return f"{pipeline}/{batch_id}/result-{attempt}.json"
+
+    def forget_staged(self, manifest: Manifest) -> None:
+        """Remove the JSON-lines copies that a finished batch no longer needs."""
+        for file in manifest.files:
+            if file.staged:
+                self.store.delete_prefix(self.staged_key(manifest.pipeline, file))
+
+    def staged_key(self, pipeline: str, file: SourceFile) -> str:
+        """Where the copy of one object is."""
+        return self.staging_prefix(pipeline) + file.url.rsplit("/", 1)[-1]

@@ -1,0 +1,181 @@
+"""The command line: the same functions that the DAG's tasks call.
+
+Exit code 0 is success and nothing else; 2 a mistake in the configuration, 75 try again, 1 stop.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from sluice import query, report, stages
+from sluice.config import load_project
+from sluice.errors import SluiceError
+from sluice.ledger import Ledger
+from sluice.result import BatchResult
+from sluice.stages import Window, open_context
+from sluice.submit import CHECKOUT
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
+out = Console()
+err = Console(stderr=True)
+
+ProjectDir = Annotated[Path, typer.Option("--project", help="Folder with sluice.yaml")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
+DEFAULT_PROJECT = CHECKOUT / "include"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _reporting(command: F) -> F:
+    """A Sluice error ends the command with its text and its exit code, not with a traceback."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except SluiceError as error:
+            err.print(f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}")
+            raise typer.Exit(error.exit_code) from error
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _say(text: str) -> None:
+    err.print(escape(text), style="dim", highlight=False)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+
+
+@app.command()
+@_reporting
+def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> None:
+    """Check sluice.yaml and every pipeline."""
+    found = load_project(project)
+    if as_json:
+        _print_json({"project": str(found.root), "pipelines": sorted(found.pipelines)})
+        return
+    out.print(f"[green]ok[/green] {found.root}: {len(found.pipelines)} pipelines")
+    for name, pipeline in sorted(found.pipelines.items()):
+        out.print(
+            f"  {name}: {pipeline.format} from {pipeline.landing.url} into {pipeline.namespace}"
+        )
+
+
+@app.command()
+@_reporting
+def run(
+    pipeline: str,
+    since: Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")] = None,
+    to: Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")] = None,
+    file: Annotated[list[str] | None, typer.Option(help="Only these files")] = None,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Load what has landed: all stages, batch after batch until nothing is left."""
+    ctx = open_context(project, pipeline, _say)
+    results, failure = stages.run(ctx, _window(since, to), file)
+    if as_json:
+        _print_json({"batches": [report.batch_json(r) for r in results]})
+    else:
+        _show_run(results, pipeline)
+    if failure is not None:
+        raise failure
+
+
+def _show_run(results: list[BatchResult], pipeline: str) -> None:
+    for result in results:
+        report.show_batch(out, result)
+    if not results:
+        out.print(f"{pipeline}: nothing to load; every landed file is in the ledger already")
+
+
+def _window(since: datetime | None, to: datetime | None) -> Window | None:
+    if since is None and to is None:
+        return None
+    start = since or datetime.min
+    return Window(start.replace(tzinfo=UTC), (to or datetime.max).replace(tzinfo=UTC))
+
+
+@app.command()
+@_reporting
+def status(
+    pipeline: Annotated[str | None, typer.Argument()] = None,
+    limit: int = 10,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Last batches, lag, what is in quarantine."""
+    found = load_project(project)
+    names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
+    ledger = Ledger(stages.open_catalog(found))
+    rows = [row for name in names for row in ledger.batches(name, limit)]
+    if as_json:
+        _print_json(report.status_json(rows))
+        return
+    report.show_status(out, rows, "")
+
+
+@app.command()
+@_reporting
+def sql(
+    statement: str,
+    output: Annotated[str, typer.Option("--format", help="table, jsonl or csv")] = "table",
+    project: ProjectDir = DEFAULT_PROJECT,
+) -> None:
+    """Query the lake with SQL, without a JVM."""
+    query.print_sql(load_project(project), statement, output, sys.stdout)
+
+
+@app.command()
+@_reporting
+def rollback(
+    pipeline: str,
+    batch: Annotated[str, typer.Option(help="The batch to undo")],
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Undo one batch in all its tables; its files are held until `release`."""
+    _done(stages.rollback(open_context(project, pipeline, _say), batch, hold=True), as_json)
+
+
+@app.command()
+@_reporting
+def release(
+    pipeline: str,
+    batch: Annotated[str, typer.Option(help="The batch whose files may be landed again")],
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Let the files of a rolled back batch be landed again."""
+    count = stages.release(open_context(project, pipeline, _say), batch)
+    _done([f"{count} files of batch {batch} are free to be landed again"], as_json)
+
+
+@app.command()
+@_reporting
+def reconcile(
+    pipeline: str, project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False
+) -> None:
+    """Finish or undo what dead attempts left behind."""
+    again = stages.reconcile(open_context(project, pipeline, _say))
+    _done([f"to be loaded again: {key}" for key in again] or ["nothing was left behind"], as_json)
+
+
+def _done(lines: list[str], as_json: bool) -> None:
+    if as_json:
+        _print_json({"done": lines})
+        return
+    for line in lines:
+        out.print(escape(line), highlight=False)

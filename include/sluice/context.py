@@ -1,0 +1,42 @@
+"""What every stage works with: one pipeline of one project, its catalog, ledger and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+
+from sluice.batchfiles import BatchFiles
+from sluice.catalog import open_catalog
+from sluice.config import Pipeline, Project, load_project
+from sluice.ledger import Ledger
+
+Say = Callable[[str], None]
+
+
+def _quiet(_: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every stage works with: one pipeline of one project, its catalog and ledger."""
+
+    project: Project
+    pipeline: Pipeline
+    catalog: Catalog
+    ledger: Ledger
+    files: BatchFiles
+    say: Say = _quiet
+
+
+def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
+    """Open a project for one pipeline; raises ConfigError."""
+    project = load_project(project_dir)
+    chosen = project.pipeline(pipeline)
+    catalog = open_catalog(project)
+    ledger = Ledger(catalog)
+    ledger.ensure()
+    return Context(project, chosen, catalog, ledger, BatchFiles(project), say)

@@ -1,0 +1,183 @@
+"""land: which files a run takes, fixed in manifests, claimed in the ledger.
+
+A scheduled run takes everything below the end of its interval that the ledger has not; a window
+takes exactly its hours. A ceiling makes further batches of the rest, so nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from sluice import ledger as states
+from sluice.context import Context
+from sluice.errors import TerminalError
+from sluice.landing import Inspection, inspect
+from sluice.ledger import FileRow
+from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
+from sluice.store import ObjectStore, StoredObject, open_store
+
+INSPECTED_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True)
+class Window:
+    """Hours from `start`, inclusive, to `end`, exclusive."""
+
+    start: datetime
+    end: datetime
+
+    def holds(self, moment: datetime) -> bool:
+        """True when the hour that begins at `moment` is inside."""
+        return self.start <= moment < self.end
+
+
+def land(
+    ctx: Context,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[str]:
+    """Claim what there is to load; returns the manifests' keys, [] when nothing has landed."""
+    store = _open(ctx)
+    keys = []
+    for chunk in _chunks(ctx, _fresh(ctx, store, window, until, files)):
+        key = _claim(ctx, store, chunk)
+        if key:
+            keys.append(key)
+    return keys
+
+
+def candidates(
+    ctx: Context,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[StoredObject]:
+    """What `land` would claim now; claims nothing."""
+    return _fresh(ctx, _open(ctx), window, until, files)
+
+
+def _open(ctx: Context) -> ObjectStore:
+    return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
+
+
+def _fresh(
+    ctx: Context,
+    store: ObjectStore,
+    window: Window | None,
+    until: datetime | None,
+    files: list[str] | None,
+) -> list[StoredObject]:
+    objects = sorted(store.list(ctx.pipeline.landing.pattern), key=lambda o: o.key)
+    if files is not None:
+        objects = _named(ctx, objects, files)
+    return [o for o in _unknown(ctx, objects) if _wanted(o, window, until)]
+
+
+def hour_start(hour: str) -> datetime:
+    """The beginning of an hour as the manifest writes it: 20260301T05."""
+    return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
+
+
+def _wanted(found: StoredObject, window: Window | None, until: datetime | None) -> bool:
+    begins = hour_start(found.hour)
+    if window is not None:
+        return window.holds(begins)
+    return until is None or begins < until
+
+
+def _named(ctx: Context, objects: list[StoredObject], files: list[str]) -> list[StoredObject]:
+    by_name = {name: o for o in objects for name in (o.key, _absolute(ctx, o.key))}
+    missing = [f for f in files if f not in by_name and str(Path(f).resolve()) not in by_name]
+    if missing:
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: {missing} are not among the files of "
+            f"{ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
+        )
+    return [by_name.get(f) or by_name[str(Path(f).resolve())] for f in dict.fromkeys(files)]
+
+
+def _absolute(ctx: Context, key: str) -> str:
+    return f"{ctx.pipeline.landing.url}/{key}"
+
+
+def _unknown(ctx: Context, objects: list[StoredObject]) -> list[StoredObject]:
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    for found in objects:
+        row = known.get(found.key)
+        if row is not None and _changed(found, row):
+            ctx.say(
+                f"land: {found.key} has changed since batch {row.batch_id} took it; "
+                "it is not loaded again unless its batch is rolled back and released"
+            )
+    return [o for o in objects if _is_free(known.get(o.key))]
+
+
+def _changed(found: StoredObject, row: FileRow) -> bool:
+    old = (row.size, row.etag, row.version_id)
+    return row.state != states.FILE_RELEASED and (found.size, found.etag, found.version_id) != old
+
+
+def _is_free(row: FileRow | None) -> bool:
+    return row is None or row.state == states.FILE_RELEASED
+
+
+def _chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
+    """By hour and name, as many as the ceilings allow; one object may be above the size alone."""
+    chunk: list[StoredObject] = []
+    size = 0
+    for found in sorted(objects, key=lambda o: (o.hour, o.key)):
+        full = len(chunk) >= ctx.pipeline.max_files_per_batch
+        if chunk and (full or size + found.size > ctx.pipeline.max_bytes_per_batch):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(found)
+        size += found.size
+    if chunk:
+        yield chunk
+
+
+def _claim(ctx: Context, store: ObjectStore, objects: list[StoredObject]) -> str:
+    inspected = _inspect(ctx, store, objects)
+    rejects = {i.file.key: i.rejects for i in inspected}
+    files = tuple(i.file for i in inspected)
+
+    def fix(won: tuple[SourceFile, ...]) -> str:
+        lost = tuple(r for f in won for r in rejects[f.key])
+        return _write_manifest(ctx, won, lost).batch_id
+
+    batch_id, won = ctx.ledger.claim_files(
+        ctx.pipeline.name, files, fix, once_by_content=True,
+        modified={o.key: o.modified for o in objects},
+    )  # fmt: skip
+    for file in set(files) - set(won):
+        ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
+    if not batch_id:
+        return ""
+    key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
+    ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.LANDED, manifest=key)
+    ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
+    return key
+
+
+def _write_manifest(
+    ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
+) -> Manifest:
+    manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
+    ctx.files.write_manifest(manifest)
+    return manifest
+
+
+def _inspect(ctx: Context, store: ObjectStore, objects: list[StoredObject]) -> list[Inspection]:
+    prefix = ctx.files.staging_prefix(ctx.pipeline.name)
+
+    def look(found: StoredObject) -> Inspection:
+        return inspect(store, ctx.files.store, found, prefix, ctx.pipeline.max_document_bytes)
+
+    with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
+        return list(pool.map(look, objects))

@@ -1,0 +1,199 @@
+"""publish and rollback of one table: commits staged by hand, with their requirements.
+
+pyiceberg's `set_current_snapshot` and `create_tag` take their requirement from what they have
+just loaded, so a second publisher would discard the first unseen; here the recorded base is
+required instead (design, "A batch", 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
+from sluice.names import SUMMARY_BATCH, tag_name
+from sluice.result import StagedTable
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a commit did to `main` of one table; `after` None: the branch is gone again."""
+
+    table: str
+    before: int | None
+    after: int | None
+
+
+def head(table: Table, ref: str = MAIN) -> int | None:
+    """The snapshot that a branch or tag points to, None where there is none."""
+    found: SnapshotRef | None = table.metadata.refs.get(ref)
+    return None if found is None else found.snapshot_id
+
+
+def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved:
+    """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
+
+    Nothing happens where `main` is there already, or past it. Raises PublishRefused when `main`
+    is not the recorded base any more, CommitStateUnknown when the catalog did not answer.
+    """
+    table = catalog.load_table((staged.namespace, staged.name))
+    name = f"{staged.namespace}.{staged.name}"
+    if is_published(table, staged):
+        return Moved(name, staged.base_snapshot, staged.head_snapshot)
+    if head(table) != staged.base_snapshot or head(table, staged.branch) != staged.head_snapshot:
+        raise PublishRefused(
+            f"{name}: batch {batch_id} was staged on snapshot {staged.base_snapshot}, but main is "
+            f"at {head(table)} and branch {staged.branch} at {head(table, staged.branch)}"
+        )
+    tag = tag_name(batch_id)
+    requirements: tuple[TableRequirement, ...] = (
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=staged.base_snapshot),
+        AssertRefSnapshotId(ref=staged.branch, snapshot_id=staged.head_snapshot),
+        AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)),
+    )
+    updates: tuple[TableUpdate, ...] = (
+        _point(MAIN, "branch", staged.head_snapshot),
+        _point(tag, "tag", staged.head_snapshot),
+        RemoveSnapshotRefUpdate(ref_name=staged.branch),
+    )
+    _commit(catalog, table, requirements, updates)
+    return Moved(name, staged.base_snapshot, staged.head_snapshot)
+
+
+def is_published(table: Table, staged: StagedTable) -> bool:
+    """True when the head is `main` or one of its ancestors."""
+    return staged.head_snapshot in ancestors(table, head(table))
+
+
+def ancestors(table: Table, snapshot: int | None) -> set[int]:
+    """The snapshot and everything before it that the table still knows."""
+    parents = {s.snapshot_id: s.parent_snapshot_id for s in table.metadata.snapshots}
+    found: set[int] = set()
+    while snapshot is not None and snapshot not in found:
+        found.add(snapshot)
+        snapshot = parents.get(snapshot)
+    return found
+
+
+def rollback_table(
+    catalog: Catalog,
+    namespace: str,
+    name: str,
+    head_snapshot: int,
+    base: int | None,
+    base_schema: int | None,
+    batch_id: str,
+) -> Moved:
+    """Put `main` and the schema back to before the batch, if only our maintenance came after.
+
+    Raises RollbackRefused naming who wrote since.
+    """
+    table = catalog.load_table((namespace, name))
+    current = head(table)
+    full = f"{namespace}.{name}"
+    if current == base:
+        return Moved(full, current, base)
+    if current is None or head_snapshot not in ancestors(table, current):
+        raise RollbackRefused(
+            f"{full}: main is at {current}, not on what batch {batch_id} published"
+        )
+    _refuse_foreign(table, current, head_snapshot, batch_id)
+    updates: list[TableUpdate] = (
+        [RemoveSnapshotRefUpdate(ref_name=MAIN)] if base is None else [_point(MAIN, "branch", base)]
+    )
+    tag = tag_name(batch_id)
+    if head(table, tag) is not None:
+        updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
+    if base_schema is not None and base_schema != table.metadata.current_schema_id:
+        updates.append(SetCurrentSchemaUpdate(schema_id=base_schema))
+    requirements: tuple[TableRequirement, ...] = (
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+    )
+    _commit(catalog, table, requirements, tuple(updates))
+    return Moved(full, current, base)
+
+
+def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
+    """Make an earlier schema current again after a failed batch; True where it was not."""
+    table = catalog.load_table((namespace, name))
+    now = table.metadata.current_schema_id
+    if now == schema_id:
+        return False
+    requirement = AssertCurrentSchemaId(current_schema_id=now)
+    _commit(catalog, table, (requirement,), (SetCurrentSchemaUpdate(schema_id=schema_id),))
+    return True
+
+
+def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:
+    snapshots = {s.snapshot_id: s for s in table.metadata.snapshots}
+    walk: int | None = current
+    while walk is not None and walk != head_snapshot:
+        snapshot = snapshots[walk]
+        operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+        if operation != "replace":
+            writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
+            raise RollbackRefused(
+                f"{'.'.join(table.name())}: {_who(writer)} wrote "
+                f"snapshot {walk} ({operation}) after batch {batch_id}; roll that back first"
+            )
+        walk = snapshot.parent_snapshot_id
+
+
+def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
+    """Remove the branches whose name begins with `prefix`; returns which there were."""
+    try:
+        table = catalog.load_table((namespace, name))
+    except NoSuchTableError:
+        return []
+    found = [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
+    for ref in found:
+        requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
+        _commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
+        table = catalog.load_table((namespace, name))
+    return found
+
+
+def _point(ref: str, kind: str, snapshot: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=ref, type=kind, snapshot_id=snapshot,
+        max_ref_age_ms=None, max_snapshot_age_ms=None, min_snapshots_to_keep=None,
+    )  # fmt: skip
+
+
+def _commit(
+    catalog: Catalog,
+    table: Table,
+    requirements: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
+) -> None:
+    name = ".".join(table.name())
+    try:
+        catalog.commit_table(table, requirements, updates)
+    except CommitFailedException as error:
+        raise PublishRefused(f"{name}: {error}") from error
+    except CommitStateUnknownException as error:
+        raise CommitStateUnknown(f"{name}: the catalog did not say whether it committed") from error
+
+
+def _who(batch_id: str | None) -> str:
+    return f"batch {batch_id}" if batch_id else "somebody else"

@@ -1,0 +1,78 @@
+"""spark-submit as a child process, and its exit code as one of our errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from sluice.config import Project
+from sluice.errors import LeaseHeld, TerminalError, TransientError
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+LOAD_BATCH: Final = CHECKOUT / "spark_jobs" / "load_batch.py"
+_TRY_AGAIN: Final = LeaseHeld.exit_code
+_LINES_SHOWN: Final = 15
+# The driver compiles little and lives briefly: start-up counts more than peak speed.
+_DEFAULT_CONF: Final = {
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=4 -Xshare:auto",
+}
+
+
+def spark_conf(project: Project) -> dict[str, str]:
+    """Settings that must be there before the JVM starts; never a secret (see catalog.py)."""
+    given = {key: str(value) for key, value in project.spark.conf.items()}
+    return {**_DEFAULT_CONF, **given}
+
+
+def driver_environment(environment: dict[str, str] | None = None) -> dict[str, str]:
+    """The environment in which the driver finds this checkout's Python and Sluice itself."""
+    found = dict(os.environ if environment is None else environment)
+    found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
+    found["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "include")])
+    return found
+
+
+def submit_command(project: Project, manifest_key: str) -> list[str]:
+    """The very command, for logs and for people."""
+    conf = [
+        part for key, value in spark_conf(project).items() for part in ("--conf", f"{key}={value}")
+    ]
+    return [
+        "spark-submit", "--master", project.spark.master, *conf, str(LOAD_BATCH),
+        "--project", str(project.root), "--manifest", manifest_key,
+    ]  # fmt: skip
+
+
+def submit(project: Project, manifest_key: str) -> None:
+    """Run the driver to its end; raises TransientError or TerminalError with what it said."""
+    done = subprocess.run(
+        submit_command(project, manifest_key),
+        env=driver_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return
+    told = _told(done.stderr)
+    if done.returncode in (_TRY_AGAIN, -9, -15, 137, 143):
+        raise TransientError(f"the Spark driver ended with {done.returncode}: {told}")
+    raise TerminalError(f"the Spark driver ended with {done.returncode}: {told}")
+
+
+def _told(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    ours = [i for i, line in enumerate(lines) if _is_ours(line)]
+    return "\n".join(lines[ours[-1] :] if ours else lines[-_LINES_SHOWN:])
+
+
+def _is_ours(line: str) -> bool:
+    name = line.split(":", 1)[0]
+    return name.isidentifier() and (
+        name.endswith(("Error", "Failed", "Held", "Refused", "Unknown"))
+    )
