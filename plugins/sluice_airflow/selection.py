@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sluice.errors import ConfigError
-from sluice.ledger import FileRow
+
+if TYPE_CHECKING:
+    from sluice.ledger import FileRow
 
 BACKFILL: Final = "backfill"
 MANUAL: Final = "manual"
@@ -31,8 +33,10 @@ class Selection:
             return bool(taken) and all(row.object_key in self.files for row in taken)
         if self.window is None:
             return True
-        hours = [_hour(row.hour) for row in taken]
-        return bool(hours) and all(h and self.window[0] <= h < self.window[1] for h in hours)
+        from sluice.land import hour_start
+
+        hours = [hour_start(row.hour) for row in taken]
+        return bool(hours) and all(self.window[0] <= hour < self.window[1] for hour in hours)
 
 
 def select(
@@ -75,12 +79,6 @@ def _instant(name: str, text: str) -> datetime:
     except ValueError as error:
         raise ConfigError(f"{name}: expected 2026-01-31T05:00:00Z, got {text!r}") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _hour(text: str) -> datetime | None:
-    """The instant of an hour as the ledger writes it."""
-    digits = "".join(c for c in text if c.isdigit())[:10]
-    return datetime.strptime(digits, "%Y%m%d%H").replace(tzinfo=UTC) if len(digits) == 10 else None
 
 
 def _is_now(logical_date: datetime | None, now: datetime) -> bool:

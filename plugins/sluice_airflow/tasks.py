@@ -136,10 +136,11 @@ def leftovers(ctx: Any, chosen: Selection, before: datetime) -> list[str]:
 def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     """Say what the run would take, and take nothing."""
     from sluice import stages
+    from sluice.land import candidates
 
     window = stages.Window(*chosen.window) if chosen.window else None
     context = open_context(project, pipeline)
-    found = stages.candidates(context, window, chosen.until, list(chosen.files) or None)
+    found = candidates(context, window, chosen.until, list(chosen.files) or None)
     for item in found:
         log.info("would take %s (%s bytes, hour %s)", item.key, item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"

@@ -47,12 +47,14 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, window, until, files: landed(fake, window, until, files)
-    module.candidates = lambda ctx, window, until, files: []
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False: fake.note("rollback", batch, hold) or ["moved"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     monkeypatch.setitem(sys.modules, "sluice.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
+    land: Any = ModuleType("sluice.land")
+    land.candidates = lambda ctx, window, until, files: []
+    monkeypatch.setitem(sys.modules, "sluice.land", land)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
         "sluice_airflow.submit", fromlist=["submit"]
     )
