@@ -16,13 +16,14 @@ KIND_SOURCE: Final = "2"
 ROLE_OLD: Final = "0"
 ROLE_NEW: Final = "1"
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"[0-9]+")
 
 
 def encode_number(value: int | str) -> str:
     """Write a non-negative integer of up to 99 digits so that text order is number order."""
-    digits = str(value).lstrip("0") or "0"
-    if not digits.isdecimal() or len(digits) > 99:
+    text = str(value)
+    digits = text.lstrip("0") or "0"
+    if not _DIGITS.fullmatch(text) or len(digits) > 99:
         raise ValueError(f"a position component must be 1 to 99 digits, got {value!r}")
     return f"{len(digits):02d}{digits}"
 

@@ -1,0 +1,64 @@
+"""The manifest: read as written, and named by its content alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
+
+FILES = tuple(
+    SourceFile(
+        key=f"dt=2024-01-02/hr=0{n}/part-{n}.jsonl", url=f"file:///l/{n}", size=n, etag=f"e{n}",
+        hour=f"2024010{n}", arrival=f"a{n}",
+    )
+    for n in range(1, 6)
+)  # fmt: skip
+
+
+def test_reads_what_it_wrote() -> None:
+    rejects = (LandingReject("k", 7, "cut", "AAE="),)
+    manifest = Manifest("p", "b", FILES, rejects, ("2024-01-01T00", "2024-01-02T00"))
+    assert Manifest.from_json(manifest.to_json()) == manifest
+    bare = Manifest("p", "b", FILES)
+    assert Manifest.from_json(bare.to_json()) == bare
+
+
+def test_the_text_is_the_same_every_time() -> None:
+    manifest = Manifest("p", "b", FILES)
+    assert Manifest.from_json(manifest.to_json()).to_json() == manifest.to_json()
+
+
+def test_another_version_is_refused() -> None:
+    text = json.dumps({**json.loads(Manifest("p", "b", ()).to_json()), "version": 2})
+    with pytest.raises(ValueError, match="version 2 is not 1"):
+        Manifest.from_json(text)
+
+
+def test_the_name_follows_from_pipeline_and_files_in_any_order() -> None:
+    name = name_batch("p", FILES)
+    shuffled = list(FILES)
+    random.Random(7).shuffle(shuffled)
+    assert name_batch("p", tuple(shuffled)) == name
+    assert name.startswith("20240105-")
+    assert name_batch("other", FILES) != name
+    assert name_batch("p", FILES[:-1]) != name
+
+
+@pytest.mark.parametrize("change", [{"size": 99}, {"etag": "x"}, {"version_id": "v"}, {"key": "k"}])
+def test_another_object_gives_another_name(change: dict[str, object]) -> None:
+    changed = (replace(FILES[0], **change), *FILES[1:])  # type: ignore[arg-type]
+    assert name_batch("p", changed) != name_batch("p", FILES)
+
+
+@pytest.mark.parametrize("change", [{"url": "s3a://b/k"}, {"staged": True}, {"arrival": "z"}])
+def test_where_a_copy_lies_does_not_rename_the_batch(change: dict[str, object]) -> None:
+    changed = (replace(FILES[0], **change), *FILES[1:])  # type: ignore[arg-type]
+    assert name_batch("p", changed) == name_batch("p", FILES)
+
+
+def test_without_hours_the_name_is_the_digest_alone() -> None:
+    assert len(name_batch("p", (SourceFile("k", "file:///k", 1),))) == 12

@@ -1,0 +1,61 @@
+"""Positions: text order is the source's order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.positions import encode_number, epoch_prefix, natural_key
+
+NUMBERS = st.integers(min_value=0, max_value=10**99 - 1)
+
+
+@given(NUMBERS, NUMBERS)
+def test_numbers_sort_as_numbers(one: int, two: int) -> None:
+    assert (encode_number(one) < encode_number(two)) == (one < two)
+    assert (encode_number(one) == encode_number(two)) == (one == two)
+
+
+@given(st.lists(NUMBERS, min_size=3, max_size=3), st.lists(NUMBERS, min_size=3, max_size=3))
+def test_joined_numbers_sort_as_tuples(one: list[int], two: list[int]) -> None:
+    texts = [".".join(map(encode_number, numbers)) for numbers in (one, two)]
+    assert (texts[0] < texts[1]) == (one < two)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "010"), ("000", "010"), ("007", "017"), (1000000, "071000000")]
+)
+def test_a_number_is_its_length_and_its_digits(value: int | str, text: str) -> None:
+    assert encode_number(value) == text
+
+
+@pytest.mark.parametrize("value", ["-1", "1.0", "0x1f", "1 ", "", "٣", "9" * 100])
+def test_what_is_no_number_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="1 to 99 digits"):
+        encode_number(value)
+
+
+def test_binlog_files_sort_by_their_number() -> None:
+    files = ["binlog.9", "binlog.000010", "binlog.999999", "binlog.1000000"]
+    assert sorted(files[::-1], key=natural_key) == files
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("part-9.jsonl", "part-10.jsonl"),
+        ("dt=2024-01-02/hr=9/a", "dt=2024-01-02/hr=10/a"),
+        ("dt=2024-01-02/hr=23/z", "dt=2024-01-10/hr=00/a"),
+        ("a1b2", "a1b10"),
+        ("a", "a0"),
+        ("x" + "0" * 120 + "1", "x" + "0" * 120 + "2"),
+    ],
+)
+def test_natural_order_of_object_keys(earlier: str, later: str) -> None:
+    assert natural_key(earlier) < natural_key(later)
+
+
+def test_a_higher_epoch_sorts_above_everything_before_it() -> None:
+    assert f"{epoch_prefix(0)}.2.{encode_number(10**98)}" < f"{epoch_prefix(1)}.0.010"
+    assert epoch_prefix(9) < epoch_prefix(10) < epoch_prefix(9999)

@@ -1,0 +1,26 @@
+"""The result: read as written; counts that add up and counts that do not."""
+
+from __future__ import annotations
+
+from sluice.result import BatchResult, Counts, StagedTable, TableResult
+
+
+def test_reads_what_it_wrote() -> None:
+    staged = StagedTable("shop", "orders", "batch_b_a", None, 7, 0, created=True)
+    table = TableResult("db.orders", "shop.orders", Counts(read=2, applied=2), (staged,), "2024")
+    result = BatchResult("p", "b", "a", (table,), Counts(read=1, ignored=1), 1.5)
+    assert BatchResult.from_json(result.to_json()) == result
+    empty = BatchResult("p", "b", "a", ())
+    assert BatchResult.from_json(empty.to_json()) == empty
+
+
+def test_every_record_has_one_outcome() -> None:
+    whole = Counts(read=21, applied=1, superseded=2, duplicate=3, late=4, ignored=5, quarantined=6)
+    assert whole.balanced
+    assert Counts().balanced
+    assert not Counts(read=1).balanced
+    assert not Counts(applied=1).balanced
+
+
+def test_counts_add() -> None:
+    assert Counts(read=1, late=1) + Counts(read=2, applied=2) == Counts(read=3, late=1, applied=2)

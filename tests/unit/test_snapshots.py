@@ -1,0 +1,251 @@
+"""publish and rollback of one table: every guard, on a real catalog and real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
+from pyiceberg.types import LongType, NestedField, StringType
+
+from sluice.errors import PublishRefused, RollbackRefused
+from sluice.names import branch_name, tag_name
+from sluice.result import StagedTable
+from sluice.snapshots import (
+    ancestors,
+    drop_branches,
+    head,
+    is_published,
+    publish_table,
+    restore_schema,
+    rollback_table,
+)
+
+NAME = ("shop", "orders")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    made.create_namespace("shop")
+    made.create_table(NAME, Schema(NestedField(1, "id", LongType(), required=False)))
+    return made
+
+
+def table(catalog: Catalog) -> Table:
+    return catalog.load_table(NAME)
+
+
+def ids(catalog: Catalog) -> list[int]:
+    return sorted(table(catalog).scan().to_arrow()["id"].to_pylist())
+
+
+def write(catalog: Catalog, value: int, branch: str = "main") -> int:
+    """Append one row; returns the snapshot."""
+    loaded = table(catalog)
+    loaded.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
+    found = head(table(catalog), branch)
+    assert found is not None
+    return found
+
+
+def stage(catalog: Catalog, batch: str, value: int, attempt: str = "a1") -> StagedTable:
+    """What a driver leaves: a branch of `main` with one row more."""
+    loaded = table(catalog)
+    base, schema = head(loaded), loaded.metadata.current_schema_id
+    branch = branch_name(batch, attempt)
+    if not loaded.metadata.snapshots:
+        return StagedTable(*NAME, branch, None, _write_first(catalog, value, branch), schema)
+    if base is not None:
+        loaded.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
+    after = write(catalog, value, branch)
+    return StagedTable(*NAME, branch, base, after, schema)
+
+
+def _write_first(catalog: Catalog, value: int, branch: str) -> int:
+    """Spark can begin a table on a branch; pyiceberg has to write `main` and take it away."""
+    after = write(catalog, value)
+    loaded = table(catalog)
+    loaded.manage_snapshots().create_branch(snapshot_id=after, branch_name=branch).commit()
+    catalog.commit_table(table(catalog), (), (RemoveSnapshotRefUpdate(ref_name="main"),))
+    return after
+
+
+def undo(catalog: Catalog, staged: StagedTable, batch: str) -> None:
+    rollback_table(
+        catalog, *NAME, staged.head_snapshot, staged.base_snapshot, staged.base_schema, batch
+    )
+
+
+def test_publish_points_main_tags_and_drops_the_branch(catalog: Catalog) -> None:
+    write(catalog, 1)
+    staged = stage(catalog, "b1", 2)
+    assert ids(catalog) == [1]
+    moved = publish_table(catalog, staged, "b1")
+    assert (moved.before, moved.after) == (staged.base_snapshot, staged.head_snapshot)
+    assert ids(catalog) == [1, 2]
+    refs = table(catalog).metadata.refs
+    assert set(refs) == {"main", tag_name("b1")}
+    assert refs[tag_name("b1")].snapshot_id == staged.head_snapshot
+
+
+def test_the_first_batch_makes_main(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    assert head(table(catalog)) is None
+    publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [1]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_batches_from_one_main_the_second_is_refused(catalog: Catalog, first: bool) -> None:
+    if not first:
+        write(catalog, 0)
+    one, two = stage(catalog, "b1", 1), stage(catalog, "b2", 2)
+    publish_table(catalog, one, "b1")
+    before = table(catalog).metadata
+    with pytest.raises(PublishRefused, match=f"main is at {one.head_snapshot}"):
+        publish_table(catalog, two, "b2")
+    assert table(catalog).metadata.refs == before.refs
+    assert 2 not in ids(catalog)
+
+
+def test_a_publisher_that_looked_too_early_is_refused(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both looked at `main` before either committed: the catalog's own check has to decide."""
+    write(catalog, 0)
+    one, two = stage(catalog, "b1", 1), stage(catalog, "b2", 2)
+    stale = table(catalog)
+    publish_table(catalog, one, "b1")
+    monkeypatch.setattr(catalog, "load_table", _once(stale, catalog.load_table))
+    with pytest.raises(PublishRefused, match=r"shop\.orders"):
+        publish_table(catalog, two, "b2")
+    monkeypatch.undo()
+    assert ids(catalog) == [0, 1]
+
+
+def _once(first, then):  # type: ignore[no-untyped-def]
+    answers = [first]
+    return lambda name: answers.pop() if answers else then(name)
+
+
+def test_publishing_twice_changes_nothing(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    before = table(catalog).metadata_location
+    assert publish_table(catalog, staged, "b1").after == staged.head_snapshot
+    assert table(catalog).metadata_location == before
+
+
+def test_publishing_again_after_others_wrote_changes_nothing(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    write(catalog, 2)
+    publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [1, 2]
+
+
+def test_a_branch_that_moved_or_went_is_refused(catalog: Catalog) -> None:
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    write(catalog, 9, staged.branch)
+    with pytest.raises(PublishRefused):
+        publish_table(catalog, staged, "b1")
+    drop_branches(catalog, *NAME, staged.branch)
+    with pytest.raises(PublishRefused):
+        publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
+def test_is_published_at_the_head_and_past_it(catalog: Catalog) -> None:
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    assert not is_published(table(catalog), staged)
+    publish_table(catalog, staged, "b1")
+    assert is_published(table(catalog), staged)
+    newer = write(catalog, 2)
+    assert is_published(table(catalog), staged)
+    assert ancestors(table(catalog), newer) >= {newer, staged.head_snapshot, staged.base_snapshot}
+
+
+def test_rollback_puts_main_back_and_takes_the_tag(catalog: Catalog) -> None:
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    undo(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+    assert head(table(catalog)) == staged.base_snapshot
+    assert set(table(catalog).metadata.refs) == {"main"}
+    undo(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
+def test_rollback_of_the_first_batch_removes_main(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    undo(catalog, staged, "b1")
+    assert head(table(catalog)) is None
+    assert ids(catalog) == []
+
+
+def test_rollback_refuses_when_somebody_wrote_after(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    later = write(catalog, 2)
+    with pytest.raises(RollbackRefused, match=f"somebody else wrote snapshot {later}"):
+        undo(catalog, staged, "b1")
+    assert ids(catalog) == [1, 2]
+
+
+def test_rollback_names_the_batch_that_came_after(catalog: Catalog) -> None:
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    rows = pa.table({"id": pa.array([2], pa.int64())})
+    table(catalog).append(rows, snapshot_properties={"sluice.batch": "b2"})
+    with pytest.raises(RollbackRefused, match="batch b2 wrote"):
+        undo(catalog, staged, "b1")
+
+
+def test_rollback_refuses_what_was_never_published(catalog: Catalog) -> None:
+    write(catalog, 0)
+    staged = stage(catalog, "b1", 1)
+    write(catalog, 2)
+    with pytest.raises(RollbackRefused, match="not on what batch b1 published"):
+        undo(catalog, staged, "b1")
+
+
+def test_rollback_restores_the_schema(catalog: Catalog) -> None:
+    write(catalog, 0)
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    staged = stage(catalog, "b1", 1)
+    publish_table(catalog, staged, "b1")
+    rollback_table(catalog, *NAME, staged.head_snapshot, staged.base_snapshot, before, "b1")
+    assert table(catalog).schema().column_names == ["id"]
+    assert ids(catalog) == [0]
+
+
+def test_a_failed_batch_gives_the_schema_back_once(catalog: Catalog) -> None:
+    before = table(catalog).metadata.current_schema_id
+    with table(catalog).update_schema() as update:
+        update.add_column("note", StringType())
+    assert restore_schema(catalog, *NAME, before)
+    assert table(catalog).schema().column_names == ["id"]
+    assert not restore_schema(catalog, *NAME, before)
+
+
+def test_drop_branches_takes_only_those_of_the_batch(catalog: Catalog) -> None:
+    write(catalog, 0)
+    for batch, attempt in (("b1", "x"), ("b1", "y"), ("b12", "z")):
+        stage(catalog, batch, 1, attempt)
+    gone = drop_branches(catalog, *NAME, branch_name("b1", ""))
+    assert sorted(gone) == [branch_name("b1", "x"), branch_name("b1", "y")]
+    assert set(table(catalog).metadata.refs) == {"main", branch_name("b12", "z")}
+    assert drop_branches(catalog, *NAME, "main") == []
+    assert drop_branches(catalog, "shop", "nothing", "batch_") == []
