@@ -26,7 +26,7 @@ _COMMON: Final = """\
 name: NAME
 format: FORMAT
 namespace: NAME
-landing: {url: landing/FORMAT, pattern: "dt={dt}/hr={hr}/*.jsonl*"}
+landing: {url: landing/FORMAT, pattern: "dt=*/hr=*/*.jsonl*"}
 """
 # Debezium's schemas say everything; the others need a word about types that JSON has not.
 PIPELINES: Final[dict[str, tuple[str, str]]] = {

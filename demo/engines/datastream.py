@@ -26,10 +26,8 @@ def _events(change: Change) -> list[Any]:
         return []
     if change.op == "delete":
         return [_event(change, change.before or {}, "DELETE")]
-    new = [_event(change, change.after or {}, _TYPES[change.op])]
-    return (
-        [_event(change, change.before or {}, _DELETES["update"]), *new] if change.moves_key else new
-    )
+    old = [_event(change, change.before or {}, "UPDATE-DELETE")] if change.moves_key else []
+    return [*old, _event(change, change.after or {}, _TYPES[change.op])]
 
 
 def _event(change: Change, row: Row, kind: str) -> dict[str, Any]:
