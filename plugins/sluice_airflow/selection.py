@@ -26,6 +26,11 @@ class Selection:
     until: datetime | None = None
     files: tuple[str, ...] = ()
 
+    @property
+    def explicit(self) -> bool:
+        """True when a window or files were named."""
+        return bool(self.files or self.window)
+
     def covers(self, rows: Iterable[FileRow]) -> bool:
         """True when a batch of these files is part of the selection."""
         taken = list(rows)

@@ -14,7 +14,7 @@ from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from sluice.errors import ConfigError
-from sluice.ledger import FINISHED, PUBLISHING
+from sluice.ledger import FAILED, FINISHED, PUBLISHING
 from sluice.result import BatchResult
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
@@ -114,22 +114,24 @@ def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) 
     window = stages.Window(*chosen.window) if chosen.window else None
     ctx = open_context(project, pipeline)
     new = stages.land(ctx, window, chosen.until, list(chosen.files) or None)
-    old = leftovers(ctx, chosen, datetime.now(UTC) if again else datetime.now(UTC) - STALE)
-    return list(dict.fromkeys([*old, *(str(path) for path in new)]))
+    return list(dict.fromkeys([*leftovers(ctx, chosen, again), *(str(path) for path in new)]))
 
 
-def leftovers(ctx: Any, chosen: Selection, before: datetime) -> list[str]:
+def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
     """Batches of this selection that an earlier run landed and nobody works on any more.
 
-    One that changed after `before` may still be another run's: its load waits for a slot.
+    One that changed lately may still be another run's, its load waiting for a slot; not so when
+    this task itself ran before, or when a person names what failed.
     """
     found = []
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
-        rows = ctx.ledger.batch_files(ctx.pipeline.name, row.batch_id)
-        idle = row.state != PUBLISHING and ctx.ledger.has_lapsed(row)
-        if idle and row.at <= before and chosen.covers(rows):
+        if row.state == PUBLISHING or not ctx.ledger.has_lapsed(row):
+            continue
+        told = again or (chosen.explicit and row.state == FAILED)
+        old = datetime.now(UTC) - row.at >= STALE
+        if (told or old) and chosen.covers(ctx.ledger.batch_files(row.pipeline, row.batch_id)):
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
-            found.append(row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id))
+            found.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
     return found
 
 

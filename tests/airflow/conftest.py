@@ -39,7 +39,7 @@ spark: {master: "local[2]", conf: {spark.driver.memory: 1g}}
 PIPELINE_YAML = """\
 name: shop
 format: debezium
-landing: {url: landing, pattern: "dt={dt}/hr={hr}/*.jsonl"}
+landing: {url: landing, pattern: "**/*.jsonl"}
 namespace: shop
 tables:
   public.orders: {key: [id]}

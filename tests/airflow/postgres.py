@@ -1,0 +1,58 @@
+"""A PostgreSQL server of a test's own, on a free port, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+USER = "airflow"
+
+
+def programs() -> Path | None:
+    """The folder of initdb and pg_ctl; distributions keep it off the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    path = str(found[-1]) if found else shutil.which("initdb")
+    return Path(path).parent if path else None
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Run a server; gives the address of its database, user and all."""
+    found = programs()
+    assert found
+    with tempfile.TemporaryDirectory(prefix="sluice-pg-", ignore_cleanup_errors=True) as folder:
+        data, port = Path(folder) / "data", free_port()
+        _own(folder)
+        _run(found / "initdb", "-D", data, "-U", USER, "--auth=trust", "--no-sync")
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        _run(found / "pg_ctl", "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+        try:
+            yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+        finally:
+            _run(found / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+
+
+def _own(folder: str) -> None:
+    """PostgreSQL refuses to run as root."""
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres")
+
+
+def _run(*command: object) -> None:
+    words = [str(word) for word in command]
+    if os.getuid() == 0:
+        words = ["runuser", "-u", "postgres", "--", *words]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd="/")

@@ -1,0 +1,109 @@
+"""The real DAG with the real stages and a real spark-submit, on the embedded lake."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark]
+
+HOUR = datetime(2026, 3, 1, 5, tzinfo=UTC)
+Run = Callable[..., tuple[Any, dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def lake(project: Path) -> Path:
+    """The project with neither tables nor files."""
+    for folder in ("data", "landing"):
+        shutil.rmtree(project / folder, ignore_errors=True)
+    (project / "landing").mkdir()
+    return project
+
+
+@pytest.fixture
+def run(parsed: Callable[[], dict[str, Any]], states: Callable[[Any], dict[str, str]]) -> Run:
+    def once(**given: Any) -> tuple[Any, dict[str, str]]:
+        dag = parsed()["sluice_shop"]
+        for task in dag.tasks:
+            task.retry_delay, task.retry_exponential_backoff = timedelta(0), 0
+        finished = dag.test(**{"logical_date": None, **given})
+        return finished, states(finished)
+
+    return once
+
+
+def orders(project: Path) -> list[tuple[Any, ...]]:
+    """The rows of the table, in order of their key."""
+    table = _catalog(project).load_table(("shop", "orders"))
+    rows = table.scan(selected_fields=("id", "status")).to_arrow().to_pylist()
+    return sorted((row["id"], row["status"]) for row in rows)
+
+
+def refs(project: Path) -> set[str]:
+    return set(_catalog(project).load_table(("shop", "orders")).metadata.refs)
+
+
+def _catalog(project: Path) -> Any:
+    from sluice.catalog import open_catalog
+    from sluice.config import load_project
+
+    return open_catalog(load_project(project))
+
+
+def test_hours_load_fail_and_load_again(lake: Path, run: Run) -> None:
+    from events import event, put, put_order
+
+    landing = lake / "landing"
+    put_order(landing, HOUR, 1)
+    put_order(landing, HOUR + timedelta(hours=1), 2)
+    put_order(landing, HOUR + timedelta(hours=7), 8)
+    # A window takes its hour and no other.
+    window = {
+        "window_start": HOUR.isoformat(),
+        "window_end": (HOUR + timedelta(hours=1)).isoformat(),
+    }
+    finished, _ = run(run_conf=window)
+    assert finished.state == "success"
+    assert orders(lake) == [(1, "new")]
+    # A run of a past hour takes everything before its end.
+    finished, _ = run(logical_date=HOUR + timedelta(hours=2))
+    assert finished.state == "success"
+    assert orders(lake) == [(1, "new"), (2, "new")]
+    # Nothing new before that hour: skipped, and the table is where it was.
+    finished, states = run(logical_date=HOUR + timedelta(hours=2, minutes=1))
+    assert states["land"] == "skipped"
+    # Bad records above the ceiling: red, and every table as it was.
+    before = refs(lake), orders(lake)
+    broken = put(landing, HOUR + timedelta(hours=2), "broken", ["not json"] * 3)
+    set_policy(lake, "fail")
+    finished, states = run(run_conf={"files": None}, logical_date=HOUR + timedelta(hours=3))
+    assert finished.state == "failed"
+    assert states["batch.load[0]"] == "failed"
+    assert (refs(lake), orders(lake)) == before
+    # The failed batch holds nobody up; with the policy changed it is loaded by its file's name.
+    set_policy(lake, "quarantine")
+    deleted = event(2000, "d", {"id": 1, "status": "new"}, 1)
+    put(landing, HOUR + timedelta(hours=3), "deleted", [deleted])
+    finished, _ = run()
+    assert finished.state == "success"
+    assert orders(lake) == [(2, "new"), (8, "new")]
+    assert len(quarantine(lake)) == 0
+    finished, states = run(run_conf={"files": [broken]})
+    assert finished.state == "success"
+    assert states["batch.publish[0]"] == "success"
+    assert len(quarantine(lake)) == 3
+
+
+def quarantine(project: Path) -> list[Any]:
+    return list(_catalog(project).load_table("sluice.quarantine").scan().to_arrow().to_pylist())
+
+
+def set_policy(project: Path, policy: str) -> None:
+    path = project / "pipelines" / "shop.yaml"
+    kept = [line for line in path.read_text().splitlines() if not line.startswith("on_bad_record")]
+    path.write_text("\n".join([*kept, f"on_bad_record: {policy}", ""]))

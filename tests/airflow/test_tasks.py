@@ -1,0 +1,75 @@
+"""The tasks' own decisions: whose batch a run takes over, which driver's end is worth a retry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sluice.errors import TerminalError, TransientError
+from sluice.ledger import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
+from sluice_airflow import submit
+from sluice_airflow.selection import Selection
+from sluice_airflow.tasks import STALE, leftovers
+
+NOW = datetime.now(UTC)
+OLD = NOW - 2 * STALE
+FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
+AT_FIVE = Selection(window=(FIVE, FIVE + timedelta(hours=1)))
+AT_SIX = Selection(window=(FIVE + timedelta(hours=1), FIVE + timedelta(hours=2)))
+EVERYTHING = Selection()
+
+
+def context(state: str, at: datetime, lapsed: bool = True) -> Any:
+    """A pipeline with one unfinished batch: `b`, of a file `a` of five o'clock."""
+    row = BatchRow("shop", "b", "", state, at=at, manifest="shop/b/manifest.json")
+    file = FileRow("shop", "a", 1, "", "", "", None, "20260101T05", "b", "claimed")
+    ledger = SimpleNamespace(
+        unfinished=lambda pipeline: [row],
+        has_lapsed=lambda row: lapsed,
+        batch_files=lambda pipeline, batch: [file],
+    )
+    return SimpleNamespace(ledger=ledger, pipeline=SimpleNamespace(name="shop"))
+
+
+@pytest.mark.parametrize(
+    ("state", "at", "chosen", "again", "taken"),
+    [
+        (LANDED, OLD, EVERYTHING, False, True),
+        (LANDED, NOW, EVERYTHING, False, False),
+        (LANDED, NOW, EVERYTHING, True, True),
+        (LOADING, OLD, AT_FIVE, False, True),
+        (LANDED, OLD, AT_SIX, False, False),
+        (FAILED, NOW, AT_FIVE, False, True),
+        (FAILED, NOW, Selection(files=("a",)), False, True),
+        (FAILED, NOW, Selection(files=("z",)), False, False),
+        (FAILED, NOW, EVERYTHING, False, False),
+        (PUBLISHING, OLD, EVERYTHING, True, False),
+    ],
+)
+def test_what_a_run_takes_over(
+    state: str, at: datetime, chosen: Selection, again: bool, taken: bool
+) -> None:
+    found = leftovers(context(state, at), chosen, again)
+    assert found == (["shop/b/manifest.json"] if taken else [])
+
+
+def test_a_batch_that_somebody_holds_is_left_alone() -> None:
+    assert leftovers(context(LOADING, OLD, lapsed=False), EVERYTHING, True) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (1, "AuditFailed: the counts do not add up", TerminalError),
+        (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
+        (2, "usage: load_batch.py", TerminalError),
+        (75, "LeaseHeld: batch b has it", TransientError),
+        (-9, "", TransientError),
+    ],
+)
+def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -> None:
+    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
+    assert isinstance(submit._typed(hook, text), kind)
