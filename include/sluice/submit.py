@@ -32,6 +32,8 @@ def driver_environment(environment: dict[str, str] | None = None) -> dict[str, s
     """The environment in which the driver finds this checkout's Python and Sluice itself."""
     found = dict(os.environ if environment is None else environment)
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
+    # The script's own folder stays off the path: its types.py is not Python's.
+    found["PYTHONSAFEPATH"] = "1"
     found["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "include")])
     return found
 

@@ -23,7 +23,7 @@ from sluice.submit import LOAD_BATCH, driver_environment, spark_conf
 
 SPARK_CONNECTION: Final = "spark_default"
 _TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
-_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH")
+_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH")
 
 
 class LoadOperator(SparkSubmitOperator):
@@ -77,6 +77,9 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
         hook.submit(application)
     except AirflowException as error:
         raise _typed(hook, str(error)) from error
+    finally:
+        if hook._submit_sp and hook._submit_sp.stdout:
+            hook._submit_sp.stdout.close()  # the hook leaves it open
 
 
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
