@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.config import Pipeline
@@ -30,7 +29,6 @@ from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_
 
 T = TypeVar("T")
 TABLES_AT_ONCE = 4
-PERSIST_BELOW_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,6 @@ def load(job: Job, hold_lease: Callable[[], None], retried: bool) -> BatchResult
     tables = _side_by_side(
         plans, lambda plan: _merge(job, plan, created[plan.name], bad[plan.name])
     )
-    envelope.unpersist()
     result = BatchResult(
         job.pipeline.name,
         job.manifest.batch_id,
@@ -92,8 +89,6 @@ def _envelope(job: Job) -> DataFrame:
     envelope = fmt.read(job.spark, files, job.pipeline.format_options)
     if "absent" not in envelope.columns:
         envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
-    if sum(f.size for f in files) < PERSIST_BELOW_BYTES:
-        envelope = envelope.persist(StorageLevel.MEMORY_AND_DISK)
     return envelope
 
 

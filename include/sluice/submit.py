@@ -15,10 +15,11 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 LOAD_BATCH: Final = CHECKOUT / "spark_jobs" / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
-# The driver compiles little and lives briefly: start-up counts more than peak speed.
+# Spark's generated methods are often above the size that the JVM compiles by default, and are
+# then interpreted: measured on the bench, reading an envelope took twice as long.
 _DEFAULT_CONF: Final = {
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=4 -Xshare:auto",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-DontCompileHugeMethods",
 }
 
 
