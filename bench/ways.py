@@ -94,7 +94,8 @@ def _target(spark: SparkSession, work: Path, mode: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
     modes = ", ".join(f"'write.{w}.mode' = '{mode}'" for w in ("merge", "update", "delete"))
     spark.sql(
-        f"CREATE TABLE {TABLE} ({DDL}) USING iceberg TBLPROPERTIES ('format-version' = '2', {modes})"
+        f"CREATE TABLE {TABLE} ({DDL}) USING iceberg "
+        f"TBLPROPERTIES ('format-version' = '2', {modes})"
     )
     casts = [F.col(c).cast("bigint") if c == "customer_id" else F.col(c) for c in ROW]
     spark.read.parquet(f"{work}/initial").select(*casts).writeTo(TABLE).append()

@@ -168,7 +168,8 @@ def _merge(job: Job, plan: TablePlan, created: bool, bad: int) -> TableResult:
     expected = found.records + found.ignored + found.rejected
     if counts.read != expected:
         raise AuditFailed(
-            f"{plan.name}: {expected} records were read, but {counts.read} are accounted for: {counts}"
+            f"{plan.name}: {expected} records were read, "
+            f"but {counts.read} are accounted for: {counts}"
         )
     return TableResult(found.source.name, plan.name, counts, merged.staged, found.newest_source_ts)
 
@@ -258,9 +259,10 @@ def _refuse_too_many_bad(
     lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailed(
-            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling of "
-            f"pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share). Look: "
-            f"sluice sql \"SELECT * FROM sluice.quarantine WHERE batch_id = '{job.manifest.batch_id}'\""
+            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
+            f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share). "
+            'Look: sluice sql "SELECT * FROM sluice.quarantine '
+            f"WHERE batch_id = '{job.manifest.batch_id}'\""
         )
 
 

@@ -23,7 +23,7 @@ ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
 SQLITE_WAIT_SECONDS: Final = 60
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
-_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
@@ -48,7 +48,7 @@ def spark_catalog_conf(project: Project) -> dict[str, str]:
         **_spark_properties(project.lake.catalog),
     }
     conf = {f"{_PREFIX}{name}": value for name, value in lake.items()}
-    return {"spark.sql.extensions": _EXTENSIONS, **conf, **_hadoop_conf(project)}
+    return {"spark.sql.extensions": ICEBERG_EXTENSIONS, **conf, **_hadoop_conf(project)}
 
 
 def uses_s3(project: Project) -> bool:

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sluice import query, report, stages
+from sluice.catalog import open_catalog
 from sluice.config import load_project
 from sluice.errors import SluiceError
 from sluice.ledger import Ledger
@@ -119,7 +120,7 @@ def status(
     """Last batches, lag, what is in quarantine."""
     found = load_project(project)
     names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
-    ledger = Ledger(stages.open_catalog(found))
+    ledger = Ledger(open_catalog(found))
     rows = [row for name in names for row in ledger.batches(name, limit)]
     if as_json:
         _print_json(report.status_json(rows))

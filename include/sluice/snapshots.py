@@ -16,7 +16,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
@@ -71,8 +71,8 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
         AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)),
     )
     updates: tuple[TableUpdate, ...] = (
-        _point(MAIN, "branch", staged.head_snapshot),
-        _point(tag, "tag", staged.head_snapshot),
+        _point(MAIN, SnapshotRefType.BRANCH, staged.head_snapshot),
+        _point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
     _commit(catalog, table, requirements, updates)
@@ -118,7 +118,9 @@ def rollback_table(
         )
     _refuse_foreign(table, current, head_snapshot, batch_id)
     updates: list[TableUpdate] = (
-        [RemoveSnapshotRefUpdate(ref_name=MAIN)] if base is None else [_point(MAIN, "branch", base)]
+        [RemoveSnapshotRefUpdate(ref_name=MAIN)]
+        if base is None
+        else [_point(MAIN, SnapshotRefType.BRANCH, base)]
     )
     tag = tag_name(batch_id)
     if head(table, tag) is not None:
@@ -173,7 +175,7 @@ def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> l
     return found
 
 
-def _point(ref: str, kind: str, snapshot: int) -> SetSnapshotRefUpdate:
+def _point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:
     return SetSnapshotRefUpdate(
         ref_name=ref, type=kind, snapshot_id=snapshot,
         max_ref_age_ms=None, max_snapshot_age_ms=None, min_snapshots_to_keep=None,

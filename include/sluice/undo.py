@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pyiceberg.exceptions import NoSuchNamespaceError
-from pyiceberg.expressions import EqualTo
 
 from sluice import ledger as states
 from sluice.context import Context
 from sluice.errors import LeaseHeld, RollbackRefused, TerminalError
 from sluice.ledger import BatchRow, Publication
+from sluice.ledger_tables import equals
 from sluice.names import BATCH_ID, branch_name, changelog_namespace
 from sluice.snapshots import drop_branches, head, restore_schema, rollback_table
 
@@ -94,7 +94,7 @@ def _forget_changes(ctx: Context, batch_id: str) -> list[str]:
         table = ctx.catalog.load_table((namespace, name))
         if table.spec().fields and table.spec().fields[0].name == BATCH_ID:
             before = head(table)
-            table.delete(EqualTo(BATCH_ID, batch_id))
+            table.delete(equals(BATCH_ID, batch_id))
             if head(ctx.catalog.load_table((namespace, name))) != before:
                 done.append(f"{namespace}.{name}: changes of the batch removed")
     return done
