@@ -1,0 +1,236 @@
+"""What a landed file is, whether it is whole, and a copy of it where Spark cannot read it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import BinaryIO, Final
+
+from sluice import avrofile, compression
+from sluice.avrofile import AvroFile
+from sluice.compression import Damage
+from sluice.config import MEBIBYTE, Pipeline
+from sluice.containers import Line, Refused, split
+from sluice.errors import TransientError
+from sluice.jsonlines import LineCheck
+from sluice.manifest import LandingReject, SourceFile
+from sluice.positions import natural_key
+from sluice.store import ObjectStore, StoredObject, open_store
+
+JSONL: Final = "jsonl"
+AVRO: Final = "avro"
+CHUNK_BYTES: Final = MEBIBYTE
+RAW_LIMIT: Final = MEBIBYTE
+DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
+IN_MEMORY: Final = 16 * MEBIBYTE
+
+# Spark decompresses by the name's ending alone.
+_SPARK_READS: Final = {".gz": compression.GZIP, ".bz2": compression.BZIP2}
+_CODEC_ENDINGS: Final = frozenset(
+    (*_SPARK_READS, ".deflate", ".lz4", ".snappy", ".zst", ".zstd", ".zip", ".lzo", ".xz", ".br")
+)
+_GLOB: Final = frozenset("*?[]{}\\")
+_NOT_TEXT: Final = "not_json_nor_avro"
+_UTF16: Final = "utf16"
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+_NO_AVRO: Final = AvroFile()
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A file as the manifest takes it, and what of it could not be handed on."""
+
+    file: SourceFile
+    rejects: tuple[LandingReject, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What one pass over an object's bytes told."""
+
+    sha256: str
+    compression: str
+    container: str = JSONL
+    avro: AvroFile = _NO_AVRO
+    split: bool = False
+    reason: str = ""
+    head: bytes = b""
+
+
+def list_objects(pipeline: Pipeline) -> list[StoredObject]:
+    """Everything that has landed for a pipeline, by key."""
+    store = open_store(pipeline.landing.url, pipeline.landing.region)
+    return sorted(store.list(pipeline.landing.pattern), key=lambda found: found.key)
+
+
+def inspect(
+    store: ObjectStore,
+    staging: ObjectStore,
+    found: StoredObject,
+    prefix: str,
+    max_document_bytes: int = DOCUMENT_LIMIT,
+) -> Inspection:
+    """Read one object through; where Spark could not read it, stage a copy under `prefix`.
+
+    Raises TransientError when the object is not what the listing said: it is being written.
+    """
+    look = _look(store, found, max_document_bytes)
+    file = SourceFile(
+        key=found.key,
+        url=store.url(found.key),
+        size=found.size,
+        etag=found.etag,
+        version_id=found.version_id,
+        sha256=look.sha256,
+        hour=found.hour,
+        container=look.container,
+        arrival=natural_key(found.key),
+        avro_schema=look.avro.schema,
+    )
+    if _spark_reads(found.key, look):
+        return Inspection(file)
+    return _stage(store, staging, found, prefix, look, file, max_document_bytes)
+
+
+def _spark_reads(key: str, look: _Look) -> bool:
+    if look.reason or look.split or look.avro.damage or _GLOB & set(key):
+        return False
+    ending = os.path.splitext(key)[1].lower()
+    if look.compression:
+        by_name = _SPARK_READS.get(os.path.splitext(key)[1])
+        return look.container == JSONL and by_name == look.compression
+    return look.container == AVRO or ending not in _CODEC_ENDINGS
+
+
+def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
+    digest = hashlib.sha256()
+    size = 0
+
+    def counted(stream: BinaryIO) -> Iterator[bytes]:
+        nonlocal size
+        while chunk := stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+            yield chunk
+
+    with store.open(found.key) as stream:
+        raw = counted(stream)
+        head, raw = _peek(raw)
+        kind = compression.detect(head)
+        look = _look_inside(compression.decompress(raw, kind), limit)
+        for _ in raw:
+            pass  # to the end, for the checksum
+    if size != found.size:
+        raise TransientError(
+            f"{found.key} had {found.size} bytes when listed and {size} when read: it is still "
+            "being written; try again when it is complete"
+        )
+    return replace(look, sha256=digest.hexdigest(), compression=kind)
+
+
+def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes that are not empty, and all chunks."""
+    filled = (chunk for chunk in chunks if chunk)
+    first = list(islice(filled, 1))
+    return b"".join(first), chain(first, filled)
+
+
+def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
+    try:
+        head, plain = _peek(plain)
+        if head.startswith(avrofile.MAGIC):
+            return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
+        if reason := _unreadable(head):
+            return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
+        check = LineCheck(limit)
+        for piece in plain:
+            check.add(piece)
+        check.finish()
+    except Damage as damage:
+        if not damage.trusted:
+            return _Look("", "", reason=damage.reason)
+        return _Look("", "", split=True)
+    return _Look("", "", split=check.split_needed)
+
+
+def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
+    """What can be trusted; the missing end shows in the container itself."""
+    try:
+        yield from plain
+    except Damage as damage:
+        if not damage.trusted:
+            raise
+
+
+def _unreadable(head: bytes) -> str:
+    if head.startswith(_UTF16_MARKS):
+        return _UTF16
+    return _NOT_TEXT if b"\0" in head[:4096] else ""
+
+
+def _stage(
+    store: ObjectStore, staging: ObjectStore, found: StoredObject, prefix: str, look: _Look,
+    file: SourceFile, limit: int,
+) -> Inspection:  # fmt: skip
+    key = f"{prefix}{_staged_name(file)}"
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy, store.open(found.key) as stream:
+        if look.reason:
+            rejects = [_reject(file.key, 0, look.reason, look.head or stream.read(RAW_LIMIT))]
+        else:
+            chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
+            plain = compression.decompress(chunks, look.compression)
+            rejects = list(_copy(plain, copy, look, file.key, limit))
+        copy.seek(0)
+        staging.put_stream(key, copy)  # type: ignore[arg-type]
+    return Inspection(replace(file, url=staging.url(key), staged=True), tuple(rejects))
+
+
+def _staged_name(file: SourceFile) -> str:
+    """The same file under the same name gets the same copy."""
+    identity = f"{file.key}\n{file.sha256}".encode()
+    return f"{hashlib.sha256(identity).hexdigest()[:32]}.{file.container}"
+
+
+def _copy(
+    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], look: _Look, key: str,
+    limit: int,
+) -> Iterator[LandingReject]:  # fmt: skip
+    if look.container == AVRO:
+        yield from _copy_avro(plain, copy, look.avro, key)
+        return
+    for record, part in enumerate(split(plain, limit)):
+        if isinstance(part, Line):
+            copy.write(part.text)
+            copy.write(b"\n")
+        else:
+            yield _refused(key, record, part)
+
+
+def _copy_avro(
+    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], avro: AvroFile, key: str
+) -> Iterator[LandingReject]:
+    """Header and whole blocks; the rest is one reject."""
+    left, rest = avro.whole, b""
+    try:
+        for chunk in plain:
+            copy.write(chunk[:left])
+            rest += chunk[left:][: RAW_LIMIT - len(rest)]
+            left -= min(left, len(chunk))
+    except Damage as damage:
+        if not avro.damage:
+            yield _reject(key, 0, damage.reason, rest)
+    if avro.damage:
+        yield _reject(key, 0, avro.damage, rest)
+
+
+def _refused(key: str, record: int, part: Refused) -> LandingReject:
+    return _reject(key, record, part.reason, part.raw)
+
+
+def _reject(key: str, record: int, reason: str, raw: bytes) -> LandingReject:
+    return LandingReject(key, record, reason, base64.b64encode(raw[:RAW_LIMIT]).decode())
