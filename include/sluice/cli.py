@@ -27,8 +27,10 @@ from sluice.stages import Window, open_context
 from sluice.submit import CHECKOUT
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
-out = Console()
-err = Console(stderr=True)
+# Logs and pipes have no width of their own.
+_WIDTH = None if sys.stdout.isatty() else 120
+out = Console(width=_WIDTH)
+err = Console(stderr=True, width=_WIDTH)
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="Folder with sluice.yaml")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
@@ -45,14 +47,15 @@ def _reporting(command: F) -> F:
         try:
             return command(*args, **kwargs)
         except SluiceError as error:
-            err.print(f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}")
+            told = f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}"
+            err.print(told, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from error
 
     return wrapped  # type: ignore[return-value]
 
 
 def _say(text: str) -> None:
-    err.print(escape(text), style="dim", highlight=False)
+    err.print(escape(text), style="dim", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:

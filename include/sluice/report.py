@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sluice.ledger import BatchRow
-from sluice.result import BatchResult, Counts
+from sluice.result import BatchResult, Counts, TableResult
 
 _OUTCOMES = [f.name for f in fields(Counts)]
 
@@ -51,16 +51,20 @@ def show_batch(console: Console, result: BatchResult) -> None:
     table.add_column("table", overflow="fold")
     for outcome in _OUTCOMES:
         table.add_column(outcome, justify="right")
-    table.add_column("snapshot before → after", overflow="fold")
     for t in result.tables:
-        main = [s for s in t.staged if f"{s.namespace}.{s.name}" == t.target]
-        moved = (
-            f"{main[0].base_snapshot or 'none'} → {main[0].head_snapshot}" if main else "unchanged"
-        )
-        table.add_row(t.target, *_numbers(t.counts), moved)
+        table.add_row(t.target, *_numbers(t.counts))
     if result.unassigned.read:
-        table.add_row("(no table)", *_numbers(result.unassigned), "")
+        table.add_row("(no table)", *_numbers(result.unassigned))
     console.print(table)
+    for t in result.tables:
+        console.print(f"{t.target}: {_moved(t)}", highlight=False, soft_wrap=True)
+
+
+def _moved(result: TableResult) -> str:
+    main = [s for s in result.staged if f"{s.namespace}.{s.name}" == result.target]
+    if not main:
+        return "unchanged, no new snapshot"
+    return f"snapshot {main[0].base_snapshot or 'none'} → {main[0].head_snapshot}"
 
 
 def _numbers(counts: Counts) -> list[str]:
