@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -23,6 +24,7 @@ from sluice.submit import LOAD_BATCH, driver_environment, spark_conf
 
 SPARK_CONNECTION: Final = "spark_default"
 _TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
+_OWN_WORDS: Final = re.compile(r"^\w+(Error|Failed|Held|Refused|Unknown): ", re.MULTILINE)
 _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH")
 
 
@@ -87,4 +89,10 @@ def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     code = hook._submit_sp.returncode if hook._submit_sp else None
     named = any(f"{kind.__name__}: " in text for kind in _TERMINAL)
     kind = TerminalError if named or code == ConfigError.exit_code else TransientError
-    return kind(f"the Spark driver ended with code {code}. {text}")
+    return kind(f"the Spark driver ended with code {code}: {_told(text)}")
+
+
+def _told(text: str) -> str:
+    """The driver's own last words; all that Spark said is in the log above."""
+    found = list(_OWN_WORDS.finditer(text))
+    return text[found[-1].start() :].strip() if found else text

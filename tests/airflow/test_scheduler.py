@@ -50,7 +50,8 @@ class Airflow:
 
     def runs(self) -> list[dict[str, Any]]:
         text = self.command("dags", "list-runs", DAG, "--output", "json")
-        found: list[dict[str, Any]] = json.loads(text[text.index("[") :])
+        rows = [line for line in text.splitlines() if line.startswith("[{")]
+        found: list[dict[str, Any]] = json.loads(rows[-1]) if rows else []
         return found
 
     @contextmanager
@@ -100,7 +101,7 @@ def settings(home: Path, project: Path, database: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "include"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "include"), os.environ.get("PYTHONPATH", "")]),
         "SLUICE_PROJECT": str(project),
     }
 

@@ -73,3 +73,10 @@ def test_a_batch_that_somebody_holds_is_left_alone() -> None:
 def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=code))
     assert isinstance(submit._typed(hook, text), kind)
+
+
+def test_the_error_is_the_drivers_last_words() -> None:
+    hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
+    text = "Cannot execute: spark-submit\n26/11/21 INFO Executor\nAuditFailed: 3 of 3 are bad\n"
+    expected = "the Spark driver ended with code 1: AuditFailed: 3 of 3 are bad"
+    assert str(submit._typed(hook, text)) == expected
