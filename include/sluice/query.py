@@ -1,158 +1,264 @@
 """SQL on the lake without a JVM: pyiceberg reads, DuckDB answers.
 
-Only the tables that a statement names are read; their names are data, never SQL text.
+DuckDB parses the statement first; only the tables and columns that it names are read. A table is
+`namespace.table`, and `namespace.table VERSION AS OF 'batch-…'` reads a tag, a branch or a
+snapshot's number.
 """
 
 from __future__ import annotations
 
-import base64
-import csv
 import json
-import math
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 import duckdb
 import pyarrow as pa
-import sqlglot
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from rich.console import Console
-from rich.table import Table
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
 from sluice.catalog import open_catalog
 from sluice.config import Project
 from sluice.errors import TerminalError
+from sluice.names import CATALOG
+from sluice.output import FORMATS, write_rows
 
-FORMATS: Final = ("table", "jsonl", "csv")
-_EXACT_IN_JSON: Final = 1 << 53
+_OF_DUCKDB: Final = ("information_schema", "pg_catalog")
+_ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
+_WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
+_VERSION_AS_OF: Final = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+      | \bVERSION\s+AS\s+OF\s+(?P<version>'(?:[^']|'')*'|\d+)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+Node = dict[str, Any]
 
 
-def run_sql(project: Project, statement: str) -> pa.Table:
-    """Answer one SELECT over `namespace.table` names.
+@dataclass(frozen=True)
+class Used:
+    """A table as a statement names it; `version` is a tag, a branch or a snapshot's number."""
+
+    namespace: str
+    name: str
+    version: str | int | None = None
+
+    @property
+    def view(self) -> str:
+        """What DuckDB knows it by, inside its schema."""
+        return self.name if self.version is None else f"{self.name}@{self.version}"
+
+
+def run_sql(project: Project, statement: str, limit: int | None = None) -> pa.Table:
+    """Answer one query; at most `limit` rows of it.
 
     Raises TerminalError for SQL that does not parse or run, and for unknown tables, naming those
     there are.
     """
-    catalog = open_catalog(project)
     connection = duckdb.connect(":memory:")
     try:
-        for namespace, name in sorted(_tables(statement)):
-            _register(connection, catalog, namespace, name)
-        answer = connection.sql(statement)
-        if answer is None:
-            raise TerminalError("this is not a query: only statements with rows, such as SELECT")
-        return answer.to_arrow_table()
+        return _answer(connection, open_catalog(project), statement, limit)
     except duckdb.Error as error:
         raise TerminalError(f"the query failed: {error}") from error
     finally:
         connection.close()
 
 
-def _tables(statement: str) -> set[tuple[str, str]]:
-    try:
-        parsed = sqlglot.parse_one(statement, read="duckdb")
-    except SqlglotError as error:
-        raise TerminalError(f"this is not a query: {error}") from error
-    return {(t.db, t.name) for t in parsed.find_all(exp.Table) if t.db}
+def print_sql(project: Project, statement: str, output: str, to: TextIO) -> None:
+    """Answer a query and write it as `table`, `jsonl` or `csv`."""
+    if output not in FORMATS:
+        raise TerminalError(f"unknown format {output!r}; known: {', '.join(FORMATS)}")
+    write_rows(run_sql(project, statement), output, to)
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: str, limit: int | None
+) -> pa.Table:
+    connection.execute(f"ATTACH ':memory:' AS {CATALOG}")
+    connection.execute(f"USE {CATALOG}")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET python_enable_replacements = false")
+    statement, tree = _parse(connection, statement)
+    used, columns = _tables(catalog, tree), _columns(tree)
+    for number, table in enumerate(sorted(used, key=str)):
+        _register(connection, catalog, table, columns, f"loaded_{number}")
+    relation = connection.sql(statement)
+    if limit is not None:
+        relation = relation.limit(limit)
+    return _integers(relation, relation.to_arrow_table())
+
+
+def _parse(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, Node]:
+    """The statement in DuckDB's own words, and its syntax tree."""
+    statement = _VERSION_AS_OF.sub(_at_version, statement)
+    tree = _tree(connection, statement)
+    versioned = [node for node in _base_tables(tree) if node["at_clause"]]
+    if not versioned:
+        return statement, tree
+    original = json.loads(json.dumps(tree))
+    for node in versioned:
+        _point_to_view(node)
+    return _one(connection, "SELECT json_deserialize_sql(?)", json.dumps(tree)), original
+
+
+def _one(connection: duckdb.DuckDBPyConnection, statement: str, parameter: str) -> str:
+    return str(connection.execute(statement, [parameter]).fetchall()[0][0])
+
+
+def _at_version(found: re.Match[str]) -> str:
+    version = found["version"]
+    return f"AT (VERSION => {version})" if version else found[0]
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, statement: str) -> Node:
+    tree: Node = json.loads(_one(connection, "SELECT json_serialize_sql(?)", statement))
+    if tree.get("error_type") == "not implemented":
+        raise TerminalError("this is not a query: only SELECT and its like are answered")
+    if tree.get("error"):
+        raise TerminalError(f"this is not a query: {tree.get('error_message')}")
+    if len(tree["statements"]) != 1:
+        raise TerminalError(f"expected one query, got {len(tree['statements'])}")
+    return tree
+
+
+def _nodes(tree: Any) -> Iterator[Node]:
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _base_tables(tree: Node) -> Iterator[Node]:
+    return (n for n in _nodes(tree) if n.get("type") == "BASE_TABLE")
+
+
+def _used(node: Node) -> Used:
+    return Used(str(node["schema_name"]), str(node["table_name"]), _version(node["at_clause"]))
+
+
+def _version(at_clause: Node | None) -> str | int | None:
+    if at_clause is None:
+        return None
+    literal = at_clause["expr"].get("literal")
+    if at_clause["unit"].upper() != "VERSION" or literal is None:
+        raise TerminalError("expected VERSION AS OF 'tag' or VERSION AS OF snapshot-number")
+    return int(literal["text"]) if literal["kind"] == "INTEGER" else str(literal["text"])
+
+
+def _point_to_view(node: Node) -> None:
+    view = _used(node).view
+    node["alias"] = node["alias"] or node["table_name"]
+    node["table_name"] = node["qualified_name"]["path"][-1] = view
+    node["at_clause"] = None
+
+
+def _tables(catalog: Catalog, tree: Node) -> set[Used]:
+    queries = {entry["key"].lower() for node in _nodes(tree) for entry in _ctes(node)}
+    used = {_used(node) for node in _base_tables(tree)}
+    for table in used:
+        if not table.namespace and table.name.lower() not in queries:
+            raise TerminalError(_unknown(catalog, table))
+    return {t for t in used if t.namespace and t.namespace.lower() not in _OF_DUCKDB}
+
+
+def _ctes(node: Node) -> list[Node]:
+    found: list[Node] = (node.get("cte_map") or {}).get("map", [])
+    return found
+
+
+def _columns(tree: Node) -> set[str] | None:
+    """Every column name in the statement, in lower case; None where it may want all."""
+    names: set[str] = set()
+    tables: set[str] = set()
+    for node in _nodes(tree):
+        if node.get("class") in _ALL_COLUMNS or node.get("type") in _WHOLE_ROWS:
+            return None
+        if node.get("ref_type") == "NATURAL":
+            return None
+        names |= {str(n).lower() for n in node.get("column_names") or []}
+        names |= {str(n).lower() for n in node.get("using_columns") or []}
+        if node.get("type") == "BASE_TABLE":
+            tables |= {node["table_name"].lower(), node["alias"].lower()}
+            if node["column_name_alias"]:
+                return None
+    whole_row = any(
+        len(n.get("column_names") or []) == 1 and n["column_names"][0].lower() in tables
+        for n in _nodes(tree)
+    )
+    return None if whole_row else names
 
 
 def _register(
-    connection: duckdb.DuckDBPyConnection, catalog: Catalog, namespace: str, name: str
-) -> None:
-    if namespace.lower() in ("information_schema", "pg_catalog"):
-        return
-    try:
-        found = catalog.load_table((namespace, name))
-    except NoSuchTableError as error:
-        raise TerminalError(_unknown(catalog, namespace, name)) from error
-    loaded = found.scan().to_arrow()
-    view = f"{_quoted(namespace)}.{_quoted(name)}"
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(namespace)}")
-    connection.register("sluice_loading", loaded)
-    connection.execute(f"CREATE TABLE {view} AS SELECT * FROM sluice_loading")
-    connection.unregister("sluice_loading")
+    connection: duckdb.DuckDBPyConnection, catalog: Catalog, used: Used,
+    columns: set[str] | None, loaded: str,
+) -> None:  # fmt: skip
+    table = _load(catalog, used)
+    rows = table.scan(
+        selected_fields=_selected(table, None if used.version else columns),
+        snapshot_id=_snapshot(table, used),
+    ).to_arrow()
+    connection.register(loaded, rows)
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(used.namespace)}")
+    view = f"{_quoted(used.namespace)}.{_quoted(used.view)}"
+    connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {loaded}")
 
 
-def _unknown(catalog: Catalog, namespace: str, name: str) -> str:
+def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
+    names = [field.name for field in table.schema().fields]
+    if columns is None:
+        return ("*",)
+    return tuple(name for name in names if name.lower() in columns) or tuple(names[:1])
+
+
+def _snapshot(table: Table, used: Used) -> int | None:
+    if used.version is None:
+        return None
+    if isinstance(used.version, int):
+        found = table.snapshot_by_id(used.version)
+    else:
+        found = table.snapshot_by_name(used.version)
+    if found is None:
+        known = ", ".join(sorted(table.refs())) or "none"
+        raise TerminalError(
+            f"{used.namespace}.{used.name} has no version {used.version!r}; there are: {known}"
+        )
+    return found.snapshot_id
+
+
+def _load(catalog: Catalog, used: Used) -> Table:
+    """By exact name, else by the one name that differs in case alone, as SQL has it."""
     try:
-        known = [".".join(ident) for ident in catalog.list_tables(namespace)]
-    except NoSuchNamespaceError:
-        known = [".".join(n) + ".*" for n in catalog.list_namespaces()]
-    return f"there is no table {namespace}.{name}; there are: {', '.join(sorted(known)) or 'none'}"
+        return catalog.load_table((used.namespace, used.name))
+    except NoSuchTableError:
+        wanted = f"{used.namespace}.{used.name}".lower()
+        near = [i for i in _all_tables(catalog) if ".".join(i).lower() == wanted]
+        if len(near) != 1:
+            raise TerminalError(_unknown(catalog, used)) from None
+        return catalog.load_table(near[0])
+
+
+def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
+    return sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
+
+
+def _unknown(catalog: Catalog, used: Used) -> str:
+    known = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
+    name = f"{used.namespace}.{used.name}" if used.namespace else used.name
+    return f"there is no table {name}; there are: {known}"
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def print_sql(project: Project, statement: str, output: str, to: TextIO) -> None:
-    """Answer a SELECT and write it as `table`, `jsonl` or `csv`."""
-    if output not in FORMATS:
-        raise TerminalError(f"unknown format {output!r}; known: {', '.join(FORMATS)}")
-    answer = run_sql(project, statement)
-    {"table": _write_table, "jsonl": _write_jsonl, "csv": _write_csv}[output](answer, to)
-
-
-def _write_table(answer: pa.Table, to: TextIO) -> None:
-    shown = Table(*answer.column_names)
-    for row in answer.to_pylist():
-        shown.add_row(*("" if v is None else str(plain(v)) for v in row.values()))
-    Console(file=to).print(shown)
-
-
-def _write_jsonl(answer: pa.Table, to: TextIO) -> None:
-    for batch in answer.to_batches():
-        for row in batch.to_pylist():
-            to.write(json.dumps({k: plain(v) for k, v in row.items()}, ensure_ascii=False) + "\n")
-
-
-def _write_csv(answer: pa.Table, to: TextIO) -> None:
-    writer = csv.writer(to, lineterminator="\n")
-    writer.writerow(answer.column_names)
-    for row in answer.to_pylist():
-        writer.writerow("" if v is None else plain(v) for v in row.values())
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON holds it exactly: large integers and decimals as text, bytes as base64,
-    timestamps as ISO 8601 with microseconds, in UTC where they have a zone."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= _EXACT_IN_JSON else str(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, datetime):
-        return _timestamp(value)
-    return _other(value)
-
-
-def _float(value: float) -> float | str:
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
-
-
-def _timestamp(value: datetime) -> str:
-    if value.tzinfo is None:
-        return value.isoformat(timespec="microseconds")
-    moment = value.astimezone(UTC).replace(tzinfo=None)
-    return moment.isoformat(timespec="microseconds") + "Z"
-
-
-def _other(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, list):
-        return [plain(v) for v in value]
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    return str(value)
+def _integers(relation: duckdb.DuckDBPyRelation, answer: pa.Table) -> pa.Table:
+    """DuckDB hands a HUGEINT, the type of every sum, to Arrow as a decimal; mark it."""
+    fields = [
+        field.with_metadata({"integer": "yes"}) if str(kind) == "HUGEINT" else field
+        for field, kind in zip(answer.schema, relation.types, strict=True)
+    ]
+    return pa.Table.from_arrays(answer.columns, schema=pa.schema(fields))

@@ -1,0 +1,149 @@
+"""Rows for people and programs: a table, JSON lines, CSV. Nothing is rounded on the way.
+
+In JSON: decimals, and integers beyond 2^53, as text; bytes as base64; timestamps in ISO 8601 with
+microseconds, and `Z` where they have a zone; floats that are no number by name.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, Final, TextIO
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+FORMATS: Final = ("table", "jsonl", "csv")
+_EXACT_IN_JSON: Final = 1 << 53
+_UNLIMITED: Final = 100_000
+
+
+def write_rows(answer: pa.Table, output: str, to: TextIO) -> None:
+    """Write all rows as one of FORMATS."""
+    names = _distinct(answer.column_names)
+    rows = (row for batch in answer.to_batches() for row in _rows(batch))
+    _WRITERS[output](names, rows, to)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """`SELECT a.id, b.id` gives id and id_1: one key a value."""
+    taken: list[str] = []
+    for name in names:
+        numbers = (f"{name}_{n}" for n in range(1, len(names) + 1))
+        taken.append(name if name not in taken else next(n for n in numbers if n not in taken))
+    return taken
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    columns = [_values(batch.column(n), batch.schema.field(n)) for n in range(batch.num_columns)]
+    return zip(*columns, strict=True)
+
+
+def _values(column: pa.Array, field: pa.Field) -> list[Any]:
+    """A column's values as JSON holds them."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return _instants(column, "us", "Z" if kind.tz else "")
+    if pa.types.is_date(kind):
+        return _instants(column, "D", "")
+    if pa.types.is_float32(kind):
+        return [None if v is None else plain(float(str(np.float32(v)))) for v in column.to_pylist()]
+    if (field.metadata or {}).get(b"integer"):
+        return [None if v is None else plain(int(v)) for v in column.to_pylist()]
+    return [plain(v) for v in column.to_pylist()]
+
+
+def _instants(column: pa.Array, unit: str, zone: str) -> list[str | None]:
+    """ISO text of any year, those that Python's datetime has not too."""
+    kind = pa.date32() if unit == "D" else pa.timestamp("us")
+    plain_kind = column.cast(pa.timestamp(column.type.unit)) if zone else column
+    numbers = plain_kind.cast(kind, safe=False).cast(pa.int32() if unit == "D" else pa.int64())
+    texts = np.datetime_as_string(
+        numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(f"datetime64[{unit}]")
+    )
+    nulls = column.is_null().to_pylist()
+    return [None if null else f"{t}{zone}" for t, null in zip(texts, nulls, strict=True)]
+
+
+def plain(value: Any) -> Any:
+    """One value as JSON holds it exactly."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _EXACT_IN_JSON else str(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, datetime):
+        return _timestamp(value)
+    return _other(value)
+
+
+def _float(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _timestamp(value: datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat(timespec="microseconds")
+    moment = value.astimezone(UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="microseconds") + "Z"
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    return str(value)
+
+
+def _write_table(names: list[str], rows: Iterator[tuple[Any, ...]], to: TextIO) -> None:
+    shown = Table()
+    for name in names:
+        shown.add_column(Text(name))
+    for row in rows:
+        shown.add_row(*(Text("" if v is None else _cell(v)) for v in row))
+    Console(file=to, width=None if to.isatty() else _UNLIMITED).print(shown)
+
+
+def _write_jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], to: TextIO) -> None:
+    for row in rows:
+        to.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")
+
+
+def _write_csv(names: list[str], rows: Iterator[tuple[Any, ...]], to: TextIO) -> None:
+    writer = csv.writer(to, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow("" if v is None else _cell(v) for v in row)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+_WRITERS: Final[dict[str, Callable[[list[str], Iterator[tuple[Any, ...]], TextIO], None]]] = {
+    "table": _write_table,
+    "jsonl": _write_jsonl,
+    "csv": _write_csv,
+}
