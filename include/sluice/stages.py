@@ -16,8 +16,19 @@ from sluice.submit import spark_conf, submit
 from sluice.undo import drop_all_branches, release, rollback
 
 __all__ = [
-    "Context", "Window", "current_result", "land", "load", "open_context", "publish", "reconcile",
-    "release", "rollback", "run", "spark_conf",
+    "BatchResult",
+    "Context",
+    "Window",
+    "current_result",
+    "land",
+    "load",
+    "open_context",
+    "publish",
+    "reconcile",
+    "release",
+    "rollback",
+    "run",
+    "spark_conf",
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST = 3

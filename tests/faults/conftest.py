@@ -1,0 +1,69 @@
+"""A project in a folder of its own, driven as a user drives it: by the command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.query import run_sql
+from sluice.stages import Context, open_context
+
+PROJECT = """lake:
+  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
+  warehouse: data/warehouse
+spark: {master: "local[2]", conf: {spark.driver.memory: 1g, spark.sql.shuffle.partitions: "2"}}
+"""
+PIPELINE = """name: shop
+format: debezium
+landing: {url: landing, pattern: "**/*.jsonl"}
+namespace: shop
+tables:
+  public.orders: {key: [id], columns: {id: int, status: string}}
+"""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A pipeline of one table and its landing folder."""
+
+    root: Path
+
+    def context(self) -> Context:
+        return open_context(self.root, "shop")
+
+    def put(self, name: str, events: list[str]) -> None:
+        path = self.root / "landing" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(events) + "\n")
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        found = run_sql(self.context().project, "SELECT id, status FROM shop.orders ORDER BY id")
+        return [tuple(row.values()) for row in found.to_pylist()]
+
+    def refs(self) -> set[str]:
+        return set(self.context().catalog.load_table(("shop", "orders")).metadata.refs)
+
+
+def event(op: str, key: int, status: str, lsn: int) -> str:
+    """One change of an order as Debezium writes it without schema."""
+    row = {"id": key, "status": status}
+    source = {
+        "connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
+        "lsn": lsn, "sequence": json.dumps([str(lsn), str(lsn)]), "ts_ms": 1_760_000_000_000 + lsn,
+    }  # fmt: skip
+    before, after = (row, None) if op == "d" else (None, row)
+    return json.dumps({"before": before, "after": after, "source": source, "op": op})
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """An empty lake."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "sluice.yaml").write_text(PROJECT)
+    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
+    return Shop(tmp_path)

@@ -1,0 +1,49 @@
+"""Two batches staged from one `main`: the second publish refuses, merges again, both are in."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice import stages
+from sluice.errors import PublishRefused
+from sluice.snapshots import publish_table
+from tests.faults.conftest import Shop, event
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+
+def stage(shop: Shop) -> tuple[str, stages.BatchResult]:
+    """Land and load what there is, and let go of the lease as if it had lapsed."""
+    ctx = shop.context()
+    (key,) = stages.land(ctx)
+    result = stages.load(ctx, key)
+    ctx.ledger.release_lease("shop", result.batch_id, result.attempt)
+    return key, result
+
+
+def test_the_second_of_two_batches_from_one_main_is_merged_again(shop: Shop) -> None:
+    ctx = shop.context()
+    shop.put("0", [event("c", 1, "new", 1)])
+    results, failure = stages.run(ctx)
+    assert failure is None
+    assert len(results) == 1
+
+    shop.put("a", [event("u", 1, "paid", 5), event("c", 2, "new", 6)])
+    first, _ = stage(shop)
+    shop.put("b", [event("u", 1, "packed", 4), event("c", 3, "new", 7)])
+    second, staged = stage(shop)
+
+    stages.publish(ctx, first)
+    (orders,) = [s for t in staged.tables for s in t.staged if s.name == "orders"]
+    with pytest.raises(PublishRefused):
+        publish_table(ctx.catalog, orders, staged.batch_id)
+    stages.publish(ctx, second)
+    assert shop.rows() == [(1, "paid"), (2, "new"), (3, "new")]
+    assert not any(ref.startswith("batch_") for ref in shop.refs())
+
+    published = ctx.files.read_manifest(second).batch_id
+    with_both = shop.rows()
+    stages.publish(ctx, second)
+    assert shop.rows() == with_both
+    stages.rollback(ctx, published)
+    assert shop.rows() == [(1, "paid"), (2, "new")]
