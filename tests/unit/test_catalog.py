@@ -1,0 +1,120 @@
+"""The catalog's settings for pyiceberg and for Spark, from one configuration."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from sluice.catalog import open_catalog, spark_catalog_conf, uses_s3
+from sluice.config import CatalogConfig, Lake, Project, Spark
+
+SPARK_LAKE = "spark.sql.catalog.lake"
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLUICE_S3_ENDPOINT", "AWS_REGION", "AWS_DEFAULT_REGION", "PGPASSWORD", "PGUSER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def project(uri: str, warehouse: str, kind: str = "jdbc") -> Project:
+    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
+    return Project(
+        root=Path("/p"), lake=Lake(catalog=catalog, warehouse=warehouse), spark=Spark(),
+        pipelines={},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Project:
+    return project(f"sqlite:///{tmp_path}/a b/catalog.db", str(tmp_path / "ware house"))
+
+
+def test_embedded_catalog_is_made(embedded: Project) -> None:
+    catalog = open_catalog(embedded)
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", SCHEMA)
+    assert embedded.lake.catalog.sqlite_path.is_file()
+    assert table.location() == f"{embedded.lake.warehouse}/shop/orders"
+    assert open_catalog(embedded).list_tables("shop") == [("shop", "orders")]
+
+
+def test_both_sides_have_one_name_place_and_warehouse(embedded: Project) -> None:
+    conf = spark_catalog_conf(embedded)
+    assert open_catalog(embedded).name == "lake"
+    assert conf[f"{SPARK_LAKE}.uri"] == f"jdbc:sqlite:{embedded.lake.catalog.sqlite_path}"
+    assert conf[f"{SPARK_LAKE}.warehouse"] == embedded.lake.warehouse
+    assert conf[f"{SPARK_LAKE}.jdbc.schema-version"] == "V1"
+
+
+def test_writers_wait_for_each_other(embedded: Project) -> None:
+    """SQLite locks its file for a write; the others wait instead of failing."""
+    open_catalog(embedded).create_namespace("shop")
+    errors: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            catalog = open_catalog(embedded)
+            for n in range(5):
+                catalog.create_table(f"shop.t_{number}_{n}", SCHEMA)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(open_catalog(embedded).list_tables("shop")) == 20
+
+
+def test_postgres_password_goes_apart() -> None:
+    conf = spark_catalog_conf(
+        project("postgresql://me:p%40ss@db:5433/c?sslmode=require", "s3://b/w")
+    )
+    assert conf[f"{SPARK_LAKE}.uri"] == "jdbc:postgresql://db:5433/c?sslmode=require"
+    assert conf[f"{SPARK_LAKE}.jdbc.user"] == "me"
+    assert conf[f"{SPARK_LAKE}.jdbc.password"] == "p@ss"
+
+
+def test_postgres_password_of_libpq(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hidden")
+    conf = spark_catalog_conf(project("postgresql://me@db/c", "s3://b/w"))
+    assert conf[f"{SPARK_LAKE}.jdbc.password"] == "hidden"
+
+
+def test_rest_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_CATALOG_TOKEN", "t")
+    conf = spark_catalog_conf(project("https://catalog", "s3://b/w", "rest"))
+    assert conf[f"{SPARK_LAKE}.type"] == "rest"
+    assert conf[f"{SPARK_LAKE}.uri"] == "https://catalog"
+    assert conf[f"{SPARK_LAKE}.token"] == "t"
+
+
+def test_s3_settings_only_where_used(embedded: Project) -> None:
+    assert not uses_s3(embedded)
+    assert not [name for name in spark_catalog_conf(embedded) if "s3" in name]
+
+
+def test_s3_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_S3_ENDPOINT", "http://s3:7070")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "never-in-spark")
+    conf = spark_catalog_conf(project("https://catalog", "s3://b/w", "rest"))
+    hadoop = {k.removeprefix("spark.hadoop.fs."): v for k, v in conf.items() if ".fs." in k}
+    assert hadoop["s3a.endpoint"] == "http://s3:7070"
+    assert hadoop["s3a.path.style.access"] == "true"
+    assert hadoop["s3a.endpoint.region"] == "eu-west-1"
+    assert hadoop["s3.impl"] == hadoop["s3a.impl"]
+    assert "never-in-spark" not in conf.values()
+
+
+def test_class_of_the_catalog(embedded: Project) -> None:
+    assert isinstance(open_catalog(embedded), SqlCatalog)

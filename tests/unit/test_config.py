@@ -1,0 +1,267 @@
+"""The project's YAML: what is read, and that each mistake is named with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sluice.coltypes import ColumnType
+from sluice.config import ENV_CATALOG_URI, ENV_SPARK_MASTER, Pipeline, Project, load_project
+from sluice.errors import ConfigError
+from sluice.partitions import Partition, parse_partition
+from sluice.schemas import json_schemas, schema_text
+
+ROOT = Path(__file__).resolve().parents[2]
+LAKE = """\
+lake:
+  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
+  warehouse: data/warehouse
+"""
+SHOP = """\
+name: shop
+format: debezium
+landing: {url: data/landing/shop, pattern: "**/*.jsonl*"}
+namespace: shop
+"""
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
+    monkeypatch.delenv(ENV_SPARK_MASTER, raising=False)
+
+
+def project(root: Path, lake: str = LAKE, **pipelines: str) -> Project:
+    (root / "pipelines").mkdir(exist_ok=True)
+    (root / "sluice.yaml").write_text(lake)
+    for name, text in pipelines.items():
+        (root / "pipelines" / f"{name}.yaml").write_text(text)
+    return load_project(root)
+
+
+def mistake(root: Path, lake: str = LAKE, **pipelines: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        project(root, lake, **pipelines)
+    return str(caught.value).replace(f"{root}/", "")
+
+
+def shop(root: Path, more: str = "") -> Pipeline:
+    return project(root, shop=SHOP + more).pipeline("shop")
+
+
+def test_example_of_the_issue(tmp_path: Path) -> None:
+    pipeline = shop(
+        tmp_path,
+        """\
+format_options: {}
+table_name: "{table}"
+tables:
+  public.orders: {key: [id], columns: {amount: "decimal(18,2)"},
+                  partition_by: ["days(created_at)"], write_mode: merge-on-read}
+schedule: "0 * * * *"
+""",
+    )
+    assert pipeline.tables is not None
+    orders = pipeline.tables["public.orders"]
+    assert orders.key == ["id"]
+    assert orders.types == {"amount": ColumnType("decimal", "", 18, 2)}
+    assert orders.partitions == (Partition("created_at", "days"),)
+
+
+def test_defaults(tmp_path: Path) -> None:
+    pipeline = shop(tmp_path)
+    assert pipeline.schedule == "0 * * * *"
+    assert pipeline.table_name == "{table}"
+    assert pipeline.tables is None
+    assert (pipeline.on_bad_record, pipeline.consistency) == ("quarantine", "batch")
+
+
+def test_paths_are_relative_to_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "p").mkdir()
+    project(tmp_path / "p", shop=SHOP)
+    monkeypatch.chdir(tmp_path)
+    found = load_project("p")
+    root = (tmp_path / "p").resolve()
+    assert found.lake.warehouse == str(root / "data/warehouse")
+    assert found.lake.catalog.sqlite_path == root / "data/catalog.db"
+    assert found.pipeline("shop").landing.url == str(root / "data/landing/shop")
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_buckets_stay_as_they_are(tmp_path: Path, scheme: str) -> None:
+    lake = LAKE.replace("data/warehouse", f"{scheme}://lake/ware/")
+    found = project(tmp_path, lake)
+    assert found.lake.warehouse == "s3://lake/ware"
+    assert found.lake.on_s3
+
+
+def test_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENV_CATALOG_URI, "postgresql://u:secret@db/catalog")
+    monkeypatch.setenv(ENV_SPARK_MASTER, "spark://m:7077")
+    found = project(tmp_path)
+    assert found.lake.catalog.uri == "postgresql://u:secret@db/catalog"
+    assert found.spark.master == "spark://m:7077"
+
+
+def test_environment_is_checked_and_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENV_CATALOG_URI, "mysql://u:secret@db/catalog")
+    text = mistake(tmp_path)
+    assert text == f"{ENV_CATALOG_URI}: expected to begin with sqlite:/// or postgresql://"
+
+
+def test_words_that_yaml_takes_for_booleans_are_names(tmp_path: Path) -> None:
+    pipeline = shop(tmp_path, "tables: {public.off: {key: [no, on, y], columns: {yes: date}}}\n")
+    assert pipeline.tables is not None
+    assert pipeline.tables["public.off"].key == ["no", "on", "y"]
+
+
+def test_key_says_none_or_nothing(tmp_path: Path) -> None:
+    pipeline = shop(tmp_path, "tables: {a: {key: []}, b: {}, c: }\n")
+    assert pipeline.tables is not None
+    assert [t.key for t in pipeline.tables.values()] == [[], None, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("nmae: x\n", "shop.yaml:5: nmae: unknown key; expected one of: "),
+        ("nmae: x\n", "(did you mean name?)"),
+        ("epoch: ten\n", "shop.yaml:5: epoch: expected integer, got 'ten'"),
+        ("epoch: '1'\n", "shop.yaml:5: epoch: expected integer, got '1'"),
+        ("name: again\n", "shop.yaml:5: name: expected each key once; it is on line 1 already"),
+        ("schedule: hourly\n", "schedule: expected five cron fields"),
+        ("table_name: '{tabel}'\n", "table_name: expected a template over {database}"),
+        ("table_name: fixed\n", "that holds {table}"),
+        ("max_bad_share: 2\n", "max_bad_share: expected less than or equal to 1, got 2"),
+        ("on_truncate: no\n", "on_truncate: expected 'apply', 'ignore' or 'fail', got 'no'"),
+        ("tables:\n  a:\n    key: id\n", "shop.yaml:7: tables.a.key: expected list, got 'id'"),
+        ("tables:\n  a:\n    kye: 1\n", "shop.yaml:7: tables.a.kye: unknown key; expected one of"),
+        ("tables:\n  a: {key: [b, b]}\n", "tables.a.key: expected each key column once"),
+        ("tables: {a: {columns: {b: foo}}}\n", "tables.a.columns.b: expected a column type"),
+        ("tables: {a: {partition_by: [day(b)]}}\n", "tables.a.partition_by[0]: expected col, "),
+        ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
+        ("tables: [\n", "shop.yaml:6: expected valid YAML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:
+    assert expected in mistake(tmp_path, shop=SHOP + more)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("format: debezium\n", "", "shop.yaml:1: format: expected a value; the key is missing"),
+        ("debezium", "debesium", "format: expected one of debezium, datastream, streamx, got"),
+        ("name: shop", "name: Shop 1", "name: expected only characters of ^[a-z0-9_-]+$"),
+        ("namespace: shop", "namespace: sluice", "namespace: expected a name other than 'sluice'"),
+        ("namespace: shop", "namespace: a__cdc", "that does not end with __cdc"),
+        ("namespace: shop", "namespace: a.b", "namespace: expected letters, digits"),
+        ("data/landing/shop", "gs://bucket", "landing.url: expected a folder or s3://"),
+        ("**/*.jsonl*", "../*", "landing.pattern: expected a glob below landing.url"),
+    ],
+)
+def test_wrong_values_are_named(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert expected in mistake(tmp_path, shop=SHOP.replace(old, new))
+
+
+def test_all_mistakes_at_once_in_order(tmp_path: Path) -> None:
+    text = mistake(tmp_path, a="name: 1\nformat: x\n", b=SHOP + "epoch: x\n")
+    places = [line.split(" ")[0] for line in text.splitlines()]
+    assert places == [
+        "pipelines/a.yaml:1:", "pipelines/a.yaml:1:", "pipelines/a.yaml:1:",
+        "pipelines/a.yaml:2:", "pipelines/b.yaml:5:",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lake", "expected"),
+    [
+        ("", "sluice.yaml:1: expected a mapping"),
+        ("lake: {}\n", "sluice.yaml:1: lake.catalog: expected a value"),
+        (LAKE.replace("jdbc", "hive"), "lake.catalog.type: expected 'jdbc' or 'rest', got 'hive'"),
+        (LAKE.replace("sqlite:///", "oracle:"), "lake.catalog: expected a jdbc catalog's uri"),
+        (LAKE + "lakes: 1\n", "sluice.yaml:4: lakes: unknown key; expected one of: lake, spark"),
+        (
+            LAKE.replace("sqlite:///data/catalog.db", "postgresql://u:secret@db/c"),
+            f"lake.catalog.uri: expected no password in the file; give the whole address in "
+            f"{ENV_CATALOG_URI}",
+        ),
+    ],
+)
+def test_mistakes_in_the_project_file(tmp_path: Path, lake: str, expected: str) -> None:
+    text = mistake(tmp_path, lake)
+    assert expected in text
+    assert "secret" not in text
+
+
+def test_no_project(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected a project folder with a sluice\.yaml"):
+        load_project(tmp_path)
+
+
+def test_unknown_pipeline_lists_the_known(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there are: shop"):
+        project(tmp_path, shop=SHOP).pipeline("shpo")
+
+
+def test_two_of_one_name_or_one_target_are_refused(tmp_path: Path) -> None:
+    other = SHOP.replace("name: shop", "name: other", 1)
+    assert "name: expected another one than a.yaml has" in mistake(tmp_path, a=SHOP, b=SHOP)
+    assert "namespace: expected another one" in mistake(tmp_path, a=SHOP, b=other)
+    both = project(tmp_path, a=SHOP, b=other + 'table_name: "other_{table}"\n')
+    assert sorted(both.pipelines) == ["other", "shop"]
+
+
+def test_ceilings_of_bad_records(tmp_path: Path) -> None:
+    pipeline = shop(tmp_path, "max_bad_records: 50\nmax_bad_share: 0.1\n")
+    assert not pipeline.too_many_bad(bad=9, read=9)
+    assert not pipeline.too_many_bad(bad=10, read=100)
+    assert pipeline.too_many_bad(bad=11, read=100)
+    assert pipeline.too_many_bad(bad=51, read=10_000)
+
+
+def test_one_bad_record_is_too_many_where_told(tmp_path: Path) -> None:
+    pipeline = shop(tmp_path, "on_bad_record: fail\n")
+    assert pipeline.too_many_bad(bad=1, read=10_000)
+    assert not pipeline.too_many_bad(bad=0, read=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "sql"),
+    [
+        ("region", Partition("region"), "`region`"),
+        ("days(created_at)", Partition("created_at", "days"), "days(`created_at`)"),
+        (" bucket( 16 , id ) ", Partition("id", "bucket", 16), "bucket(16, `id`)"),
+        ("truncate(4, name)", Partition("name", "truncate", 4), "truncate(4, `name`)"),
+        ("`odd name`", Partition("odd name"), "`odd name`"),
+    ],
+)
+def test_partitions(text: str, expected: Partition, sql: str) -> None:
+    assert parse_partition(text) == expected
+    assert expected.sql == sql
+
+
+@pytest.mark.parametrize("text", ["", "day(a)", "bucket(a)", "bucket(0, a)", "days(a, b)", "a b"])
+def test_wrong_partitions(text: str) -> None:
+    with pytest.raises(ValueError, match="bucket"):
+        parse_partition(text)
+
+
+def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_project(ROOT / "include").pipelines
+    monkeypatch.setenv(ENV_CATALOG_URI, "postgresql://u:p@postgres/catalog")
+    assert load_project(ROOT / "docker/project").pipelines
+
+
+@pytest.mark.parametrize("name", sorted(json_schemas()))
+def test_schemas_for_editors_are_those_of_the_code(name: str) -> None:
+    assert (ROOT / "include/schemas" / name).read_text() == schema_text(json_schemas()[name])
+
+
+def test_schema_refuses_unknown_keys() -> None:
+    assert all(schema["additionalProperties"] is False for schema in json_schemas().values())
+    assert json.dumps(json_schemas()).count('"additionalProperties": false') >= 5
