@@ -20,7 +20,7 @@ SLUICE_YAML: Final = """\
 lake:
   catalog: {type: jdbc, uri: "sqlite:///catalog.db"}
   warehouse: warehouse
-spark: {master: "local[2]"}
+spark: {master: "local[2]", conf: {spark.sql.shuffle.partitions: 2}}
 """
 _COMMON: Final = """\
 name: NAME
