@@ -31,6 +31,8 @@ from spark_jobs.merge import Attempt
 from spark_jobs.session import open_session, sign_snapshots
 
 _POLL_SECONDS = 2.0
+# A driver that waits holds a worker's slot, which the publish it waits for may need.
+_LEASE_WAIT_SECONDS = 60.0
 
 
 class Driver:
@@ -75,9 +77,8 @@ class Driver:
         return Job(spark, lake, self.pipeline, self.manifest, attempt, self.attempt)
 
     def _take_lease(self) -> None:
-        """Wait for the pipeline's lease at most as long as one lease lasts."""
-        seconds = self.pipeline.lease_seconds
-        deadline = time.monotonic() + 2 * seconds
+        """Wait a little for the pipeline's lease; then the retry of the task has its turn."""
+        deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
             try:
                 self._lease(self.ledger.acquire_lease)
