@@ -8,7 +8,7 @@ from sluice import __version__, names
 from sluice.catalog import spark_catalog_conf
 from sluice.config import Project
 
-_DEFAULTS = {
+DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
@@ -26,7 +26,7 @@ def open_session(project: Project, app: str) -> SparkSession:
     """Start Spark with the lake's catalog; what `spark.conf` in sluice.yaml says wins."""
     builder = SparkSession.builder.appName(app).master(project.spark.master)
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    for key, value in {**_DEFAULTS, **spark_catalog_conf(project), **given}.items():
+    for key, value in {**DEFAULTS, **spark_catalog_conf(project), **given}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

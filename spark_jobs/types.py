@@ -16,7 +16,7 @@ from sluice.coltypes import ColumnType
 
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
+_NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _CHUNK: Final = 1 << 32
@@ -42,8 +42,9 @@ def _integer(text: Column, kind: ColumnType) -> Column:
 
 def _float(text: Column, kind: ColumnType) -> Column:
     value = text.try_cast(kind.spark)
-    overflowed = (F.abs(value) == F.lit(float("inf"))) & ~text.rlike(_INFINITE)
-    return F.when(~overflowed, value)
+    overflowed = F.abs(value) == F.lit(float("inf"))
+    number = text.rlike(_PLAIN_NUMBER) & ~overflowed
+    return F.when(number | text.rlike(_NOT_FINITE), value)
 
 
 def _boolean(text: Column, kind: ColumnType) -> Column:
@@ -74,24 +75,27 @@ def _same_number(text: Column, value: Column) -> Column:
 
 
 def unscaled_text(raw: Column) -> Column:
-    """A big-endian two's complement integer of up to 16 bytes as decimal text (Connect Decimal)."""
+    """A big-endian two's complement integer of up to 16 bytes as decimal text (Connect Decimal).
+
+    A negative number is the complement of its bytes plus one: so no step is larger than the whole.
+    """
     digits = F.hex(raw)
-    sign = F.when(F.substring(digits, 1, 1) >= "8", F.lit("F")).otherwise(F.lit("0"))
-    padded = F.lpad(digits, 32, "0")
-    padded = F.when(
-        sign == "F", F.concat(F.repeat(F.lit("F"), 32 - F.length(digits)), digits)
-    ).otherwise(padded)
-    chunks = [
-        F.conv(F.substring(padded, at, 8), 16, 10).cast("decimal(20,0)") for at in (1, 9, 17, 25)
-    ]
-    top = chunks[0] - F.when(chunks[0] >= _CHUNK // 2, F.lit(_CHUNK)).otherwise(F.lit(0))
-    total = top.cast("decimal(38,0)")
-    for chunk in chunks[1:]:
-        total = F.try_add(
-            F.try_multiply(total, F.lit(_CHUNK).cast("decimal(10,0)")).cast("decimal(38,0)"),
-            chunk.cast("decimal(38,0)"),
-        ).cast("decimal(38,0)")
-    return F.when(F.length(raw).between(1, 16), total.cast("string"))
+    negative = F.substring(digits, 1, 1) >= "8"
+    fill = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
+    padded = F.concat(F.repeat(fill, 32 - F.length(digits)), digits)
+    total = F.lit(0).cast("decimal(38,0)")
+    for at in (1, 9, 17, 25):
+        chunk = F.conv(F.substring(padded, at, 8), 16, 10).cast("bigint")
+        size = F.when(negative, F.lit(_CHUNK - 1) - chunk).otherwise(chunk)
+        total = _add(F.try_multiply(total, F.lit(_CHUNK).cast("decimal(10,0)")), size)
+    total = _add(total, F.when(negative, F.lit(1)).otherwise(F.lit(0)))
+    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
+    return F.when(F.length(raw).between(1, 16), F.concat(sign, total.cast("string")))
+
+
+def _add(total: Column, chunk: Column) -> Column:
+    wide = "decimal(38,0)"
+    return F.try_add(total.try_cast(wide), chunk.cast(wide)).try_cast(wide)
 
 
 def _scaled(unscaled: Column, kind: ColumnType) -> Column:
@@ -123,7 +127,7 @@ def _micros(text: Column, unit: str) -> Column:
     """A bare number in `unit` as microseconds; NULL beyond 64 bits or below a microsecond."""
     value = F.when(text.rlike(_WHOLE), text.try_cast("bigint"))
     if unit == "ns":
-        return F.when(value % 1000 == 0, (value / 1000).cast("bigint"))
+        return F.when(value % 1000 == 0, F.call_function("div", value, F.lit(1000)))
     return F.try_multiply(value, F.lit(_MICROS[unit]).cast("bigint"))
 
 

@@ -17,16 +17,21 @@ SHARED = ROOT.parent / "shared"
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One local session for all tests; the jars of `make setup` are on its class path."""
+    """One local session for all tests, set up as a driver's; the jars of `make setup` are on it.
+
+    A test with tables opens its own catalog in a session beside it: see `tests.spark.sandbox`.
+    """
     from pyspark.sql import SparkSession
 
+    from sluice.catalog import ICEBERG_EXTENSIONS
+    from spark_jobs.session import DEFAULTS
+
     conf = {
+        **DEFAULTS,
         "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
         "spark.driver.memory": "2g",
-        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
     session = builder.config(map=conf).getOrCreate()

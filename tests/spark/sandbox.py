@@ -1,0 +1,117 @@
+"""A project of its own for a test: a small lake that the shared session loads batches into."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sluice.catalog import open_catalog, spark_catalog_conf
+from sluice.config import load_project
+from sluice.ledger import Ledger
+from sluice.manifest import Manifest, SourceFile, name_batch
+from sluice.names import TARGET_METADATA, branch_name
+from sluice.positions import natural_key
+from sluice.result import BatchResult, Counts
+from sluice.snapshots import publish_table
+from spark_jobs.lake import Lake
+from spark_jobs.load import Job, load
+from spark_jobs.merge import Attempt
+from spark_jobs.session import sign_snapshots
+
+NAMESPACE = "shop"
+
+
+class Sandbox:
+    """One project, one pipeline `p`, one catalog; batches are loaded here and now."""
+
+    def __init__(self, spark: SparkSession, root: Path, pipeline: Mapping[str, Any]) -> None:
+        self.root = root
+        self.landing = root / "landing"
+        self.landing.mkdir(parents=True)
+        self.configure(**pipeline)
+        self.catalog = open_catalog(self.project)
+        Ledger(self.catalog).ensure()
+        self.spark = spark.newSession()
+        for key, value in spark_catalog_conf(self.project).items():
+            if key.startswith("spark.sql.catalog."):
+                self.spark.conf.set(key, value)
+        self._attempts = itertools.count(1)
+
+    def configure(self, **pipeline: Any) -> None:
+        """Write the project's YAML (JSON is YAML) and read it again."""
+        given = {
+            "name": "p", "namespace": NAMESPACE, "landing": {"url": "landing"}, **pipeline,
+        }  # fmt: skip
+        (self.root / "pipelines").mkdir(exist_ok=True)
+        (self.root / "pipelines" / "p.yaml").write_text(json.dumps(given))
+        lake = {"catalog": {"type": "jdbc", "uri": "sqlite:///lake.db"}, "warehouse": "warehouse"}
+        (self.root / "sluice.yaml").write_text(json.dumps({"lake": lake}))
+        self.project = load_project(self.root)
+        self.pipeline = self.project.pipeline("p")
+
+    def write(self, key: str, records: Iterable[Any]) -> SourceFile:
+        """Land one object of JSON lines: text as it stands, anything else as JSON."""
+        path = self.landing / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return landed(path, key)
+
+    def stage(self, *files: SourceFile) -> BatchResult:
+        """Load one batch onto its branches, and leave `main` alone."""
+        batch_id, attempt = name_batch("p", files), f"a{next(self._attempts)}"
+        sign_snapshots(self.spark, "p", batch_id, attempt)
+        job = Job(
+            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline,
+            Manifest("p", batch_id, files), Attempt(batch_id, branch_name(batch_id, attempt)),
+            attempt,
+        )  # fmt: skip
+        return load(job, lambda: None, retried=False)
+
+    def publish(self, result: BatchResult) -> None:
+        """Publish every table that the batch staged."""
+        for table in result.tables:
+            for staged in table.staged:
+                publish_table(self.catalog, staged, result.batch_id)
+
+    def load(self, *files: SourceFile) -> BatchResult:
+        """Load and publish one batch."""
+        result = self.stage(*files)
+        self.publish(result)
+        return result
+
+    def load_records(self, records: Iterable[Any], key: str | None = None) -> BatchResult:
+        """Load and publish one batch of one file."""
+        return self.load(self.write(key or f"{next(self._attempts)}.jsonl", records))
+
+    def rows(self, table: str, metadata: bool = False) -> list[dict[str, Any]]:
+        """What people see in a target."""
+        found = self.catalog.load_table((NAMESPACE, table)).scan().to_arrow().to_pylist()
+        hidden = () if metadata else TARGET_METADATA
+        return [{k: v for k, v in row.items() if k not in hidden} for row in found]
+
+    def types(self, table: str) -> dict[str, str]:
+        """A target's columns and their Iceberg types."""
+        fields = self.catalog.load_table((NAMESPACE, table)).schema().fields
+        return {f.name: str(f.field_type) for f in fields if f.name not in TARGET_METADATA}
+
+    def quarantined(self) -> list[dict[str, Any]]:
+        """The dead letters."""
+        return self.catalog.load_table(("sluice", "quarantine")).scan().to_arrow().to_pylist()
+
+
+def landed(path: Path, key: str) -> SourceFile:
+    """Describe an object as landing does where Spark can read it as it is."""
+    return SourceFile(
+        key=key, url=path.as_uri(), size=path.stat().st_size, arrival=natural_key(key)
+    )
+
+
+def total(result: BatchResult) -> Counts:
+    """The outcomes of every record of a batch."""
+    return sum((t.counts for t in result.tables), result.unassigned)
