@@ -95,7 +95,8 @@ def _is_odd(line: bytes, last: bool = False) -> bool:
         return True
     if text.startswith(_SPLIT_BEGINNINGS) or "\r" in text:
         return True
-    found = read_document(text, 0)
+    found = read_document(f"{text} ", 0)
     if found.found:
         return bool(text[found.end :].strip()) or is_lossy(text, found.value)
-    return "^" in text or (found.incomplete and not last)
+    goes_on = found.error_at >= len(text)  # a string cut by the line's end cannot
+    return "^" in text or (goes_on and not last)

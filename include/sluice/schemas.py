@@ -1,4 +1,4 @@
-"""JSON schemas of the project's YAML, for editors; `# yaml-language-server: $schema=…` names one."""
+"""JSON schemas of the project's YAML, for editors: a `# yaml-language-server: $schema=…` line."""
 
 from __future__ import annotations
 

@@ -1,0 +1,289 @@
+"""Documents in whatever a file holds them, with the very text of each."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections.abc import Iterator
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.compression import Damage, decompress, detect
+from sluice.containers import (
+    CUT_ARRAY,
+    INVALID_UTF8,
+    LONE_SURROGATE,
+    TOO_LARGE,
+    UNPARSEABLE,
+    Line,
+    Refused,
+    split,
+)
+from sluice.jsonlines import BLOCK_BYTES, LineCheck
+
+LIMIT = 1 << 16
+PRETTY = '{\n  "a": 1.10,\r\n  "b": [\n    {}\n  ]\n}'
+ON_ONE_LINE = b'{   "a": 1.10,    "b": [     {}   ] }'
+
+
+def pieces(data: bytes, size: int = 7) -> Iterator[bytes]:
+    return (data[n : n + size] for n in range(0, len(data), size))
+
+
+def parts(data: bytes | str, size: int = 7, limit: int = LIMIT) -> list[bytes | tuple[str, bytes]]:
+    raw = data.encode() if isinstance(data, str) else data
+    found = split(pieces(raw, size), limit)
+    return [p.text if isinstance(p, Line) else (p.reason, p.raw) for p in found]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \r\n\n", []),
+        ('{"a":1}', [b'{"a":1}']),
+        ('{"a":1}\n{"a":2}\r\n', [b'{"a":1}', b'{"a":2}']),
+        ('{"a":1}{"a":2} {"a":3}', [b'{"a":1}', b'{"a":2}', b'{"a":3}']),
+        ('{"a":1},\n{"a":2}', [b'{"a":1}', b'{"a":2}']),
+        ('\ufeff{"a":1}', [b'{"a":1}']),
+        (PRETTY, [ON_ONE_LINE]),
+        (PRETTY + "\n" + PRETTY, [ON_ONE_LINE, ON_ONE_LINE]),
+        ('[{"a":1},\n {"a":2}]\n', [b'{"a":1}', b'{"a":2}']),
+        ('[ ]\n[{"a":1}]', [b'{"a":1}']),
+        ('[{"a":[1,2]},{"a":[{}]}]', [b'{"a":[1,2]}', b'{"a":[{}]}']),
+        ('/* Licence { "x": 1 }\n * [more] */\n\n{"a":1}', [b'{"a":1}']),
+        ("null\n", [b"null"]),
+        ('{"a":"\u00e9\U0001f600 \\u00e9"}', ['{"a":"\u00e9\U0001f600 \\u00e9"}'.encode()]),
+    ],
+)
+def test_documents(text: str, expected: list[bytes], size: int) -> None:
+    assert parts(text, size) == expected
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["12345678901234567890.123456789", "1.10", "1E400", "-0.0", "9" * 5000, "NaN", "-Infinity"],
+)
+def test_text_of_numbers_is_kept(number: str) -> None:
+    document = f'{{"a": {number}, "a": {number}}}'
+    assert parts(document + document) == [document.encode()] * 2
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('****^{"b":1}\n', b'{"key":null,"value":{"b":1}}'),
+        ('{"id":1}^{"b":1}\n', b'{"key":{"id":1},"value":{"b":1}}'),
+        ('"k"^{"b":1}', b'{"key":"k","value":{"b":1}}'),
+        ("7^\n", b'{"key":7,"value":null}'),
+        ('{"id":1}^', b'{"key":{"id":1},"value":null}'),
+        ('{"id":1}^  \r\n', b'{"key":{"id":1},"value":null}'),
+    ],
+)
+def test_key_and_value(text: str, expected: bytes, size: int) -> None:
+    assert parts(text, size) == [expected]
+    assert parts(text.strip() + "\n" + text, size) == [expected] * 2
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Garbage stays where it was, as the line that the reader will reject.
+        ('{"a":1} rest\n{"a":2}', [b'{"a":1}', b"rest", b'{"a":2}']),
+        ('{"a":1}}\n{"a":2}', [b'{"a":1}', b"}", b'{"a":2}']),
+        ('hello world\n{"a":2}', [b"hello world", b'{"a":2}']),
+        ('2026-01-01 error\n{"a":2}', [b"2026-01-01 error", b'{"a":2}']),
+        ('[info] started\n{"a":2}', [b"[info] started", b'{"a":2}']),
+        ('{"a": oops}\n{"a":2}', [b'{"a": oops}', b'{"a":2}']),
+        # Torn lines do not swallow what comes after them.
+        ('{"a": "fo\n{"a":2}\n', [b'{"a": "fo', b'{"a":2}']),
+        ('{"a":\n{"a":2}\n{"a":3}\n', [b'{"a":', b'{"a":2}', b'{"a":3}']),
+        ('{"a":2}\n{"a": "fo', [b'{"a":2}', b'{"a": "fo']),
+        ('{"a":2}\n{"a": [1,', [b'{"a":2}', b'{"a": [1,']),
+        # Several lines that are no document are one reject.
+        (
+            '{\n  "a": 1,\n  oops\n}\n{\n  "a": 2\n}',
+            [(UNPARSEABLE, b'{\n  "a": 1,\n  oops\n}'), b'{   "a": 2 }'],
+        ),
+        ('{\n  "a": 1,', [(UNPARSEABLE, b'{\n  "a": 1,')]),
+        ('[{"a":1},\n{"a":2}', [b'{"a":1}', b'{"a":2}', (CUT_ARRAY, b"")]),
+        ("err ^ oops\n", [b"err ^ oops"]),
+        ("/* never closed\n", [b"/* never closed"]),
+        ('{"a":"\\ud800"}\n{"a":"\\ud83d\\ude00"}',
+         [(LONE_SURROGATE, b'{"a":"\\ud800"}'), b'{"a":"\\ud83d\\ude00"}']),
+    ],
+)  # fmt: skip
+def test_what_is_no_document(text: str, expected: list[object], size: int) -> None:
+    assert parts(text, size) == expected
+
+
+def test_bytes_that_are_no_utf8() -> None:
+    data = b'{"a":"\xe9"}\n{"a":"\xc3\xa9"}\n\xff\xfe\n'
+    assert parts(data) == [
+        (INVALID_UTF8, b'{"a":"\xe9"}'),
+        b'{"a":"\xc3\xa9"}',
+        (INVALID_UTF8, b"\xff\xfe"),
+    ]
+
+
+def test_deep_nesting_does_not_end_the_run() -> None:
+    deep = '{"a":' * 100_000
+    assert [p[:5] for p in parts(f'{deep}\n{{"b":1}}', 1000, 1 << 20)] == [b'{"a":', b'{"b":']
+
+
+@pytest.mark.parametrize("size", [64, 1000])
+def test_a_document_beyond_the_limit(size: int) -> None:
+    large = '{"a":"' + "x" * 20_000
+    found = parts(f'{{"b":1}}\n{large}"}}\n{{"b":2}}\n{{"b":3}}', size, limit=4096)
+    assert found[0] == b'{"b":1}'
+    assert found[1][0] == TOO_LARGE
+    assert found[2:] == [b'{"b":2}', b'{"b":3}']
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+OBJECTS = st.dictionaries(st.text(max_size=4), VALUES | st.lists(VALUES, max_size=3), max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(OBJECTS, min_size=1, max_size=4),
+    st.sampled_from([None, 1, "\t"]),
+    st.sampled_from(["\n", "", " ", "\r\n", ",\n"]),
+    st.booleans(),
+    st.integers(1, 50),
+)
+def test_any_documents_in_any_form(
+    documents: list[object], indent: int | str | None, between: str, ascii_only: bool, size: int
+) -> None:
+    texts = [json.dumps(d, indent=indent, ensure_ascii=ascii_only) for d in documents]
+    found = parts(between.join(texts), size)
+    assert found == [text.replace("\n", " ").encode() for text in texts]
+
+
+PLAIN = b"".join(b'{"n":%d,"t":"%s"}\n' % (n, b"x" * (n % 50)) for n in range(5000))
+COMPRESSIONS = {
+    "gzip": gzip.compress(PLAIN),
+    "bzip2": bz2.compress(PLAIN),
+    "zstd": zstandard.compress(PLAIN),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMPRESSIONS))
+@pytest.mark.parametrize("members", [1, 3])
+def test_compressed(name: str, members: int) -> None:
+    data = COMPRESSIONS[name] * members
+    assert detect(data) == name
+    assert b"".join(decompress(pieces(data, 999), name)) == PLAIN * members
+
+
+@pytest.mark.parametrize("name", sorted(COMPRESSIONS))
+@pytest.mark.parametrize("cut", [1, 100, 1000])
+def test_cut_compressed_bytes(name: str, cut: int) -> None:
+    out: list[bytes] = []
+    with pytest.raises(Damage) as caught:
+        out.extend(decompress(pieces(COMPRESSIONS[name][:-cut], 999), name))
+    assert caught.value.reason == f"truncated_{name}"
+    assert caught.value.trusted
+    assert PLAIN.startswith(b"".join(out))
+
+
+@pytest.mark.parametrize("name", sorted(COMPRESSIONS))
+def test_changed_compressed_bytes(name: str) -> None:
+    data = bytearray(COMPRESSIONS[name])
+    data[len(data) // 2] ^= 0xFF
+    if name == "zstd":
+        data[2000:2010] = bytes(10)
+    with pytest.raises(Damage) as caught:
+        b"".join(decompress(iter([bytes(data)]), name))
+    assert caught.value.reason == f"damaged_{name}" or name == "zstd"
+
+
+def test_gzip_checksum_is_compared() -> None:
+    data = bytearray(COMPRESSIONS["gzip"])
+    data[-6] ^= 1
+    with pytest.raises(Damage, match="damaged_gzip") as caught:
+        b"".join(decompress(iter([bytes(data)]), "gzip"))
+    assert not caught.value.trusted
+
+
+def test_zeros_after_gzip_are_padding_and_other_bytes_damage() -> None:
+    good = COMPRESSIONS["gzip"]
+    assert b"".join(decompress(iter([good, bytes(512)]), "gzip")) == PLAIN
+    with pytest.raises(Damage) as caught:
+        b"".join(decompress(iter([good, b"rest"]), "gzip"))
+    assert caught.value.trusted
+
+
+def test_cut_gzip_gives_whole_documents_and_the_rest() -> None:
+    found = list(split(decompress(iter([COMPRESSIONS["gzip"][:-200]]), "gzip"), LIMIT))
+    lines = [p.text for p in found if isinstance(p, Line)]
+    assert PLAIN.startswith(b"\n".join(lines))
+    assert len(lines) > 1000
+    last = found[-1]
+    assert isinstance(last, Refused)
+    assert last.reason == "truncated_gzip"
+    assert PLAIN.startswith(b"\n".join([*lines, last.raw]))
+
+
+def test_gzip_cut_between_documents_is_told_too() -> None:
+    first, rest = gzip.compress(b'{"a":1}\n'), gzip.compress(b'{"a":2}\n')
+    found = list(split(decompress(iter([first, rest[:-9]]), "gzip"), LIMIT))
+    assert found[0] == Line(b'{"a":1}')
+    assert [p.reason for p in found if isinstance(p, Refused)] == ["truncated_gzip"]
+
+
+def needs_split(data: bytes, size: int = 1000) -> bool:
+    check = LineCheck(LIMIT)
+    for piece in pieces(data, size):
+        check.add(piece)
+    check.finish()
+    return check.split_needed
+
+
+# In a large block all lines are judged at once, in a small one each by itself.
+BEFORE = [b"", PLAIN * 5, PLAIN * (BLOCK_BYTES // len(PLAIN) + 1)]
+AFTER = b'\n{"z":1}\n'
+
+
+@pytest.mark.parametrize("before", BEFORE, ids=["alone", "block", "blocks"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a":1}{"a":2}', b'{"a":1},{"a":2}', b'{"a":1} x', b'{"a":1}}', b'{"a":1}"x"',
+        b'{"a":1}]', b'{"a":"}"} \\', b'{"a":', b"{", b'{"a":1,', b'[{"a":1}]', b' [{"a":1}]',
+        b"/* c */", b'{"a":"\xff"}', b'{"a":\r1}', b'{"a":1}^{"b":1}', b"x^{}",
+        b'\xef\xbb\xbf{"a":1}', b'{"a":"\\ud800"}',
+    ],
+)  # fmt: skip
+def test_lines_that_spark_would_misread(before: bytes, line: bytes) -> None:
+    assert needs_split(before + line + AFTER)
+
+
+@pytest.mark.parametrize("before", BEFORE, ids=["alone", "block", "blocks"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"", b"  ", b'{"a":1}', b'{"a":1}  \r', b'  {"a":"}{ } x"}', b'{"a":"}\\" x"}', b"hello",
+        b"null", b'{"a":NaN}', b'{"a": oops}', b'{"a":"', b'{"a":tr',
+        '{"é":"\\ud83d\\ude00"}'.encode(),
+        b'{"a":[{"b":1},{"c":"},{"}]}',
+    ],
+)  # fmt: skip
+def test_lines_that_spark_reads_or_rejects_whole(before: bytes, line: bytes) -> None:
+    assert not needs_split(before + line + AFTER)
+
+
+def test_a_cut_last_line_is_left_to_spark() -> None:
+    assert not needs_split(PLAIN + b'{"a":"')
+    assert not needs_split(b'{"a":')
+
+
+def test_an_endless_line_is_split() -> None:
+    assert needs_split(b'{"a":"' + b"x" * (2 * BLOCK_BYTES))
