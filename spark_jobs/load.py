@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -43,8 +43,10 @@ class Job:
     attempt_id: str
 
 
-def load(job: Job, hold_lease: Callable[[], None], retried: bool) -> BatchResult:
+def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
     """Decode into the changelogs, take the lease, merge into branches, audit.
+
+    `hold_lease` returns the pipeline's published batches once the lease is held.
 
     Raises PlanError, AuditFailed, LeaseHeld; nothing of it moves `main` of a target.
     """
@@ -63,7 +65,8 @@ def load(job: Job, hold_lease: Callable[[], None], retried: bool) -> BatchResult
     quarantined = _quarantine(job, envelope, found, plans, bad, retried)
     unassigned += quarantined
     _refuse_too_many_bad(job, found, bad, unassigned)
-    hold_lease()
+    # Only with the lease nobody publishes: now it is known which changes count.
+    job = replace(job, attempt=replace(job.attempt, published=hold_lease()))
     for plan in plans:
         _drop_older_branches(job, plan)
     tables = _side_by_side(

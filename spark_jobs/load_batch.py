@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,29 +68,29 @@ class Driver:
     def _job(self) -> Job:
         spark = open_session(self.project, f"sluice {self.pipeline.name} {self.manifest.batch_id}")
         sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.attempt)
-        mine = self.manifest.batch_id
-        others = [b.batch_id for b in self.ledger.unfinished(self.pipeline.name)]
-        attempt = Attempt(
-            mine, branch_name(mine, self.attempt), tuple(sorted(b for b in others if b != mine))
-        )
+        batch_id = self.manifest.batch_id
+        attempt = Attempt(batch_id, branch_name(batch_id, self.attempt))
         lake = Lake(spark, self.catalog, self.pipeline.name)
         return Job(spark, lake, self.pipeline, self.manifest, attempt, self.attempt)
 
-    def _take_lease(self) -> None:
-        """Wait a little for the pipeline's lease; then the retry of the task has its turn."""
+    def _take_lease(self) -> tuple[str, ...]:
+        """Wait a little for the pipeline's lease; then the retry of the task has its turn.
+
+        Returns the batches that are published, which nobody adds to while the lease is held.
+        """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
             try:
                 self._lease(self.ledger.acquire_lease)
                 self._held.set()
-                return
+                return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
             except LeaseHeld as held:
                 if time.monotonic() > deadline:
                     raise
                 print(f"waiting: {held}", file=sys.stderr, flush=True)
                 time.sleep(_POLL_SECONDS)
 
-    def _lease(self, action) -> None:  # type: ignore[no-untyped-def]
+    def _lease(self, action: Callable[[str, str, str, str, float], None]) -> None:
         action(
             self.pipeline.name,
             self.manifest.batch_id,

@@ -23,11 +23,11 @@ _SOURCE_VIEW = "sluice_source"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at one batch. `excluded`: batches whose changelog partitions do not count."""
+    """One try at one batch. `published`: the other batches whose changes count, by the lease."""
 
     batch_id: str
     branch: str
-    excluded: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,10 @@ class _Writer:
         return marked or self.plan.found.partial
 
     def changelog(self) -> DataFrame:
-        """Everything decoded of this table, without what other batches have not published."""
+        """What is published of this table's changes, and this batch's own."""
+        counted = (*self.attempt.published, self.attempt.batch_id)
         changelog = self.lake.spark.table(changelog_id(self.plan).sql())
-        return (
-            changelog.where(~F.col(names.BATCH_ID).isin(*self.attempt.excluded))
-            if self.attempt.excluded
-            else changelog
-        )
+        return changelog.where(F.col(names.BATCH_ID).isin(*counted))
 
     def _branch(self, table: TableId) -> str:
         if table not in self.bases:
