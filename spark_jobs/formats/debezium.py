@@ -42,6 +42,7 @@ _SCALARS: Final = (
 )  # fmt: skip
 _OPS: Final = {"c": "insert", "r": "insert", "u": "update", "d": "delete", "t": "truncate"}
 _DOCUMENT_TEXT: Final = "string"
+_CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
 def _value_fields(image: str) -> str:
@@ -97,10 +98,9 @@ class Debezium:
 
 def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
     """MongoDB's images are JSON text inside JSON; a pipeline's files are of one connector."""
-    first = (
-        spark.read.text(files[0].url).where(F.col("value").contains("{")).first() if files else None
-    )
-    return first is not None and bool(re.search(r'"connector"\s*:\s*"mongodb"', first[0]))
+    lines = spark.read.text([f.url for f in files]) if files else None
+    first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
+    return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
 
 
 def _document(text: Column) -> Column:

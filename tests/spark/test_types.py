@@ -91,7 +91,8 @@ EXACT: list[tuple[str, str, Any]] = [
     ("double", "NaN", float("nan")), ("double", "Infinity", float("inf")),
     ("double", "-Infinity", float("-inf")), ("double", "1e999", None), ("double", "-1e999", None),
     ("double", "1.7976931348623157e308", 1.7976931348623157e308), ("double", "0.1", 0.1),
-    ("double", "5e-324", 5e-324), ("double", "abc", None), ("double", "1.5d", None), ("double", "1.5F", None), ("double", " 1", None),
+    ("double", "5e-324", 5e-324), ("double", "abc", None), ("double", "1.5d", None),
+    ("double", "1.5F", None), ("double", " 1", None),
     ("float", "3.4028235e38", 3.4028234663852886e38), ("float", "1e39", None),
     ("float", "NaN", float("nan")),
     # truth

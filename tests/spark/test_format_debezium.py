@@ -1,0 +1,335 @@
+"""Debezium JSON: every form of a record, and the order of five connectors."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.positions import encode_number
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER, Debezium
+from tests.spark.envelopes import by_name, envelope_columns, jsonl
+
+pytestmark = pytest.mark.spark
+
+ROW = {"id": 1, "name": "a"}
+TEXT = {"id": "1", "name": "a"}
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"field": "before", "type": "struct", "fields": [{"field": "id", "type": "int32"}]},
+        {"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int32"}]},
+    ],
+}
+
+
+def source(connector: str = "mysql", **fields: Any) -> dict[str, Any]:
+    """A `source` block of table `shop.t`; MySQL's place unless told."""
+    place = {"file": "binlog.000009", "pos": 5, "row": 0} if connector == "mysql" else {}
+    schema = {"schema": "public"} if connector in ("postgresql", "oracle", "sqlserver") else {}
+    common = {"connector": connector, "db": "shop", "table": "t", "ts_ms": 1704164645678}
+    return common | schema | place | fields
+
+
+def event(op: str = "c", src: Any = None, **fields: Any) -> dict[str, Any]:
+    """An event on `shop.t` with the images that its operation has."""
+    images = {"before": ROW if op == "d" else None, "after": None if op == "d" else ROW}
+    return images | {"op": op, "source": source() if src is None else src} | fields
+
+
+def streamed(connector: str, **fields: Any) -> dict[str, Any]:
+    return event(src=source(connector, **fields))
+
+
+def raw(**replaced: str) -> str:
+    """An event's text with the images written by hand."""
+    text = json.dumps(event())
+    for name, image in replaced.items():
+        text = text.replace(f'"{name}": {json.dumps(event()[name])}', f'"{name}": {image}')
+    return text
+
+
+BASE64 = base64.b64encode(DEFAULT_PLACEHOLDER.encode()).decode()
+EVENTS: dict[str, Any] = {
+    # forms
+    "plain": event(),
+    "schema": {"schema": SCHEMA, "payload": event()},
+    "schema_null": {"schema": None, "payload": event("d")},
+    "keyed": {"key": {"id": 1}, "value": event("u")},
+    "keyed_schema": {
+        "key": {"schema": {"type": "struct"}, "payload": {"id": 1, "name": "a"}},
+        "value": {"schema": SCHEMA, "payload": event("u")},
+    },
+    "key_null": {"key": None, "value": event()},
+    "spaced": '  {"op" : "c",\t"after":{"id":1,"name":"a"}, "source":' + json.dumps(source()) + "}",
+    # operations
+    "update": event("u"),
+    "update_before": event("u", before=ROW),
+    "delete": event("d"),
+    "read": event("r", ts_ms=1704164645999),
+    "truncate": event("t", after=None),
+    "ddl": {"source": source(), "databaseName": "shop", "ddl": "ALTER TABLE t ADD c INT",
+            "tableChanges": [{"type": "ALTER"}], "ts_ms": 5},
+    "ddl_schema": {"schema": {}, "payload": {
+        "source": source("postgresql"), "databaseName": "shop", "schemaName": "public",
+        "ddl": "CREATE TABLE t (id int)"}},
+    # nothing to load
+    "tombstone": {"key": {"id": 1}, "value": None},
+    "tombstone_schema": {"key": {"schema": {}, "payload": {"id": 1}}, "value": None},
+    "message": event("m", after=None, message={"prefix": "p", "content": "AA=="}),
+    "heartbeat": {"ts_ms": 1704164645678},
+    "heartbeat_schema": {"schema": {"type": "struct"}, "payload": {"ts_ms": 1704164645678}},
+    "heartbeat_keyed": {"key": {"serverName": "s"}, "value": {"ts_ms": 1}},
+    "begin": {"status": "BEGIN", "id": "571:53195829", "event_count": None, "ts_ms": 5},
+    "end": {"status": "END", "id": "571:53195832", "event_count": 2,
+            "data_collections": [{"data_collection": "s1.a", "event_count": 1}]},
+    "begin_schema": {"schema": {}, "payload": {"status": "BEGIN", "id": "571"}},
+    # rejects
+    "garbage": "{not json",
+    "cut": json.dumps(event())[:40],
+    "text": '"text"',
+    "bare_number": "17",
+    "unwrapped": ROW,
+    "unwrapped_op": ROW | {"op": "c"},
+    "empty_object": {},
+    "unknown_op": event("x"),
+    "no_after": event("c", after=None),
+    "no_before": event("d", before=None),
+    # values
+    "exact": raw(after='{"id":12345678901234567890.123456789,"x":1.10,"n":null,"e":1e999,'
+                       '"o":{"b":[1.0,{"c":null}]},"t":true,"s":" ü\\u0000\\n"}'),
+    "nan": raw(after='{"id":1,"f":"NaN"}'),
+    "absent": event("u", after=ROW | {"doc": DEFAULT_PLACEHOLDER, "note": None}),
+    "absent_base64": event("u", after=ROW | {"doc": BASE64}),
+    "absent_hex": event("u", after=ROW | {"doc": DEFAULT_PLACEHOLDER.encode().hex()}),
+    "absent_list": event("u", after=ROW | {"doc": [DEFAULT_PLACEHOLDER]}),
+    "absent_two": event("u", after={"id": 1, "a": DEFAULT_PLACEHOLDER, "b": DEFAULT_PLACEHOLDER}),
+    "not_absent": event("u", after=ROW | {"doc": DEFAULT_PLACEHOLDER + "!"}),
+    # order
+    "mysql_earlier": streamed("mysql", file="binlog.999999", pos=999, row=3),
+    "mysql_later": streamed("mysql", file="binlog.1000000", pos=4, row=0),
+    "mysql_row": streamed("mysql", file="binlog.000009", pos=5, row=10),
+    "mariadb": streamed("mariadb", file="mysql-bin.000002", pos=100, row=1),
+    "pg_first": streamed("postgresql", lsn=900, sequence='["100","900"]', txId=7),
+    "pg_second": streamed("postgresql", lsn=500, sequence='["1000","500"]'),
+    "pg_third": streamed("postgresql", lsn=1001, sequence='["1000","1001"]'),
+    "pg_no_commit": streamed("postgresql", lsn=50, sequence='[null,"50"]'),
+    "pg_bare": streamed("postgresql", lsn=77),
+    "oracle_first": streamed("oracle", scn="99", commit_scn="100", rs_id="0x0000ff.00000010.0001",
+                             ssn=9),
+    "oracle_second": streamed("oracle", scn="9", commit_scn="1000", rs_id=" 0x1.2.3 ", ssn=0),
+    "oracle_bare": streamed("oracle", scn="5"),
+    "sqlserver": streamed("sqlserver", commit_lsn="00000027:00000758:0005",
+                          change_lsn="00000027:00000758:0003", event_serial_no=1),
+    "sqlserver_second": streamed("sqlserver", commit_lsn="00000027:00000758:0005",
+                                 change_lsn="00000027:00000758:0003", event_serial_no=2),
+    "sqlserver_later": streamed("sqlserver", commit_lsn="00000100:00000001:0001",
+                                change_lsn="00000027:00000001:0001", event_serial_no=1),
+    "other": streamed("db2", change_lsn="x"),
+    "pg_snapshot": event("r", src=source("postgresql", lsn=5, sequence='[null,"5"]'),
+                         ts_ns=1704164645000000007),
+    "pg_incremental": event("r", src=source("postgresql", lsn=None, sequence=None),
+                            ts_us=1704164645000009),
+    "snapshot_bare": event("r", src=source("mysql", file="", pos=0)),
+    "microseconds": event(src=source(ts_us=1704164645678901)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """Every event above, decoded in one read, by its name."""
+    file = jsonl(tmp_path_factory.mktemp("debezium") / "all.jsonl", EVENTS.values())
+    decoded = Debezium().read(spark, (file,), {})
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    names = list(EVENTS)
+    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+
+
+def test_every_line_is_one_record(rows: dict[str, Row]) -> None:
+    assert list(rows) == list(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "before", "after"),
+    [
+        ("plain", "insert", None, TEXT), ("schema", "insert", None, TEXT),
+        ("schema_null", "delete", TEXT, None), ("keyed", "update", None, TEXT),
+        ("keyed_schema", "update", None, TEXT), ("key_null", "insert", None, TEXT),
+        ("spaced", "insert", None, TEXT), ("update", "update", None, TEXT),
+        ("update_before", "update", TEXT, TEXT), ("delete", "delete", TEXT, None),
+        ("read", "insert", None, TEXT), ("truncate", "truncate", None, None),
+        ("ddl", "ddl", None, None), ("ddl_schema", "ddl", None, None),
+    ],
+)  # fmt: skip
+def test_events(
+    rows: dict[str, Row], name: str, op: str, before: dict[str, str], after: dict[str, str]
+) -> None:
+    row = rows[name]
+    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert (row["before"], row["after"]) == (before, after)
+    assert (row["database"], row["table"]) == ("shop", "t")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("tombstone", "tombstone"), ("tombstone_schema", "tombstone"),
+        ("message", "logical_message"), ("heartbeat", "heartbeat"),
+        ("heartbeat_schema", "heartbeat"), ("begin", "transaction_marker"),
+        ("end", "transaction_marker"), ("begin_schema", "transaction_marker"),
+    ],
+)  # fmt: skip
+def test_what_is_no_change_is_ignored(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("ignore", reason)
+
+
+def test_a_heartbeat_with_a_key_is_ignored(rows: dict[str, Row]) -> None:
+    assert rows["heartbeat_keyed"]["outcome"] == "ignore"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("garbage", "not_json"), ("cut", "not_json"), ("text", "not_json"),
+        ("bare_number", "not_json"), ("unwrapped", "not_an_envelope"),
+        ("unwrapped_op", "image_missing"), ("empty_object", "not_an_envelope"),
+        ("unknown_op", "unknown_op:x"), ("no_after", "image_missing"),
+        ("no_before", "image_missing"),
+    ],
+)  # fmt: skip
+def test_rejects_say_why(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
+    if reason == "not_json":
+        assert rows[name]["raw"] == EVENTS[name]
+
+
+def test_ddl_keeps_its_text(rows: dict[str, Row]) -> None:
+    assert rows["ddl"]["ddl"] == "ALTER TABLE t ADD c INT"
+    assert rows["ddl_schema"]["schema"] == "public"
+
+
+def test_keys_and_types(rows: dict[str, Row]) -> None:
+    assert rows["plain"]["key"] is None
+    assert rows["key_null"]["key"] is None
+    assert rows["keyed"]["key"] == ["id"]
+    assert rows["keyed_schema"]["key"] == ["id", "name"]
+    for name in ("schema", "keyed_schema"):
+        assert [c.name for c in Debezium().columns(rows[name]["types"], {})] == ["id"]
+    assert rows["plain"]["types"] is None
+    assert rows["schema_null"]["types"] is None
+
+
+def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
+    assert rows["exact"]["after"] == {
+        "id": "12345678901234567890.123456789", "x": "1.10", "n": None, "e": "1e999",
+        "o": '{"b":[1.0,{"c":null}]}', "t": "true", "s": " ü\0\n",
+    }  # fmt: skip
+    assert rows["nan"]["after"] == {"id": "1", "f": "NaN"}
+
+
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [
+        ("plain", None), ("absent", ["doc"]), ("absent_base64", ["doc"]), ("absent_hex", ["doc"]),
+        ("absent_list", ["doc"]), ("absent_two", ["a", "b"]), ("not_absent", None),
+    ],
+)  # fmt: skip
+def test_values_that_were_not_sent(
+    rows: dict[str, Row], name: str, absent: list[str] | None
+) -> None:
+    assert rows[name]["absent"] == absent
+
+
+def at(*numbers: int, kind: int = 2) -> str:
+    """A position by its parts."""
+    return ".".join([str(kind), *(encode_number(n) for n in numbers)])
+
+
+@pytest.mark.parametrize(
+    ("name", "position"),
+    [
+        ("plain", at(9, 5, 0)), ("mariadb", at(2, 100, 1)), ("pg_first", at(100, 900)),
+        ("pg_no_commit", at(0, 50)), ("pg_bare", at(77, 77)),
+        ("oracle_first", at(100, 99, 255, 16, 1, 9)), ("oracle_second", at(1000, 9, 1, 2, 3, 0)),
+        ("oracle_bare", at(5, 5, 0, 0, 0, 0)),
+        ("sqlserver", at(0x27, 0x758, 5, 0x27, 0x758, 3, 1)), ("other", None),
+        ("pg_snapshot", at(5, 1704164645000000007, kind=0)),
+        ("pg_incremental", at(0, 1704164645000009000, kind=0)),
+        ("read", at(5, 1704164645999000000, kind=0)),
+        ("snapshot_bare", at(0, 0, kind=0)),
+        ("truncate", at(9, 5, 0)),
+    ],
+)  # fmt: skip
+def test_positions(rows: dict[str, Row], name: str, position: str | None) -> None:
+    assert rows[name]["position"] == position
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("pg_snapshot", "mysql_earlier"), ("read", "plain"),
+        ("plain", "mysql_row", "mysql_earlier", "mysql_later"),
+        ("pg_no_commit", "pg_first", "pg_second", "pg_third"),
+        ("oracle_bare", "oracle_first", "oracle_second"),
+        ("sqlserver", "sqlserver_second", "sqlserver_later"),
+    ],
+)  # fmt: skip
+def test_positions_sort_as_the_source_orders(rows: dict[str, Row], names: tuple[str, ...]) -> None:
+    positions = [rows[name]["position"] for name in names]
+    assert positions == sorted(positions)
+    assert len(set(positions)) == len(positions)
+
+
+def test_source_time_and_transaction(rows: dict[str, Row]) -> None:
+    assert str(rows["plain"]["source_ts"]) == "2024-01-02 03:04:05.678000"
+    assert str(rows["microseconds"]["source_ts"]) == "2024-01-02 03:04:05.678901"
+    assert rows["pg_first"]["tx_id"] == "7"
+
+
+def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_path: Path) -> None:
+    """The changelog quarantines them: nobody can say which value is meant."""
+    file = jsonl(tmp_path / "twice.jsonl", [raw(after='{"id":1,"id":2}')])
+    decoded = Debezium().read(spark, (file,), {})
+    names = decoded.selectExpr("map_keys(after) AS names").first()
+    assert names is not None
+    assert names["names"] == ["id", "id"]
+
+
+def test_the_placeholder_is_an_option(spark: SparkSession, tmp_path: Path) -> None:
+    records = [event("u", after=ROW | {"doc": value}) for value in ("gone", DEFAULT_PLACEHOLDER)]
+    file = jsonl(tmp_path / "p.jsonl", records)
+    decoded = Debezium().read(spark, (file,), {"unavailable_value": "gone"}).collect()
+    assert [row["absent"] for row in decoded] == [["doc"], None]
+
+
+MONGO = {"connector": "mongodb", "db": "shop", "collection": "t", "ts_ms": 1704164645000}
+
+
+def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
+    """The images are text; the connector shows only in the second line of the second file."""
+    document = {
+        "_id": {"$oid": "5f9b"}, "n": {"$numberLong": "12345678901"}, "d": 1.5, "o": {"a": [1]},
+        "none": None,
+    }  # fmt: skip
+    files = (
+        jsonl(tmp_path / "a.jsonl", [{"ts_ms": 5}]),
+        jsonl(tmp_path / "b.jsonl", [
+            {"ts_ms": 6},
+            event("c", src=MONGO | {"ord": 2}, after=json.dumps(document)),
+            event("u", src=MONGO | {"ord": 10}, after=json.dumps({"_id": 1})),
+            event("r", src=MONGO | {"ord": 1}, after=json.dumps({"_id": 1})),
+        ]),
+    )  # fmt: skip
+    decoded = Debezium().read(spark, files, {})
+    rows = [r for r in decoded.collect() if r["outcome"] == "event"]
+    assert rows[0]["after"] == {
+        "_id": "5f9b", "n": "12345678901", "d": "1.5", "o": '{"a":[1]}', "none": None
+    }  # fmt: skip
+    assert {r["table"] for r in rows} == {"t"}
+    assert rows[0]["position"] == at(1704164645000, 2) < rows[1]["position"]
+    assert rows[2]["position"] < rows[0]["position"]
