@@ -120,11 +120,18 @@ def run_pipeline(demo: Demo, pipeline: str, hour: datetime, expected: str) -> No
     with console.status(f"DAG sluice_{pipeline}: reconcile → land → load → publish"):
         outcome = demo.run_dag(pipeline, hour)
     colour = "green" if outcome["state"] == "success" else "red"
-    tasks = ", ".join(f"{name} {state}" for name, state in outcome["tasks"].items())
+    order = ("reconcile", "land", "batch.load", "batch.publish", "batch.rollback")
+    tasks = ", ".join(
+        f"{name} {outcome['tasks'][task]}"
+        for name in order
+        for task in sorted(outcome["tasks"])
+        if task.split("[")[0] == name
+    )
     say(
         f"  DAG sluice_{pipeline}: [{colour}]{outcome['state']}[/{colour}] in "
-        f"{time.monotonic() - started:.0f} s  [dim]({tasks})[/dim]"
+        f"{time.monotonic() - started:.0f} s"
     )
+    say(f"    [dim]{tasks}[/dim]")
     if outcome["state"] != expected:
         raise Surprise(f"the run should have ended as {expected}; see {demo.folder}/logs")
 
@@ -210,17 +217,16 @@ def agree(demo: Demo) -> None:
 def questions(demo: Demo, moved: tuple[int, int]) -> None:
     """SQL over what three pipelines loaded."""
     headline("SQL, without a JVM")
-    show_sql(
-        demo,
-        "one shop, three engines, one answer",
-        "SELECT pipeline, count(*) AS orders, sum(amount) AS revenue, count(coupon) AS coupons "
-        f"FROM ({_columns()}) GROUP BY pipeline ORDER BY pipeline",
+    each = " UNION ALL ".join(
+        f"SELECT '{p}' AS pipeline, count(*) AS orders, sum(amount) AS revenue, "
+        f"count(coupon) AS coupons FROM {p}.orders"
+        for p in PIPELINES
     )
+    show_sql(demo, "one shop, three engines, one answer", each)
     show_sql(
         demo,
         f"order {moved[0]} became order {moved[1]}",
-        f"SELECT pipeline, id, status, amount, placed_at FROM ({_columns()}) "
-        f"WHERE id IN ({moved[0]}, {moved[1]}) ORDER BY pipeline",
+        f"SELECT id, status, amount, placed_at FROM {FAILING}.orders WHERE id IN {moved}",
     )
     show_sql(
         demo,
@@ -232,13 +238,6 @@ def questions(demo: Demo, moved: tuple[int, int]) -> None:
         demo,
         "what could not be read",
         "SELECT pipeline, reason, file, record FROM sluice.quarantine",
-    )
-
-
-def _columns() -> str:
-    wanted = "id, status, amount, placed_at, coupon"
-    return " UNION ALL ".join(
-        f"SELECT '{p}' AS pipeline, {wanted} FROM {p}.orders" for p in PIPELINES
     )
 
 
