@@ -47,41 +47,54 @@ def detect(head: bytes) -> str:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), NONE)
 
 
-def decompress(chunks: Iterator[bytes], compression: str) -> Iterator[bytes]:
-    """The plain bytes; raises Damage at their end."""
-    if compression == NONE:
-        yield from chunks
-        return
-    try:
-        yield from _members(chunks, compression)
-    except (zlib.error, OSError, EOFError, zstandard.ZstdError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the data
-        raise Damage(f"damaged_{compression}", trusted=False) from error
+class Plain(Iterator[bytes]):
+    """The plain bytes of compressed ones; raises Damage at their end.
+
+    `padded` once zeros stood after the last member: harmless, but Java's reader fails on them.
+    """
+
+    def __init__(self, chunks: Iterator[bytes], compression: str) -> None:
+        self.padded = False
+        self._source = self._explained(chunks, compression) if compression else chunks
+
+    def __next__(self) -> bytes:
+        return next(self._source)
+
+    def _explained(self, chunks: Iterator[bytes], compression: str) -> Iterator[bytes]:
+        try:
+            yield from self._members(chunks, compression)
+        except (zlib.error, OSError, EOFError, zstandard.ZstdError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk, not the data
+            raise Damage(f"damaged_{compression}", trusted=False) from error
+
+    def _members(self, chunks: Iterator[bytes], compression: str) -> Iterator[bytes]:
+        """A file may be several compressed members on end, as `cat a.gz b.gz` makes."""
+        current = _new(compression)
+        for data in _pieces(chunks, PIECE_BYTES[compression]):
+            while data:
+                if current.eof:
+                    if self._is_padding(data):
+                        break
+                    current = _next_member(data, compression)
+                yield current.decompress(data)
+                data = current.unused_data if current.eof else b""
+        if not current.eof:
+            raise Damage(f"truncated_{compression}", trusted=True)
+
+    def _is_padding(self, data: bytes) -> bool:
+        padding = not data.strip(b"\0")
+        self.padded = self.padded or padding
+        return padding
 
 
-def _members(chunks: Iterator[bytes], compression: str) -> Iterator[bytes]:
-    """A file may be several compressed members on end, as `cat a.gz b.gz` makes."""
-    current = _new(compression)
-    fed = True
-    for piece in _pieces(chunks, PIECE_BYTES[compression]):
-        data = piece
-        while data:
-            if current.eof:
-                if not data.strip(b"\0"):
-                    break  # padding
-                if detect_member(data, compression):
-                    current = _new(compression)
-                else:
-                    raise Damage(f"damaged_{compression}", trusted=True)
-            fed = True
-            yield current.decompress(data)
-            data = current.unused_data if current.eof else b""
-    if fed and not current.eof:
-        raise Damage(f"truncated_{compression}", trusted=True)
+def _next_member(data: bytes, compression: str) -> _Decompressor:
+    if not _detect_member(data, compression):
+        raise Damage(f"damaged_{compression}", trusted=True)
+    return _new(compression)
 
 
-def detect_member(data: bytes, compression: str) -> bool:
+def _detect_member(data: bytes, compression: str) -> bool:
     """True when another member may begin here; the magic may be cut by the end of a piece."""
     return any(
         name == compression and magic.startswith(data[: len(magic)])

@@ -34,7 +34,8 @@ _SPARK_READS: Final = {".gz": compression.GZIP, ".bz2": compression.BZIP2}
 _CODEC_ENDINGS: Final = frozenset(
     (*_SPARK_READS, ".deflate", ".lz4", ".snappy", ".zst", ".zstd", ".zip", ".lzo", ".xz", ".br")
 )
-_GLOB: Final = frozenset("*?[]{}\\")
+# Globs to Spark, and what Hadoop's paths cannot hold.
+_ODD_IN_PATHS: Final = frozenset("*?[]{}\\:")
 _NOT_TEXT: Final = "not_json_nor_avro"
 _UTF16: Final = "utf16"
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -98,7 +99,7 @@ def inspect(
 
 
 def _spark_reads(key: str, look: _Look) -> bool:
-    if look.reason or look.split or look.avro.damage or _GLOB & set(key):
+    if look.reason or look.split or look.avro.damage or _ODD_IN_PATHS & set(key):
         return False
     ending = os.path.splitext(key)[1].lower()
     if look.compression:
@@ -122,7 +123,8 @@ def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
         raw = counted(stream)
         head, raw = _peek(raw)
         kind = compression.detect(head)
-        look = _look_inside(compression.decompress(raw, kind), limit)
+        plain = compression.Plain(raw, kind)
+        look = _look_inside(plain, limit)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
@@ -130,7 +132,8 @@ def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
             f"{found.key} had {found.size} bytes when listed and {size} when read: it is still "
             "being written; try again when it is complete"
         )
-    return replace(look, sha256=digest.hexdigest(), compression=kind)
+    split_needed = look.split or plain.padded
+    return replace(look, sha256=digest.hexdigest(), compression=kind, split=split_needed)
 
 
 def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -183,7 +186,7 @@ def _stage(
             rejects = [_reject(file.key, 0, look.reason, look.head or stream.read(RAW_LIMIT))]
         else:
             chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
-            plain = compression.decompress(chunks, look.compression)
+            plain = compression.Plain(chunks, look.compression)
             rejects = list(_copy(plain, copy, look, file.key, limit))
         copy.seek(0)
         staging.put_stream(key, copy)  # type: ignore[arg-type]
