@@ -1,0 +1,186 @@
+"""SQL on the lake: what is read, how values are written, what mistakes say."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from sluice.catalog import open_catalog
+from sluice.config import CatalogConfig, Lake, Project, Spark
+from sluice.errors import TerminalError
+from sluice.output import write_rows
+from sluice.query import print_sql, run_sql
+
+ORDERS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "Status": ["new", "paid", None]})
+ODD = 'Odd "table"'
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    root = tmp_path_factory.mktemp("lake")
+    catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
+    found = Project(
+        root=root, lake=Lake(catalog=catalog, warehouse=str(root / "w")), spark=Spark(),
+        pipelines={},
+    )  # fmt: skip
+    _fill(open_catalog(found))
+    return found
+
+
+def _fill(catalog: Catalog) -> None:
+    for namespace in ("shop", "shop__cdc", "sluice"):
+        catalog.create_namespace(namespace)
+    orders = catalog.create_table("shop.orders", ORDERS.schema)
+    orders.append(ORDERS.slice(0, 1))
+    snapshot = orders.current_snapshot()
+    assert snapshot is not None
+    orders.manage_snapshots().create_tag(snapshot.snapshot_id, "batch-1").commit()
+    orders.append(ORDERS.slice(1))
+    catalog.create_table(("shop__cdc", ODD), pa.schema([("a b", pa.int32())])).append(
+        pa.table({"a b": pa.array([7], pa.int32())})
+    )
+    catalog.create_table("shop.empty", ORDERS.schema)
+
+
+def rows(project: Project, statement: str) -> list[dict[str, Any]]:
+    out = io.StringIO()
+    print_sql(project, statement, "jsonl", out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def values(project: Project, statement: str) -> list[Any]:
+    return [next(iter(row.values())) for row in rows(project, statement)]
+
+
+def test_select(project: Project) -> None:
+    assert rows(project, "SELECT * FROM shop.orders ORDER BY id") == [
+        {"id": 1, "Status": "new"},
+        {"id": 2, "Status": "paid"},
+        {"id": 3, "Status": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT count(*) FROM shop.orders", [3]),
+        ("SELECT sum(id) FROM lake.shop.orders", [6]),
+        ("SELECT STATUS FROM Shop.ORDERS o WHERE o.iD = 1", ["new"]),
+        ("SELECT max(o.id) FROM shop.orders o JOIN shop.orders p USING (id)", [3]),
+        ("WITH orders AS (SELECT id FROM shop.orders) SELECT max(id) FROM orders", [3]),
+        ("SELECT count(*) FROM shop.empty", [0]),
+        (f"""SELECT "a b" FROM shop__cdc."{ODD.replace('"', '""')}" """, [7]),
+        ("SELECT 1 WHERE EXISTS (SELECT 1 FROM shop.orders WHERE id = 3)", [1]),
+        ("SELECT o FROM shop.orders o WHERE id = 1", [{"id": 1, "Status": "new"}]),
+        ("SELECT count(*) FROM shop.orders a NATURAL JOIN shop.orders b", [2]),
+        ("FROM shop.orders SELECT id WHERE id > 2", [3]),
+        ("SELECT max(id) FROM shop.orders VERSION AS OF 'batch-1'", [1]),
+        ("SELECT max(id) FROM shop.orders o version as of 'main'", [3]),
+        ("SELECT 'VERSION AS OF 1' || max(id) FROM shop.orders", ["VERSION AS OF 13"]),
+        ("SELECT column_name FROM (DESCRIBE shop.orders)", ["id", "Status"]),
+    ],
+)
+def test_statements(project: Project, statement: str, expected: list[Any]) -> None:
+    assert values(project, statement) == expected
+
+
+def test_versions_side_by_side(project: Project) -> None:
+    statement = (
+        "SELECT orders.id AS now, was.id AS was FROM shop.orders "
+        "LEFT JOIN shop.orders VERSION AS OF 'batch-1' AS was USING (id) ORDER BY 1"
+    )
+    before = statement.replace("VERSION AS OF 'batch-1' AS was", "AS was VERSION AS OF 'batch-1'")
+    assert [tuple(r.values()) for r in rows(project, before)] == [(1, 1), (2, None), (3, None)]
+
+
+def test_two_columns_of_one_name(project: Project) -> None:
+    statement = "SELECT a.id, b.id FROM shop.orders a JOIN shop.orders b ON a.id = b.id - 1"
+    assert rows(project, f"{statement} ORDER BY 1")[0] == {"id": 1, "id_1": 2}
+
+
+def test_limit(project: Project) -> None:
+    assert run_sql(project, "SELECT id FROM shop.orders ORDER BY id", limit=2).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT * FROM shop.nothing", "no table shop.nothing; there are: shop.empty, shop.orders"),
+        ("SELECT * FROM orders", "there is no table orders; there are: "),
+        ("SELECT * FROM no.orders", "there is no table no.orders; there are: "),
+        ("SELECT * FROM '/etc/passwd'", "there is no table /etc/passwd"),
+        ("SELECT nothing FROM shop.orders", "the query failed: "),
+        ("SELEC", "this is not a query: "),
+        ("DELETE FROM shop.orders", "this is not a query: only SELECT"),
+        ("SELECT 1; SELECT 2", "expected one query, got 2"),
+        ("SELECT * FROM shop.orders VERSION AS OF 'no'", "no version 'no'; there are: batch-1, ma"),
+        ("SELECT * FROM shop.orders VERSION AS OF 12", "no version 12"),
+    ],
+)
+def test_mistakes(project: Project, statement: str, expected: str) -> None:
+    with pytest.raises(TerminalError) as caught:
+        run_sql(project, statement)
+    assert expected in str(caught.value)
+
+
+def test_unknown_format(project: Project) -> None:
+    with pytest.raises(TerminalError, match="known: table, jsonl, csv"):
+        print_sql(project, "SELECT 1", "xml", io.StringIO())
+
+
+def written(column: pa.Array, output: str = "jsonl") -> list[Any]:
+    out = io.StringIO()
+    write_rows(pa.table({"c": column}), output, out)
+    return [json.loads(line)["c"] for line in out.getvalue().splitlines()]
+
+
+INSTANT = datetime(2026, 3, 1, 5, 0, 0, 120, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([1, 1 << 53, (1 << 53) + 1, -(1 << 62)]),
+         [1, 1 << 53, "9007199254740993", "-4611686018427387904"]),
+        (pa.array([Decimal("1.10"), Decimal("0.00"), None]), ["1.10", "0.00", None]),
+        (pa.array([Decimal("1E-10")], pa.decimal128(38, 10)), ["0.0000000001"]),
+        (pa.array([b"\x00\xff", b""]), ["AP8=", ""]),
+        (pa.array([True, None]), [True, None]),
+        (pa.array([1.5, float("nan"), float("inf"), float("-inf")]),
+         [1.5, "NaN", "Infinity", "-Infinity"]),
+        (pa.array([0.1, None], pa.float32()), [0.1, None]),
+        (pa.array([INSTANT, None], pa.timestamp("us", "UTC")),
+         ["2026-03-01T05:00:00.000120Z", None]),
+        (pa.array([INSTANT], pa.timestamp("us", "Asia/Tokyo")), ["2026-03-01T05:00:00.000120Z"]),
+        (pa.array([0], pa.timestamp("us")), ["1970-01-01T00:00:00.000000"]),
+        (pa.array([-62135596800000000, 316537891200000000], pa.timestamp("us")),
+         ["0001-01-01T00:00:00.000000", "12000-09-08T00:00:00.000000"]),
+        (pa.array([date(1, 1, 1), date(9999, 12, 31), None]), ["0001-01-01", "9999-12-31", None]),
+        (pa.array([[1 << 60]]), [["1152921504606846976"]]),
+        (pa.array([{"d": Decimal("1.0"), "b": b"x"}]), [{"d": "1.0", "b": "eA=="}]),
+        (pa.array(["é\n", ""]), ["é\n", ""]),
+    ],
+)  # fmt: skip
+def test_json_holds_values_exactly(column: pa.Array, expected: list[Any]) -> None:
+    assert written(column) == expected
+
+
+def test_csv() -> None:
+    out = io.StringIO()
+    table = pa.table({"a,b": ["x,y", None], "t": [True, False], "l": [[1], None]})
+    write_rows(table, "csv", out)
+    assert out.getvalue() == '"a,b",t,l\n"x,y",true,[1]\n,false,\n'
+
+
+def test_table_takes_markup_as_text() -> None:
+    out = io.StringIO()
+    write_rows(pa.table({"[bold]": ["[red]x[/red]" * 30]}), "table", out)
+    assert "[bold]" in out.getvalue()
+    assert "[red]x[/red]" * 30 in out.getvalue()
