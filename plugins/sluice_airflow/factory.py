@@ -28,7 +28,10 @@ OWNER: Final = "sluice"
 # Backfills may go back to here; catchup is off, so the schedule begins now.
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_ACTIVE_RUNS: Final = 2
-MAX_LOADS_PER_RUN: Final = 1
+# A load that waits for the pipeline's lease holds a slot; a publish that would give the lease
+# back must never wait for that slot. So one load of a DAG runs at a time, and publish goes first.
+MAX_LOADS: Final = 1
+SOON: Final = 10
 RETRIES: Final = 2
 LONGEST_LOAD: Final = timedelta(hours=6)
 LONGEST_TASK: Final = timedelta(hours=1)
@@ -55,6 +58,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "max_retry_delay": timedelta(minutes=15),
     "retry_policy": RETRY_POLICY,
     "execution_timeout": LONGEST_TASK,
+    "weight_rule": "absolute",
 }
 BATCH_OF_LOAD: Final = "{{ task.application_args[3].split('/')[-2] }}"
 
@@ -139,13 +143,14 @@ def _batches(project: str, pipeline: str, landed: Any) -> None:
         task_id="publish",
         outlets=[AssetAlias(tasks.alias_name(pipeline))],
         map_index_template="{{ batch_id }}",
+        priority_weight=SOON,
     )
     def publish(manifest: str) -> dict[str, Any]:
         context = get_current_context()
         context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
         return tasks.publish(project, pipeline, manifest, dict(context))
 
-    @task(task_id="rollback", map_index_template="{{ batch_id }}")
+    @task(task_id="rollback", map_index_template="{{ batch_id }}", priority_weight=SOON)
     def rollback(manifest: str) -> list[str]:
         context = get_current_context()
         context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
@@ -159,7 +164,7 @@ def _batches(project: str, pipeline: str, landed: Any) -> None:
             pipeline=pipeline,
             manifest=manifest,
             execution_timeout=LONGEST_LOAD,
-            max_active_tis_per_dagrun=MAX_LOADS_PER_RUN,
+            max_active_tis_per_dag=MAX_LOADS,
             map_index_template=BATCH_OF_LOAD,
         )
         load >> publish(manifest) >> rollback(manifest).as_teardown()

@@ -57,7 +57,13 @@ def test_the_load_is_a_spark_submit_that_a_clear_runs_again(shop: Any) -> None:
     assert load.durable is False
     assert load._conn_id == "spark_default"
     assert load.application.endswith("spark_jobs/load_batch.py")
-    assert load.max_active_tis_per_dagrun == 1
+
+
+def test_a_load_that_waits_for_the_lease_never_keeps_a_publish_from_a_slot(shop: Any) -> None:
+    load, publish = shop.get_task("batch.load"), shop.get_task("batch.publish")
+    assert load.max_active_tis_per_dag == 1
+    assert publish.weight_rule == load.weight_rule
+    assert publish.priority_weight > load.priority_weight
 
 
 def test_retries_are_stated_and_bounded_in_time(shop: Any) -> None:
