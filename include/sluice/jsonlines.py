@@ -60,7 +60,7 @@ class LineCheck:
             self.split_needed = self._size > self._limit or (end > 0 and self._odd(data[:end]))
 
     def _odd(self, block: bytes) -> bool:
-        if block.count(b"\r") != block.count(b"\r\n"):
+        if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
             return True
         if len(block) <= _SMALL:
             return any(_is_odd(line) for line in block.split(b"\n")[:-1])

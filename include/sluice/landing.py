@@ -80,7 +80,10 @@ def inspect(
 
     Raises TransientError when the object is not what the listing said: it is being written.
     """
-    look = _look(store, found, max_document_bytes)
+    try:
+        look = _look(store, found, max_document_bytes)
+    except FileNotFoundError as error:
+        raise TransientError(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
         key=found.key,
         url=store.url(found.key),

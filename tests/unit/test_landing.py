@@ -230,6 +230,14 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
         inspect(lake.landing, lake.staging, found, "s/")
 
 
+def test_a_file_that_is_gone(lake: Lake) -> None:
+    lake.landing.put("a", LINES)
+    (found,) = lake.landing.list()
+    lake.landing.delete_prefix("a")
+    with pytest.raises(TransientError, match="gone"):
+        inspect(lake.landing, lake.staging, found, "s/")
+
+
 @pytest.mark.parametrize(
     ("key", "hour"),
     [
