@@ -75,7 +75,13 @@ def place() -> tuple[Column, Column, Column]:
     """Where a record of a file source stands: file, block and ordinal."""
     in_partition = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
     return (
-        F.col("_metadata.file_path").alias("file"),
+        _plain_url(F.col("_metadata.file_path")).alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         in_partition.alias("ordinal"),
     )
+
+
+def _plain_url(path: Column) -> Column:
+    """The file as the manifest spells it: Spark escapes blanks and may drop slashes."""
+    unescaped = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+    return F.regexp_replace(unescaped, "^file:/+", "file:///")

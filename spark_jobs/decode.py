@@ -51,9 +51,8 @@ def of_table(envelope: DataFrame, plan: TablePlan, truncates: bool = True) -> Da
 def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
     """Add the object's own key and its arrival order to what Spark calls the file."""
     rows = [(f.url, f.key, f.arrival) for f in files]
-    known = spark.createDataFrame(rows, "url string, origin string, arrival string")
-    unescaped = F.url_decode(F.replace(F.col("file"), F.lit("+"), F.lit("%2B")))
-    joined = events.withColumn("url", unescaped).join(F.broadcast(known), "url", "left")
+    known = spark.createDataFrame(rows, "file string, origin string, arrival string")
+    joined = events.join(F.broadcast(known), "file", "left")
     return joined.withColumns(
         {
             "origin": F.coalesce("origin", "file"),

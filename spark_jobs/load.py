@@ -101,7 +101,7 @@ def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
     known = lines.where(F.col("value").rlike(FORMATS.get(job.pipeline.format).ignorable))
     marks = F.broadcast(known.select(*quarantine.PLACE, F.lit(True).alias("known")))
     marked = envelope.join(marks, list(quarantine.PLACE), "left")
-    passed = F.col("known") & F.col("raw").isNull() & (F.col("outcome") == OUTCOME_REJECT)
+    passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
     outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
     return marked.withColumn("outcome", outcome).drop("known")
 

@@ -35,7 +35,7 @@ def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
 def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
     """Add the record's own text and number to rows that have a place."""
     found = rejects.join(lines, list(PLACE), "left")
-    return found.withColumn("raw", F.coalesce("raw", "value"))
+    return found.withColumn("raw", F.coalesce("value", "raw"))
 
 
 def rows(

@@ -76,7 +76,7 @@ class Debezium:
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",
     }
-    ignorable: ClassVar[str] = r'^\s*\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\}\s*$'
+    ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
 
     def read(
         self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
