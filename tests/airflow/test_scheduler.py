@@ -28,7 +28,7 @@ pytestmark = [
 
 DAG = "sluice_shop"
 SERVICES = (["api-server"], ["dag-processor"], ["scheduler"])
-PATIENCE = 600.0
+PATIENCE = 1200.0
 # The schedule's minute is now, so that no second hourly run begins while the test lasts.
 NOW = datetime.now(UTC).replace(second=0, microsecond=0)
 
