@@ -57,8 +57,9 @@ class Change:
 
     def half(self, op: Op) -> Change:
         """One half of a change of the key, at the same place."""
-        kept = {"before": self.before} if op == "delete" else {"after": self.after}
-        return replace(self, **{"op": op, "before": None, "after": None, **kept})
+        if op == "delete":
+            return replace(self, op=op, after=None)
+        return replace(self, op=op, before=None)
 
 
 @dataclass

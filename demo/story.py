@@ -44,33 +44,8 @@ class Demo:
 
     folder: Path
     shop: Shop
+    airflow: dagrun.Airflow
     checked: int = 0
-
-    def run_dag(self, pipeline: str, hour: datetime) -> dict[str, Any]:
-        """One run of the pipeline's DAG for an hour; returns the states it ended in."""
-        outcome = self.folder / f"outcome-{pipeline}.json"
-        outcome.unlink(missing_ok=True)
-        log = self.folder / "logs" / f"{pipeline}-{hour:%H}.log"
-        at = (hour + HOUR).isoformat()
-        self._python(log, "demo.dagrun", f"sluice_{pipeline}", at, outcome=outcome)
-        if not outcome.exists():
-            raise Surprise(f"Airflow stopped; its log is {log}")
-        found: dict[str, Any] = json.loads(outcome.read_text())
-        return found
-
-    def prepare_airflow(self) -> None:
-        """Airflow's own tables, in SQLite."""
-        self._python(self.folder / "logs" / "airflow-tables.log", "demo.dagrun", "prepare")
-
-    def _python(self, log: Path, *arguments: str, outcome: Path | None = None) -> None:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        environment = dagrun.environment(self.folder, self.folder / "airflow")
-        environment[dagrun.OUTCOME] = str(outcome)
-        with log.open("w") as out:
-            subprocess.run(
-                [sys.executable, "-m", *arguments], cwd=dagrun.ROOT, env=environment,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False,
-            )  # fmt: skip
 
     def sluice(self, *arguments: str) -> str:
         """What a `sluice` command prints."""
@@ -118,7 +93,9 @@ def run_pipeline(demo: Demo, pipeline: str, hour: datetime, expected: str) -> No
     """Run one DAG and require how it ends."""
     started = time.monotonic()
     with console.status(f"DAG sluice_{pipeline}: reconcile → land → load → publish"):
-        outcome = demo.run_dag(pipeline, hour)
+        outcome = demo.airflow.run(f"sluice_{pipeline}", hour + HOUR)
+    if not outcome:
+        raise Surprise(f"Airflow stopped; its log is {demo.airflow.log}")
     colour = "green" if outcome["state"] == "success" else "red"
     order = ("reconcile", "land", "batch.load", "batch.publish", "batch.rollback")
     tasks = ", ".join(
@@ -133,7 +110,7 @@ def run_pipeline(demo: Demo, pipeline: str, hour: datetime, expected: str) -> No
     )
     say(f"    [dim]{tasks}[/dim]")
     if outcome["state"] != expected:
-        raise Surprise(f"the run should have ended as {expected}; see {demo.folder}/logs")
+        raise Surprise(f"the run should have ended as {expected}; see {demo.airflow.log}")
 
 
 def show_batches(demo: Demo) -> None:
@@ -282,16 +259,15 @@ def main() -> int:
     """Tell the story; 1 when anything was not as it should be."""
     started = time.monotonic()
     write_project(FOLDER)
-    demo = Demo(FOLDER, Shop())
     say("One shop. Debezium, Google Datastream and StreamX each write down its changes; Sluice")
-    say(f"loads them into Iceberg. The project folder is {FOLDER}; this takes about 3 minutes.\n")
+    say(f"loads them into Iceberg, in {FOLDER.relative_to(dagrun.ROOT)}. About 3 minutes.\n")
     try:
-        with console.status("Airflow's own tables, in SQLite"):
-            demo.prepare_airflow()
-        before = first_hour(demo)
-        moved = second_hour(demo, before)
-        questions(demo, moved)
-        failing_hour(demo)
+        with dagrun.Airflow(FOLDER) as airflow:
+            demo = Demo(FOLDER, Shop(), airflow)
+            before = first_hour(demo)
+            moved = second_hour(demo, before)
+            questions(demo, moved)
+            failing_hour(demo)
     except Surprise as surprise:
         console.print(f"[bold red]{escape(str(surprise))}[/bold red]", highlight=False)
         return 1
