@@ -260,7 +260,7 @@ def main() -> int:
     started = time.monotonic()
     write_project(FOLDER)
     say("One shop. Debezium, Google Datastream and StreamX each write down its changes; Sluice")
-    say(f"loads them into Iceberg, in {FOLDER.relative_to(dagrun.ROOT)}. About 3 minutes.\n")
+    say(f"loads them into Iceberg, in {FOLDER.relative_to(dagrun.ROOT)}. A few minutes.\n")
     try:
         with dagrun.Airflow(FOLDER) as airflow:
             demo = Demo(FOLDER, Shop(), airflow)
