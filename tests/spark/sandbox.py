@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from sluice.catalog import open_catalog, spark_catalog_conf
 from sluice.config import load_project
+from sluice.context import open_context
+from sluice.land import land
 from sluice.ledger import Ledger
 from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import TARGET_METADATA, branch_name
@@ -40,6 +42,7 @@ class Sandbox:
         for key, value in spark_catalog_conf(self.project).items():
             if key.startswith("spark.sql.catalog."):
                 self.spark.conf.set(key, value)
+        self.published: list[str] = []
         self._attempts = itertools.count(1)
 
     def configure(self, **pipeline: Any) -> None:
@@ -62,22 +65,32 @@ class Sandbox:
         path.write_text("".join(f"{line}\n" for line in lines))
         return landed(path, key)
 
+    def land(self) -> Manifest:
+        """What landing makes of all files that are new; they have to be one batch."""
+        context = open_context(self.root, "p")
+        (key,) = land(context)
+        return context.files.read_manifest(key)
+
     def stage(self, *files: SourceFile) -> BatchResult:
         """Load one batch onto its branches, and leave `main` alone."""
-        batch_id, attempt = name_batch("p", files), f"a{next(self._attempts)}"
+        return self.stage_manifest(Manifest("p", name_batch("p", files), files))
+
+    def stage_manifest(self, manifest: Manifest) -> BatchResult:
+        """The same for a batch that landing made."""
+        batch_id, attempt = manifest.batch_id, f"a{next(self._attempts)}"
         sign_snapshots(self.spark, "p", batch_id, attempt)
         job = Job(
-            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline,
-            Manifest("p", batch_id, files), Attempt(batch_id, branch_name(batch_id, attempt)),
-            attempt,
+            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
+            Attempt(batch_id, branch_name(batch_id, attempt)), attempt,
         )  # fmt: skip
-        return load(job, lambda: None, retried=False)
+        return load(job, lambda: tuple(self.published), retried=False)
 
     def publish(self, result: BatchResult) -> None:
         """Publish every table that the batch staged."""
         for table in result.tables:
             for staged in table.staged:
                 publish_table(self.catalog, staged, result.batch_id)
+        self.published.append(result.batch_id)
 
     def load(self, *files: SourceFile) -> BatchResult:
         """Load and publish one batch."""
@@ -108,7 +121,7 @@ class Sandbox:
 def landed(path: Path, key: str) -> SourceFile:
     """Describe an object as landing does where Spark can read it as it is."""
     return SourceFile(
-        key=key, url=path.as_uri(), size=path.stat().st_size, arrival=natural_key(key)
+        key=key, url=f"file://{path}", size=path.stat().st_size, arrival=natural_key(key)
     )
 
 
