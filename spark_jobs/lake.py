@@ -14,6 +14,7 @@ from sluice import names
 from sluice.coltypes import parse_type
 from sluice.errors import PlanError
 from sluice.result import StagedTable
+from sluice.snapshots import restore_schema
 from spark_jobs.decode import quoted
 from spark_jobs.plan import TablePlan
 
@@ -98,6 +99,7 @@ class Lake:
         self.catalog = catalog
         self.pipeline = pipeline
         self.schemas_before: dict[TableId, int] = {}
+        self.schemas_after: dict[TableId, int] = {}
 
     def load(self, table: TableId) -> Table | None:
         """The table's current metadata, None where there is no such table."""
@@ -152,6 +154,9 @@ class Lake:
         if loaded is not None:
             self.schemas_before[table] = loaded.metadata.current_schema_id
         self._evolve(table, columns, existing)
+        evolved = self.load(table)
+        if evolved is not None:
+            self.schemas_after[table] = evolved.metadata.current_schema_id
         return False
 
     def _create(
@@ -226,6 +231,18 @@ class Lake:
             names.PROP_SOURCE: plan.source.name,
             names.PROP_KEY: names.encode_key(plan.key),
         }
+
+    def restore_schemas(self) -> list[str]:
+        """Take back the columns that this session added, where nobody changed the table since."""
+        restored = []
+        for table, before in self.schemas_before.items():
+            after, now = self.schemas_after.get(table), self.load(table)
+            if after in (None, before) or now is None:
+                continue
+            if now.metadata.current_schema_id == after:
+                restore_schema(self.catalog, table.namespace, table.name, before)
+                restored.append(f"{table.namespace}.{table.name}")
+        return restored
 
     def branch(self, table: TableId, branch: str) -> tuple[int | None, int]:
         """Make the branch from `main`; returns main's snapshot (None: empty) and the schema

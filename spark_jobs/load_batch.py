@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sluice import ledger as states
@@ -45,6 +45,7 @@ class Driver:
         self.catalog = open_catalog(project)
         self.ledger = Ledger(self.catalog)
         self.attempt = uuid.uuid4().hex[:10]
+        self.lake: Lake | None = None
         self._held = threading.Event()
         self._stop = threading.Event()
 
@@ -70,8 +71,8 @@ class Driver:
         sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.attempt)
         batch_id = self.manifest.batch_id
         attempt = Attempt(batch_id, branch_name(batch_id, self.attempt))
-        lake = Lake(spark, self.catalog, self.pipeline.name)
-        return Job(spark, lake, self.pipeline, self.manifest, attempt, self.attempt)
+        self.lake = Lake(spark, self.catalog, self.pipeline.name)
+        return Job(spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt)
 
     def _take_lease(self) -> tuple[str, ...]:
         """Wait a little for the pipeline's lease; then the retry of the task has its turn.
@@ -124,6 +125,10 @@ class Driver:
         )
 
     def _fail(self, error: BaseException) -> None:
+        """A failed batch leaves no column behind, and its reason in the ledger."""
+        with suppress(SluiceError):  # the first error is the one to tell
+            for table in self.lake.restore_schemas() if self.lake else ():
+                print(f"{table}: schema as before the batch", file=sys.stderr, flush=True)
         row = self._row()
         if row is None or row.attempt in ("", self.attempt) or row.state == states.LANDED:
             self._record(states.FAILED, {"error": f"{type(error).__name__}: {error}"[:2000]})

@@ -93,15 +93,15 @@ def run(
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
-        _show_run(results, pipeline)
+        _show_run(results, pipeline, failed=failure is not None)
     if failure is not None:
         raise failure
 
 
-def _show_run(results: list[BatchResult], pipeline: str) -> None:
+def _show_run(results: list[BatchResult], pipeline: str, failed: bool) -> None:
     for result in results:
         report.show_batch(out, result)
-    if not results:
+    if not results and not failed:
         out.print(f"{pipeline}: nothing to load; every landed file is in the ledger already")
 
 

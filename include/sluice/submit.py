@@ -62,14 +62,15 @@ def submit(project: Project, manifest_key: str) -> None:
     )
     if done.returncode == 0:
         return
-    told = _told(done.stderr)
+    # spark-submit hands on a Python driver's own words on standard output.
+    told = _told(done.stderr + "\n" + done.stdout)
     if done.returncode in (_TRY_AGAIN, -9, -15, 137, 143):
         raise TransientError(f"the Spark driver ended with {done.returncode}: {told}")
     raise TerminalError(f"the Spark driver ended with {done.returncode}: {told}")
 
 
-def _told(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if line.strip()]
+def _told(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
     ours = [i for i, line in enumerate(lines) if _is_ours(line)]
     return "\n".join(lines[ours[-1] :] if ours else lines[-_LINES_SHOWN:])
 
