@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,9 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Airflow lets everything log, and py4j says goodbye when pytest has closed its streams.
+logging.getLogger("py4j").setLevel(logging.WARNING)
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
