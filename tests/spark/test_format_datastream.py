@@ -417,7 +417,7 @@ def real_rows(spark: SparkSession, fixtures: Path) -> dict[str, list[Row]]:
     files = [path for case in CASES for path in case_inputs(fixtures, case)]
     found: dict[str, list[Row]] = {}
     for row in Datastream().read(spark, tuple(described(f) for f in files), {}).collect():
-        found.setdefault(row["file"].removeprefix("file:"), []).append(row)
+        found.setdefault(row["file"].removeprefix("file://"), []).append(row)
     return found
 
 
