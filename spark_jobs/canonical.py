@@ -49,9 +49,8 @@ IMAGE_TYPE: Final = "map<string,string>"
 
 def number(text: Column) -> Column:
     """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
-    digits = F.coalesce(F.nullif(F.ltrim(text, F.lit("0")), F.lit("")), F.lit("0"))
-    encoded = F.concat(F.lpad(F.length(digits).cast("string"), 2, "0"), digits)
-    return F.when(text.rlike(r"^\d{1,99}$"), encoded)
+    digits = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
+    return F.concat(F.lpad(F.length(digits).cast("string"), 2, "0"), digits)
 
 
 def source_position(*components: Column) -> Column:
@@ -73,15 +72,13 @@ def _join(components: tuple[Column, ...]) -> Column:
 
 def place() -> tuple[Column, Column, Column]:
     """Where a record of a file source stands: file, block and ordinal."""
-    in_partition = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
+    path = "_metadata.file_path"
+    unescaped = f"url_decode(replace({path}, '+', '%2B'))"
+    strange = f"contains({path}, '%') OR ({path} LIKE 'file:%' AND {path} NOT LIKE 'file:///%')"
+    # The file as the manifest spells it: Spark escapes blanks and may drop slashes.
+    plain = f"CASE WHEN {strange} THEN regexp_replace({unescaped}, '^file:/+', 'file:///')"
     return (
-        _plain_url(F.col("_metadata.file_path")).alias("file"),
-        F.col("_metadata.file_block_start").alias("block"),
-        in_partition.alias("ordinal"),
+        F.expr(f"{plain} ELSE {path} END").alias("file"),
+        F.expr("_metadata.file_block_start").alias("block"),
+        F.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}L").alias("ordinal"),
     )
-
-
-def _plain_url(path: Column) -> Column:
-    """The file as the manifest spells it: Spark escapes blanks and may drop slashes."""
-    unescaped = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-    return F.regexp_replace(unescaped, "^file:/+", "file:///")

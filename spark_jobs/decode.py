@@ -13,13 +13,16 @@ from sluice.coltypes import ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
 from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT
-from spark_jobs.discover import types_id
+from spark_jobs.discover import Source, short_name
+from spark_jobs.formats.envelope import repeats_column
 from spark_jobs.plan import PlannedColumn, TablePlan
-from spark_jobs.types import decode
+from spark_jobs.values import decode
 
 BAD = "_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
+_TYPES_ID = "_types_id"
+_DOUBLED = "_doubled"
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,17 @@ def quoted(name: str) -> str:
 def of_table(envelope: DataFrame, plan: TablePlan, truncates: bool = True) -> DataFrame:
     """The events of one source table that change rows; `truncates=False` leaves TRUNCATE out."""
     passed = (OP_DDL,) if truncates else (OP_DDL, OP_TRUNCATE)
-    mine = (F.col("outcome") == OUTCOME_EVENT) & ~F.col("op").isin(*passed)
-    for column, value in (
-        ("database", plan.source.database),
-        ("schema", plan.source.schema),
-        ("table", plan.source.table),
-    ):
-        mine &= F.coalesce(F.col(column), F.lit("")) == value
-    return envelope.where(mine)
+    changing = (F.col("outcome") == OUTCOME_EVENT) & ~F.col("op").isin(*passed)
+    return envelope.where(changing & is_of(plan.source))
+
+
+def is_of(source: Source) -> Column:
+    """Whether a record of the envelope is of one source table; never NULL."""
+    parts = (("database", source.database), ("schema", source.schema), ("table", source.table))
+    matches = F.lit(True)
+    for column, value in parts:
+        matches &= F.coalesce(F.col(column), F.lit("")) == value
+    return matches
 
 
 def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
@@ -62,14 +68,24 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 
 
 def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
-    """Typed changelog rows of one table, with `_bad`: what did not fit ('' where all did)."""
-    halves = _split_key_changes(events, plan)
-    typed = {c.name: _typed(c) for c in plan.columns}
-    kept = {name: _kept(name, column, plan) for name, column in typed.items()}
-    columns = [column.alias(name) for name, column in kept.items()]
-    return halves.select(
-        *columns, *_metadata(plan, batch), _bad(plan, kept).alias(BAD), "file", "block", "ordinal"
+    """Typed changelog rows of one table, with `_bad`: what did not fit ('' where all did).
+
+    In three steps, texts → values → what did not fit, so that Spark computes each value once.
+    """
+    texts = _split_key_changes(events, plan).select(*_texts(plan), *_carried(plan, batch))
+    values = texts.select("*", *(_value(c, i) for i, c in enumerate(plan.columns)))
+    named = [F.col(_value_name(i)).alias(c.name) for i, c in enumerate(plan.columns)]
+    return values.select(
+        *named, *names.CHANGELOG_METADATA, _bad(plan).alias(BAD), "file", "block", "ordinal"
     )
+
+
+def _text_name(index: int) -> str:
+    return f"_text_{index}"
+
+
+def _value_name(index: int) -> str:
+    return f"_value_{index}"
 
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
@@ -78,7 +94,7 @@ def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
         moved = F.lit(False)
         for key in plan.key:
             old, new = F.col("before")[key], F.col("after")[key]
-            moved |= F.map_contains_key("before", F.lit(key)) & ~old.eqNullSafe(new)
+            moved |= old.isNotNull() & ~old.eqNullSafe(new)
         split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
     elif plan.found.old_images:
         split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
@@ -105,17 +121,28 @@ def _halved(events: DataFrame, old_half: Column) -> DataFrame:
     )
 
 
-def _typed(column: PlannedColumn) -> Column:
-    text = F.col("image")[column.name]
-    distinct = set(column.readings.values())
-    if len(distinct) == 1:
-        return _stored(text, next(iter(distinct)), column.stored)
-    result = F.lit(None).cast(column.stored.spark)
-    ident = types_id(F.col("types"))
-    for kind in sorted(distinct, key=str):
-        mine = [i for i, k in column.readings.items() if k == kind and i is not None]
-        result = F.when(ident.isin(mine), _stored(text, kind, column.stored)).otherwise(result)
-    return result
+def _texts(plan: TablePlan) -> list[Column]:
+    """Every column's text; of a deleted row only the key is known, the rest may be made up."""
+    found = []
+    for index, column in enumerate(plan.columns):
+        image = F.col("image")[column.name]
+        if plan.keyed and column.name not in plan.key:
+            image = F.when(~F.col("deleted"), F.col("after")[column.name])
+        found.append(image.alias(_text_name(index)))
+    return found
+
+
+def _value(column: PlannedColumn, index: int) -> Column:
+    text = F.col(_text_name(index))
+    kinds = sorted(set(column.readings.values()), key=str)
+    result = _stored(text, kinds[0], column.stored)
+    if len(kinds) > 1:
+        result = F.lit(None).cast(column.stored.spark)
+        for kind in kinds:
+            mine = [i for i, k in column.readings.items() if k == kind and i is not None]
+            value = _stored(text, kind, column.stored)
+            result = F.when(F.col(_TYPES_ID).isin(mine), value).otherwise(result)
+    return result.alias(_value_name(index))
 
 
 def _stored(text: Column, kind: ColumnType, stored: ColumnType) -> Column:
@@ -123,47 +150,28 @@ def _stored(text: Column, kind: ColumnType, stored: ColumnType) -> Column:
     return value if kind.spark == stored.spark else value.cast(stored.spark)
 
 
-def _kept(name: str, column: Column, plan: TablePlan) -> Column:
-    """Of a deleted row only the key is known: the rest of the image may be made up."""
-    if not plan.keyed or name in plan.key:
-        return column
-    return F.when(~F.col("deleted"), column)
-
-
-def _bad(plan: TablePlan, kept: dict[str, Column]) -> Column:
+def _bad(plan: TablePlan) -> Column:
     """Names of the columns whose text did not fit, or the reason that rules the record out."""
-    row = F.col("kind") != OP_TRUNCATE
-    misfits = [
-        F.when(_misfit(c, kept[c.name], plan), F.lit(c.name))
-        for c in plan.columns
-        if not _always_fits(c)
-    ]
-    nulls = [
-        F.when(row & kept[k].isNull() & F.col("image")[k].isNull(), F.lit(f"{_KEY_IS_NULL}:{k}"))
-        for k in plan.key
-    ]
-    doubled = []
-    if plan.found.duplicated:
-        image_names = F.map_keys("image")
-        doubled = [
-            F.when(
-                F.size(image_names) != F.size(F.array_distinct(image_names)),
-                F.lit(_DUPLICATE_COLUMN),
-            )
-        ]
+    row = F.col(names.OP) != OP_TRUNCATE
+    misfits, nulls = [], []
+    for index, column in enumerate(plan.columns):
+        text, value = F.col(_text_name(index)), F.col(_value_name(index))
+        if not _always_fits(column):
+            misfits.append(F.when(text.isNotNull() & value.isNull(), F.lit(column.name)))
+        if column.name in plan.key:
+            nulls.append(F.when(row & text.isNull(), F.lit(f"{_KEY_IS_NULL}:{column.name}")))
+    doubled = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
     return F.concat_ws(", ", *misfits, *nulls, *doubled)
-
-
-def _misfit(column: PlannedColumn, value: Column, plan: TablePlan) -> Column:
-    wanted = F.col("image")[column.name].isNotNull() & value.isNull()
-    return wanted if not plan.keyed or column.name in plan.key else wanted & ~F.col("deleted")
 
 
 def _always_fits(column: PlannedColumn) -> bool:
     return all(k.name == "string" and not k.encoding for k in column.readings.values())
 
 
-def _metadata(plan: TablePlan, batch: Batch) -> list[Column]:
+def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
+    """The changelog's metadata, and what the next steps have to know of the record."""
+    described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
+    doubled = repeats_column(F.col("image")) if plan.found.duplicated else F.lit(False)
     return [
         F.col("kind").alias(names.OP),
         _position(batch, plan).alias(names.POSITION),
@@ -175,6 +183,11 @@ def _metadata(plan: TablePlan, batch: Batch) -> list[Column]:
         F.col("counted").alias(names.COUNTED),
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),
+        (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
+        doubled.alias(_DOUBLED),
+        "file",
+        "block",
+        "ordinal",
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
 
 
 @dataclass(frozen=True)
@@ -27,27 +27,39 @@ class Source:
 
 @dataclass
 class Found:
-    """What the events of one table say about it, in an order that no delivery changes."""
+    """What the events of one table say about it, in an order that no delivery changes.
+
+    `images`, `keys` and `types` hold each distinct one of them by its `short_name`.
+    """
 
     source: Source
     records: int = 0
     ignored: int = 0
     rejected: int = 0
-    columns: set[str] = field(default_factory=set)
-    types: dict[int, str] = field(default_factory=dict)
-    keys: set[tuple[str, ...]] = field(default_factory=set)
-    duplicated: set[str] = field(default_factory=set)
-    partial: bool = False
-    unordered: bool = False
-    old_images: bool = False
     ddl: int = 0
     truncates: int = 0
     newest_source_ts: str | None = None
+    images: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    types: dict[int, str] = field(default_factory=dict)
+    partial: bool = False
+    unordered: bool = False
+    old_images: bool = False
+
+    @property
+    def columns(self) -> set[str]:
+        """Names of all columns that an image carries."""
+        return {name for image in self.images.values() for name in image}
+
+    @property
+    def duplicated(self) -> set[str]:
+        """Columns that one image names twice."""
+        return {n for image in self.images.values() for n in image if image.count(n) > 1}
 
 
-def types_id(types: Column) -> Column:
-    """The short name of one distinct types description."""
-    return F.xxhash64(types)
+def short_name(part: Column) -> Column:
+    """A hash to know one distinct list of names or description of types by."""
+    return F.xxhash64(part)
 
 
 def discover(envelope: DataFrame) -> list[Found]:
@@ -61,6 +73,7 @@ def discover(envelope: DataFrame) -> list[Found]:
 
 
 def _summary(envelope: DataFrame) -> DataFrame:
+    after, before = F.map_keys("after"), F.map_keys("before")
     return envelope.groupBy(
         "database",
         "schema",
@@ -68,9 +81,12 @@ def _summary(envelope: DataFrame) -> DataFrame:
         "outcome",
         "op",
         "key",
-        types_id(F.col("types")).alias("types_id"),
-        F.map_keys("after").alias("after_names"),
-        F.map_keys("before").alias("before_names"),
+        short_name(F.col("key")).alias("key_id"),
+        short_name(F.col("types")).alias("types_id"),
+        after.alias("after"),
+        short_name(after).alias("after_id"),
+        before.alias("before"),
+        short_name(before).alias("before_id"),
     ).agg(
         F.count("*").alias("records"),
         F.any_value("types").alias("types"),
@@ -86,16 +102,16 @@ def _add(found: Found, row: Row) -> None:
         found.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
         return
     found.records += row["records"]
-    for image in (row["after_names"] or [], row["before_names"] or []):
-        found.columns.update(image)
-        found.duplicated.update(name for name in image if image.count(name) > 1)
+    for image in ("after", "before"):
+        if row[image] is not None:
+            found.images[row[f"{image}_id"]] = tuple(row[image])
     if row["types"] is not None:
         found.types[row["types_id"]] = row["types"]
     if row["key"]:
-        found.keys.add(tuple(row["key"]))
+        found.keys[row["key_id"]] = tuple(row["key"])
     found.partial |= bool(row["partial"])
     found.unordered |= bool(row["unordered"])
-    found.old_images |= row["op"] == "update" and row["before_names"] is not None
+    found.old_images |= row["op"] == OP_UPDATE and row["before"] is not None
     found.ddl += row["records"] if row["op"] == OP_DDL else 0
     found.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
     if row["source_ts"] is not None:

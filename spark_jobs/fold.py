@@ -42,18 +42,44 @@ def _q(name: str) -> str:
 
 
 def fold(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """One row a key: the winning change, `_records` counted, `_distinct` events among them."""
-    hashed = F.xxhash64(content_hash(changes, data), F.col(names.OP))
-    order = F.struct(F.col(names.POSITION), hashed)
-    identity = F.when(F.col(names.COUNTED), F.xxhash64(F.col(names.POSITION), hashed))
-    kept = [F.col(_q(c)) for c in _kept(data, key)]
+    """One row a key: the winning change and `_records`, the number of counted records."""
+    return _fold(changes, key, data, [])
+
+
+def fold_counting(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+    """The same with `_distinct`, the number of different events; it costs about as much again."""
+    distinct = F.size(F.collect_set(_identity(changes, data))).alias(DISTINCT)
+    return _fold(changes, key, data, [distinct])
+
+
+def count_distinct(changes: DataFrame, data: Sequence[str]) -> int:
+    """How many different counted events there are."""
+    counted = changes.where(F.col(names.COUNTED))
+    return counted.select(_identity(changes, data)).distinct().count()
+
+
+def _fold(
+    changes: DataFrame, key: Sequence[str], data: Sequence[str], more: list[Column]
+) -> DataFrame:
+    order = F.struct(F.col(names.POSITION), _event_hash(changes, data))
+    kept = _kept(data, key)
     folded = changes.groupBy(*(F.col(_q(k)) for k in key)).agg(
-        F.max_by(F.struct(*kept), order).alias(WINNER),
+        F.max_by(F.struct(*(F.col(_q(c)) for c in kept)), order).alias(WINNER),
         F.count_if(F.col(names.COUNTED)).alias(RECORDS),
-        F.size(F.collect_set(identity)).alias(DISTINCT),
+        *more,
     )
-    won = [F.col(WINNER)[c].alias(c) for c in _kept(data, key)]
-    return folded.select(*(F.col(_q(k)) for k in key), *won, RECORDS, DISTINCT)
+    won = [F.col(WINNER)[c].alias(c) for c in kept]
+    counts = [c for c in folded.columns if c in (RECORDS, DISTINCT)]
+    return folded.select(*(F.col(_q(k)) for k in key), *won, *counts)
+
+
+def _event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
+    return F.xxhash64(content_hash(changes, data), F.col(names.OP))
+
+
+def _identity(changes: DataFrame, data: Sequence[str]) -> Column:
+    identity = F.xxhash64(F.col(names.POSITION), _event_hash(changes, data))
+    return F.when(F.col(names.COUNTED), identity).alias("_identity")
 
 
 def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:

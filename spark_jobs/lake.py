@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
 from sluice.coltypes import parse_type
@@ -47,6 +47,16 @@ class TableId:
         if branch is not None:
             parts.append(f"branch_{branch}")
         return ".".join(quoted(p) for p in parts)
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where a merge starts: `main`'s snapshot (None: no rows yet), the schema id from before the
+    batch, and a position that no row is above (None: not known)."""
+
+    snapshot: int | None
+    schema: int
+    highest: str | None
 
 
 def target_id(plan: TablePlan) -> TableId:
@@ -128,6 +138,28 @@ class Lake:
             )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 
+    def own_tables(self, namespace: str, at_most: int) -> list[Table]:
+        """The pipeline's targets in a namespace; none where the namespace holds more tables."""
+        try:
+            listed = self.catalog.list_tables(namespace)
+        except NoSuchNamespaceError:
+            return []
+        if len(listed) > at_most:
+            return []
+        tables = [self.catalog.load_table(name) for name in listed]
+        return [t for t in tables if t.properties.get(names.PROP_PIPELINE) == self.pipeline]
+
+    def property(self, table: TableId, name: str) -> str | None:
+        """A property of a table, None where it is not set."""
+        loaded = self.load(table)
+        return None if loaded is None else loaded.properties.get(name)
+
+    def set_property(self, table: TableId, name: str, value: str) -> None:
+        """Set a property of a table where it is not that already."""
+        if self.property(table, name) != value:
+            pair = f"{_literal(name)} = {_literal(value)}"
+            self.spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pair})")
+
     def ensure_namespaces(self, namespace: str) -> None:
         """Make the namespaces of targets and of changelogs, before tables are side by side."""
         for name in (namespace, names.changelog_namespace(namespace)):
@@ -152,7 +184,7 @@ class Lake:
             return True
         loaded = self.load(table)
         if loaded is not None:
-            self.schemas_before[table] = loaded.metadata.current_schema_id
+            self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
         self._evolve(table, columns, existing)
         evolved = self.load(table)
         if evolved is not None:
@@ -244,28 +276,43 @@ class Lake:
                 restored.append(f"{table.namespace}.{table.name}")
         return restored
 
-    def branch(self, table: TableId, branch: str) -> tuple[int | None, int]:
-        """Make the branch from `main`; returns main's snapshot (None: empty) and the schema
-        id from before this batch evolved it."""
+    def base(self, table: TableId) -> Base:
+        """`main` of a table as it is now, for all that follows to start from."""
         loaded = self.load(table)
         if loaded is None:
             raise PlanError(f"{table.namespace}.{table.name} vanished while its batch was loading")
-        base = loaded.metadata.refs.get("main")
-        version = "" if base is None else f" AS OF VERSION {base.snapshot_id}"
+        main = loaded.metadata.refs.get("main")
+        schema = self.schemas_before.get(table, loaded.metadata.current_schema_id)
+        if main is None:
+            return Base(None, schema, "")
+        return Base(main.snapshot_id, schema, loaded.properties.get(names.PROP_HIGHEST))
+
+    def rows(self, table: TableId, base: Base) -> DataFrame | None:
+        """What the table held at the base, in the columns that it had then; None: nothing."""
+        if base.snapshot is None:
+            return None
+        return self.spark.read.option("versionAsOf", base.snapshot).table(table.sql())
+
+    def branch(self, table: TableId, branch: str, base: Base) -> None:
+        """Make the branch from the base."""
+        version = "" if base.snapshot is None else f" AS OF VERSION {base.snapshot}"
         self.spark.sql(f"ALTER TABLE {table.sql()} CREATE BRANCH {quoted(branch)}{version}")
         self.spark.catalog.refreshTable(table.sql())
-        schema = self.schemas_before.get(table, loaded.metadata.current_schema_id)
-        return (None if base is None else base.snapshot_id), schema
 
-    def staged(
-        self, table: TableId, branch: str, base: int | None, schema: int, created: bool
-    ) -> StagedTable:
+    def staged(self, table: TableId, branch: str, base: Base, highest: str | None) -> StagedTable:
         """What publish needs to know of a table that the batch wrote on `branch`."""
         loaded = self.load(table)
         if loaded is None or branch not in loaded.metadata.refs:
             raise PlanError(f"{table.namespace}.{table.name}: branch {branch} is gone; run again")
-        head = loaded.metadata.refs[branch].snapshot_id
-        return StagedTable(table.namespace, table.name, branch, base, head, schema, created)
+        return StagedTable(
+            table.namespace,
+            table.name,
+            branch,
+            base.snapshot,
+            loaded.metadata.refs[branch].snapshot_id,
+            base.schema,
+            highest=highest,
+        )
 
 
 def _literal(text: str) -> str:

@@ -25,8 +25,9 @@ from sluice.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.result import BatchResult
+from spark_jobs.job import Job
 from spark_jobs.lake import Lake
-from spark_jobs.load import Job, load
+from spark_jobs.load import load
 from spark_jobs.merge import Attempt
 from spark_jobs.session import open_session, sign_snapshots
 

@@ -12,11 +12,21 @@ from sluice import names
 from sluice.result import Counts, StagedTable
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE
 from spark_jobs.decode import quoted
-from spark_jobs.fold import fold, fold_columns
+from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.lake import Lake, TableId, changelog_id, target_id, tombstone_id
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
-from spark_jobs.resolve import APPLY, EQUAL, LATE, STATUS, Stored, resolve, settle_ties, tally
+from spark_jobs.resolve import (
+    APPLY,
+    EQUAL,
+    LATE,
+    STATUS,
+    Stored,
+    resolve,
+    settle_ties,
+    tally,
+    tally_newer,
+)
 
 _SOURCE_VIEW = "sluice_source"
 
@@ -38,15 +48,28 @@ class Merged:
     staged: tuple[StagedTable, ...]
 
 
-def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, created: bool) -> Merged:
+@dataclass(frozen=True)
+class Span:
+    """The lowest and the highest position of a batch's changes in one table; None: no changes."""
+
+    lowest: str | None = None
+    highest: str | None = None
+
+
+def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
     """Fold the batch's changelog partition and write the outcome on branches."""
     changelog = lake.spark.table(changelog_id(plan).sql())
     mine = changelog.where(F.col(names.BATCH_ID) == attempt.batch_id)
-    truncated = _truncation(mine)
+    truncated = _truncation(mine) if plan.found.truncates else _Truncation(None, 0)
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
-    writer = _Writer(lake, plan, attempt, created)
-    stored = _stored(lake, plan, truncated.position)
-    counts = (_merge_keyed if plan.keyed else _merge_rows)(writer, rows, stored)
+    writer = _Writer(lake, plan, attempt, span, created)
+    stored = writer.stored(truncated.position)
+    if not plan.keyed:
+        counts = _merge_rows(writer, rows, stored)
+    elif truncated.position is None and writer.all_newer():
+        counts = _merge_newer(writer, rows, stored)
+    else:
+        counts = _merge_keyed(writer, rows, stored)
     writer.truncate(truncated, stored)
     return Merged(counts + truncated.counts(stored.truncated_at), writer.staged())
 
@@ -72,33 +95,29 @@ def _truncation(mine: DataFrame) -> _Truncation:
     return _Truncation(None, 0) if row is None else _Truncation(row["position"], row["records"])
 
 
-def _stored(lake: Lake, plan: TablePlan, truncated: str | None) -> Stored:
-    rows = _rows(lake, target_id(plan))
-    tombstones = _rows(lake, tombstone_id(plan))
-    before = None
-    if tombstones is not None:
-        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
-        before = None if whole is None else whole[0]
-        tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
-    newest = max((p for p in (before, truncated) if p is not None), default=None)
-    return Stored(rows, tombstones, newest)
-
-
 def _whole_table(plan: TablePlan) -> Column:
     marks = [F.col(quoted(k)).isNull() for k in plan.key]
     return F.lit(True) if not marks else F.array_min(F.array(*marks))
 
 
-def _rows(lake: Lake, table: TableId) -> DataFrame | None:
-    loaded = lake.load(table)
-    empty = loaded is None or "main" not in loaded.metadata.refs
-    return None if empty else lake.spark.table(table.sql())
+def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
+    """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
+    data = [c.name for c in writer.plan.columns]
+    folded = fold(rows, writer.plan.key, data).persist(StorageLevel.MEMORY_AND_DISK)
+    counts = tally_newer(folded, rows, data)
+    if counts.read:
+        # Not the frame itself: dropping its temporary view would drop what is cached of it.
+        applied = folded.select(*_columns(data))
+        writer.apply(applied, stored)
+        writer.bury(applied, stored)
+    folded.unpersist()
+    return counts
 
 
 def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
     plan = writer.plan
     data = [c.name for c in plan.columns]
-    resolved = resolve(fold(rows, plan.key, data), stored, plan.key)
+    resolved = resolve(fold_counting(rows, plan.key, data), stored, plan.key)
     resolved = resolved.persist(StorageLevel.MEMORY_AND_DISK)
     counts = tally(resolved)
     ties = stored.rows is not None and counts.duplicate > 0
@@ -111,11 +130,15 @@ def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
     if writer.partial:
         applied = _with_refolded(writer, applied, settled, stored)
     if counts.applied or counts.duplicate or writer.partial:
-        applied = applied.select(*(quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)))
+        applied = applied.select(*_columns(data))
         writer.apply(applied, stored)
         writer.bury(applied, stored)
     resolved.unpersist()
     return counts
+
+
+def _columns(data: list[str]) -> list[str]:
+    return [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
 
 
 def _with_refolded(
@@ -137,7 +160,7 @@ def _with_refolded(
     if stored.truncated_at is not None:
         known = known.where(F.col(names.POSITION) > stored.truncated_at)
     refolded = fold_columns(known, plan.key, data)
-    columns = [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
+    columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
     return kept.select(*columns).unionByName(refolded.select(*columns))
 
@@ -159,20 +182,43 @@ def _merge_rows(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
 class _Writer:
     """The side effects of a merge: branches, MERGEs into them, and what publish must know."""
 
-    def __init__(self, lake: Lake, plan: TablePlan, attempt: Attempt, created: bool) -> None:
+    def __init__(
+        self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
+    ) -> None:
         self.lake, self.plan, self.attempt, self.created = lake, plan, attempt, created
-        self.bases: dict[TableId, tuple[int | None, int]] = {}
+        self.span = span
+        self.bases = {table: lake.base(table) for table in (target_id(plan), tombstone_id(plan))}
+        self.branched: list[TableId] = []
         self.partial = plan.keyed and self._has_partials()
 
+    def all_newer(self) -> bool:
+        """True where every change of the batch is known to be above everything stored."""
+        highest, lowest = self._highest(), self.span.lowest
+        known = highest is not None and lowest is not None
+        return known and not self.partial and lowest > highest
+
+    def _highest(self) -> str | None:
+        found = [base.highest for base in self.bases.values()]
+        return None if None in found else max(h for h in found if h is not None)
+
+    def stored(self, truncated: str | None) -> Stored:
+        """What the bases hold, and the newest TRUNCATE, which may be this batch's own."""
+        target, graves = target_id(self.plan), tombstone_id(self.plan)
+        rows = self.lake.rows(target, self.bases[target])
+        tombstones = self.lake.rows(graves, self.bases[graves])
+        before = None
+        if tombstones is not None:
+            whole = tombstones.where(_whole_table(self.plan)).agg(F.max(names.POSITION)).first()
+            before = None if whole is None else whole[0]
+            tombstones = tombstones.where(~_whole_table(self.plan)) if self.plan.keyed else None
+        newest = max((p for p in (before, truncated) if p is not None), default=None)
+        return Stored(rows, tombstones, newest)
+
     def _has_partials(self) -> bool:
-        target = self.lake.load(target_id(self.plan))
-        marked = target is not None and names.PROP_PARTIALS in target.properties
-        if self.plan.found.partial and not marked:
-            self.lake.spark.sql(
-                f"ALTER TABLE {target_id(self.plan).sql()} "
-                f"SET TBLPROPERTIES ('{names.PROP_PARTIALS}' = 'true')"
-            )
-        return marked or self.plan.found.partial
+        target = target_id(self.plan)
+        if self.plan.found.partial:
+            self.lake.set_property(target, names.PROP_PARTIALS, "true")
+        return self.lake.property(target, names.PROP_PARTIALS) is not None
 
     def changelog(self) -> DataFrame:
         """What is published of this table's changes, and this batch's own."""
@@ -181,8 +227,9 @@ class _Writer:
         return changelog.where(F.col(names.BATCH_ID).isin(*counted))
 
     def _branch(self, table: TableId) -> str:
-        if table not in self.bases:
-            self.bases[table] = self.lake.branch(table, self.attempt.branch)
+        if table not in self.branched:
+            self.lake.branch(table, self.attempt.branch, self.bases[table])
+            self.branched.append(table)
         return table.sql(self.attempt.branch)
 
     def apply(
@@ -279,11 +326,10 @@ class _Writer:
 
     def staged(self) -> tuple[StagedTable, ...]:
         """Every table that got a branch, with the heads that publish will require."""
-        target = target_id(self.plan)
-        found = [
-            self.lake.staged(
-                table, self.attempt.branch, base, schema, self.created and table == target
-            )
-            for table, (base, schema) in self.bases.items()
-        ]
-        return tuple(replace(s) for s in found)
+        return tuple(self._staged(table) for table in self.branched)
+
+    def _staged(self, table: TableId) -> StagedTable:
+        base = self.bases[table]
+        highest = None if base.highest is None else max(base.highest, self.span.highest or "")
+        staged = self.lake.staged(table, self.attempt.branch, base, highest)
+        return replace(staged, created=self.created and table == target_id(self.plan))

@@ -22,7 +22,7 @@ from spark_jobs.formats.base import Format, SourceColumn
 class PlannedColumn:
     """A column as stored, and how each description of the events has it written.
 
-    `readings` maps a `types_id` to the type of its values; `None` stands for events without a
+    `readings` maps a `short_name` to the type of its values; `None` stands for events without a
     description and for hints.
     """
 
@@ -165,7 +165,7 @@ def _key(
 ) -> tuple[str, ...]:
     told = config.key
     if told is None and found.keys:
-        told = list(max(found.keys, key=lambda k: (len(k), k)))
+        told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
     if told is None and stored is not None:
         return stored
     if told is None:

@@ -13,7 +13,7 @@ from sluice import names
 from sluice.result import Counts
 from spark_jobs.canonical import OP_DELETE
 from spark_jobs.decode import quoted
-from spark_jobs.fold import DISTINCT, RECORDS, content_hash
+from spark_jobs.fold import DISTINCT, RECORDS, content_hash, count_distinct
 
 STATUS: Final = "_status"
 APPLY: Final = "apply"
@@ -85,6 +85,18 @@ def settle_ties(
     status = F.when(F.col("_won") & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
     return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
         *(quoted(c) for c in resolved.columns)
+    )
+
+
+def tally_newer(folded: DataFrame, changes: DataFrame, data: Sequence[str]) -> Counts:
+    """The outcomes where every change is above everything stored: none is late."""
+    sums = folded.agg(
+        F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied")
+    ).first()
+    read, applied = (0, 0) if sums is None else (sums["read"] or 0, sums["applied"])
+    distinct = applied if read == applied else count_distinct(changes, data)
+    return Counts(
+        read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct
     )
 
 

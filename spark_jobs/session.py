@@ -18,6 +18,8 @@ DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.files.openCostInBytes": "1048576",
+    # The JVM does not compile a method above this size; Spark then generates smaller ones.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 

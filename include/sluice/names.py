@@ -32,6 +32,8 @@ PROP_KEY: Final = "sluice.key"
 PROP_PIPELINE: Final = "sluice.pipeline"
 PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
+PROP_SHAPES: Final = "sluice.shapes"
+PROP_HIGHEST: Final = "sluice.highest-position"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"

@@ -33,7 +33,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class StagedTable:
-    """One Iceberg table that the batch wrote on a branch, and what `publish` has to require."""
+    """One Iceberg table that the batch wrote on a branch, and what `publish` has to require.
+
+    `highest` is a position that no row of the head is above; None where that is not known.
+    """
 
     namespace: str
     name: str
@@ -42,6 +45,7 @@ class StagedTable:
     head_snapshot: int
     base_schema: int
     created: bool = False
+    highest: str | None = None
 
 
 @dataclass(frozen=True)

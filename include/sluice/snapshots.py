@@ -22,13 +22,14 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     RemoveSnapshotRefUpdate,
     SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
 
 from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
-from sluice.names import SUMMARY_BATCH, tag_name
+from sluice.names import PROP_HIGHEST, SUMMARY_BATCH, tag_name
 from sluice.result import StagedTable
 
 MAIN = "main"
@@ -75,8 +76,18 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
         _point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
-    _commit(catalog, table, requirements, updates)
+    _commit(catalog, table, requirements, updates + _highest(staged))
     return Moved(name, staged.base_snapshot, staged.head_snapshot)
+
+
+def _highest(staged: StagedTable) -> tuple[TableUpdate, ...]:
+    """Kept with the table, so that a batch wholly above it need not be compared with the rows.
+
+    A rollback leaves it: too high costs a comparison, nothing else.
+    """
+    if staged.highest is None:
+        return ()
+    return (SetPropertiesUpdate(updates={PROP_HIGHEST: staged.highest}),)
 
 
 def is_published(table: Table, staged: StagedTable) -> bool:

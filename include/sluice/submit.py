@@ -15,11 +15,9 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 LOAD_BATCH: Final = CHECKOUT / "spark_jobs" / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
-# Spark's generated methods are often above the size that the JVM compiles by default, and are
-# then interpreted: measured on the bench, reading an envelope took twice as long.
 _DEFAULT_CONF: Final = {
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-DontCompileHugeMethods",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
 
@@ -33,8 +31,6 @@ def driver_environment(environment: dict[str, str] | None = None) -> dict[str, s
     """The environment in which the driver finds this checkout's Python and Sluice itself."""
     found = dict(os.environ if environment is None else environment)
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
-    # The script's own folder stays off the path: its types.py is not Python's.
-    found["PYTHONSAFEPATH"] = "1"
     found["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "include")])
     return found
 

@@ -25,7 +25,7 @@ from sluice.submit import LOAD_BATCH, driver_environment, spark_conf
 SPARK_CONNECTION: Final = "spark_default"
 _TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
 _OWN_WORDS: Final = re.compile(r"^\w+(Error|Failed|Held|Refused|Unknown): ", re.MULTILINE)
-_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH")
+_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH")
 
 
 class LoadOperator(SparkSubmitOperator):

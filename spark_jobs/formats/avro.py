@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from spark_jobs.types import decode, shift_point
+from spark_jobs.values import decode, shift_point
 
 Node = dict[str, Any]
 

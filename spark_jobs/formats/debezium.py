@@ -11,21 +11,21 @@ import base64
 import re
 from collections.abc import Mapping
 from functools import reduce
+from operator import or_
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
+from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
-    full_load_position,
     number,
     place,
-    source_position,
 )
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.formats.connect import row_columns
@@ -41,6 +41,7 @@ _SCALARS: Final = (
     "op", "ts_ms", "ts_us", "ts_ns", "status", "ddl", "databaseName", "schemaName"
 )  # fmt: skip
 _OPS: Final = {"c": "insert", "r": "insert", "u": "update", "d": "delete", "t": "truncate"}
+_COMPONENT: Final = "_component_"
 _DOCUMENT_TEXT: Final = "string"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
@@ -89,7 +90,7 @@ class Debezium:
         if documents:
             flat = flat.withColumns({c: _document(F.col(c)) for c in ("before", "after")})
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        return flat.select(*_envelope(placeholder))
+        return _envelope(flat, placeholder)
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
@@ -113,13 +114,12 @@ def _document(text: Column) -> Column:
 
 def _any(name: str) -> Column:
     """A field of the value, in whichever of the four forms the record has."""
-    places = (name, f"payload.{name}", f"value.{name}", f"value.payload.{name}")
-    return F.coalesce(*(F.col(p) for p in places)).alias(name)
+    return F.expr(f"coalesce({name}, payload.{name}, value.{name}, value.payload.{name}) AS {name}")
 
 
 def _flatten() -> list[Column]:
     fields = [_any(n) for n in ("before", "after", "source", *_SCALARS)]
-    types = F.coalesce("schema", "value.schema").alias("types")
+    types = F.expr("coalesce(schema, value.schema) AS types")
     return [*fields, types, _key_names().alias("key"), F.col("_corrupt_record").alias("raw")]
 
 
@@ -133,46 +133,42 @@ def _key_names() -> Column:
     return F.when(enveloped, F.map_keys(inner)).otherwise(F.map_keys(key))
 
 
-def _envelope(placeholder: str) -> list[Column]:
-    op = reduce(
-        lambda c, o: c.when(F.col("op") == o, F.lit(_OPS[o])),
-        _OPS,
-        F.when(F.col("ddl").isNotNull(), F.lit("ddl")),
-    )
-    source = F.col("source")
-    absent = _absent(placeholder)
-    return [
+def _envelope(flat: DataFrame, placeholder: str) -> DataFrame:
+    """The envelope's columns, with `absent`."""
+    placed = flat.withColumns({"reason": _reason(), **_components()})
+    ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
+    return placed.select(
         _outcome().alias("outcome"),
-        _reason().alias("reason"),
-        F.coalesce(source["db"], F.col("databaseName")).alias("database"),
-        F.coalesce(source["schema"], F.col("schemaName")).alias("schema"),
-        F.coalesce(source["table"], source["collection"]).alias("table"),
-        op.alias("op"),
+        "reason",
+        F.expr("coalesce(source.db, databaseName) AS database"),
+        F.expr("coalesce(source.schema, schemaName) AS schema"),
+        F.expr("coalesce(source.table, source.collection) AS table"),
+        F.expr(f"CASE WHEN ddl IS NOT NULL THEN 'ddl' ELSE CASE op {ops} END END AS op"),
         _position().alias("position"),
         "before",
         "after",
-        absent.alias("absent"),
+        _absent(placeholder).alias("absent"),
         "key",
         "types",
         _source_ts().alias("source_ts"),
-        source["txId"].alias("tx_id"),
-        F.lit(None).cast("string").alias("event_id"),
+        F.expr("source.txId AS tx_id"),
+        F.expr("CAST(NULL AS string) AS event_id"),
         "ddl",
         "raw",
         "file",
         "block",
         "ordinal",
-    ]
+    )
 
 
 def _absent(placeholder: str) -> Column:
     """Columns whose value an update did not send: the placeholder in each of its spellings."""
     raw = placeholder.encode()
     spellings = [placeholder, base64.b64encode(raw).decode(), raw.hex(), f'["{placeholder}"]']
-    values = F.array(*(F.lit(s) for s in spellings))
-    found = F.map_filter(F.col("after"), lambda _, v: F.array_contains(values, v))
-    hit = F.arrays_overlap(F.map_values("after"), values)
-    return F.when(hit, F.map_keys(found))
+    found = F.map_filter(F.col("after"), lambda _, v: v.isin(*spellings))
+    sent = F.map_values("after")
+    hits = [F.coalesce(F.array_contains(sent, s), F.lit(False)) for s in spellings]
+    return F.when(reduce(or_, hits), F.map_keys(found))
 
 
 def _image_missing() -> Column:
@@ -181,100 +177,113 @@ def _image_missing() -> Column:
 
 
 def _reason() -> Column:
-    marker = F.col("status").isin("BEGIN", "END")
-    beat = F.col("ts_ms").isNotNull() & F.col("source").isNull()
-    return (
-        F.when(F.col("raw").isNotNull(), F.lit("not_json"))
-        .when(F.col("op") == "m", F.lit("logical_message"))
-        .when(F.col("op").isin(*_OPS), F.when(_image_missing(), F.lit("image_missing")))
-        .when(F.col("ddl").isNotNull(), F.lit(None))
-        .when(F.col("op").isNotNull(), F.concat(F.lit("unknown_op:"), F.col("op")))
-        .when(marker, F.lit("transaction_marker"))
-        .when(F.col("key").isNotNull(), F.lit("tombstone"))
-        .when(beat, F.lit("heartbeat"))
-        .otherwise(F.lit("not_an_envelope"))
+    """Why a record is no event; NULL for an event."""
+    ops = ", ".join(f"'{op}'" for op in _OPS)
+    needs = "(op IN ('c', 'r', 'u') AND after IS NULL) OR (op = 'd' AND before IS NULL)"
+    return F.expr(
+        f"""CASE WHEN raw IS NOT NULL THEN 'not_json'
+        WHEN op = 'm' THEN 'logical_message'
+        WHEN op IN ({ops}) THEN CASE WHEN {needs} THEN 'image_missing' END
+        WHEN ddl IS NOT NULL THEN NULL
+        WHEN op IS NOT NULL THEN concat('unknown_op:', op)
+        WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'
+        WHEN key IS NOT NULL THEN 'tombstone'
+        WHEN ts_ms IS NOT NULL AND source IS NULL THEN 'heartbeat'
+        ELSE 'not_an_envelope' END"""
     )
 
 
 def _outcome() -> Column:
-    reason = _reason()
-    ignored = ("logical_message", "transaction_marker", "heartbeat", "tombstone")
-    return (
-        F.when(reason.isNull(), F.lit(OUTCOME_EVENT))
-        .when(reason.isin(*ignored), F.lit(OUTCOME_IGNORE))
-        .otherwise(F.lit(OUTCOME_REJECT))
+    """From the reason."""
+    passed = "'logical_message', 'transaction_marker', 'heartbeat', 'tombstone'"
+    return F.expr(
+        f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
+        WHEN reason IN ({passed}) THEN '{OUTCOME_IGNORE}' ELSE '{OUTCOME_REJECT}' END"""
     )
 
 
 def _source_ts() -> Column:
-    source = F.col("source")
-    return F.coalesce(
-        F.timestamp_micros(source["ts_us"].try_cast("bigint")),
-        F.timestamp_millis(source["ts_ms"].try_cast("bigint")),
+    return F.expr(
+        "coalesce(timestamp_micros(try_cast(source.ts_us AS bigint)), "
+        "timestamp_millis(try_cast(source.ts_ms AS bigint)))"
     )
+
+
+def _components() -> dict[str, Column]:
+    """The texts of the position's components, by whichever connector wrote the event.
+
+    A component that an event must have and has not is '': then the event has no position.
+    """
+    found = {}
+    for index in range(_MOST_COMPONENTS):
+        parts = {c: (*order, *["NULL"] * _MOST_COMPONENTS)[index] for c, order in _ORDERS.items()}
+        cases = [f"WHEN {condition} THEN {part}" for condition, part in parts.items()]
+        found[f"{_COMPONENT}{index}"] = F.expr(f"CASE {' '.join(cases)} END")
+    return found
 
 
 def _position() -> Column:
-    source = F.col("source")
-    connector = source["connector"]
-    streamed = (
-        F.when(connector == "postgresql", _postgresql(source))
-        .when(connector.isin("mysql", "mariadb"), _mysql(source))
-        .when(connector == "oracle", _oracle(source))
-        .when(connector == "sqlserver", _sqlserver(source))
-        .when(
-            connector == "mongodb", source_position(number(source["ts_ms"]), number(source["ord"]))
-        )
-    )
-    return F.when(F.col("op") == "r", _snapshot(source)).otherwise(streamed)
+    texts = [F.col(f"{_COMPONENT}{index}") for index in range(_MOST_COMPONENTS)]
+    numbers = [number(text) for text in texts]
+    lacking = reduce(or_, (t.isNotNull() & n.isNull() for t, n in zip(texts, numbers, strict=True)))
+    kind = F.expr(f"CASE WHEN op = 'r' THEN '{KIND_FULL_LOAD}' ELSE '{KIND_SOURCE}' END")
+    return F.when(texts[0].isNotNull() & ~lacking, F.concat_ws(".", kind, *numbers))
 
 
-def _snapshot(source: Column) -> Column:
+def _required(text: str) -> str:
+    return f"coalesce({text}, '')"
+
+
+def _optional(text: str) -> str:
+    return f"coalesce({text}, '0')"
+
+
+def _hex(text: str, separator: str, index: int) -> str:
+    """One of several hexadecimal numbers in a text, in decimal."""
+    return f"conv(get(split({text}, '{separator}'), {index}), 16, 10)"
+
+
+def _snapshot() -> tuple[str, ...]:
     """Below every change; a later snapshot of a row above an earlier one."""
-    at = F.coalesce(source["lsn"], source["scn"], source["pos"], F.lit("0"))
-    read = F.coalesce(
-        F.col("ts_ns"),
-        F.concat("ts_us", F.lit("000")),
-        F.concat("ts_ms", F.lit("000000")),
-        F.lit("0"),
-    )
-    return full_load_position(
-        F.coalesce(number(at), F.lit("010")), F.coalesce(number(read), F.lit("010"))
+    at = "coalesce(source.lsn, source.scn, source.pos)"
+    read = "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
+    return tuple(
+        _optional(f"CASE WHEN {text} RLIKE '^[0-9]+$' THEN {text} END") for text in (at, read)
     )
 
 
-def _postgresql(source: Column) -> Column:
+def _postgresql() -> tuple[str, ...]:
     """`sequence` is [last commit LSN, LSN]: alone, `lsn` goes back between transactions."""
-    commit = number(F.regexp_extract(source["sequence"], r'^\["(\d+)"', 1))
-    own = number(F.regexp_extract(source["sequence"], r'"(\d+)"\]$', 1))
-    unpaired = F.when(source["sequence"].isNull(), number(source["lsn"])).otherwise(F.lit("010"))
-    return source_position(F.coalesce(commit, unpaired), F.coalesce(own, number(source["lsn"])))
+    commit = "nullif(regexp_extract(source.sequence, '^.\"([0-9]+)\"', 1), '')"
+    own = "nullif(regexp_extract(source.sequence, '\"([0-9]+)\".$', 1), '')"
+    unpaired = "CASE WHEN source.sequence IS NULL THEN coalesce(source.lsn, '') ELSE '0' END"
+    return f"coalesce({commit}, {unpaired})", f"coalesce({own}, source.lsn, '')"
 
 
-def _mysql(source: Column) -> Column:
-    file_number = number(F.regexp_extract(source["file"], r"(\d+)$", 1))
-    return source_position(
-        file_number, number(source["pos"]), F.coalesce(number(source["row"]), F.lit("010"))
-    )
+def _mysql() -> tuple[str, ...]:
+    file_number = "regexp_extract(source.file, '([0-9]+)$', 1)"
+    return _required(file_number), _required("source.pos"), _optional("source.row")
 
 
-def _oracle(source: Column) -> Column:
-    parts = F.split(F.regexp_replace(F.trim(source["rs_id"]), "^0x", ""), r"\.")
-    redo = [
-        F.coalesce(number(F.conv(F.get(parts, F.lit(i)), 16, 10)), F.lit("010")) for i in range(3)
-    ]
-    commit = F.coalesce(number(source["commit_scn"]), number(source["scn"]))
-    ssn = F.coalesce(number(source["ssn"]), F.lit("010"))
-    return source_position(commit, number(source["scn"]), *redo, ssn)
+def _oracle() -> tuple[str, ...]:
+    rs_id = "regexp_replace(trim(source.rs_id), '^0x', '')"
+    redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(3))
+    commit = "coalesce(source.commit_scn, source.scn, '')"
+    return commit, _required("source.scn"), *redo, _optional("source.ssn")
 
 
-def _hex_parts(lsn: Column) -> list[Column]:
-    parts = F.split(lsn, ":")
-    return [number(F.conv(F.get(parts, F.lit(i)), 16, 10)) for i in range(3)]
+def _sqlserver() -> tuple[str, ...]:
+    lsns = ("source.commit_lsn", "source.change_lsn")
+    halves = [_required(_hex(lsn, ":", index)) for lsn in lsns for index in range(3)]
+    return *halves, _optional("source.event_serial_no")
 
 
-def _sqlserver(source: Column) -> Column:
-    serial = F.coalesce(number(source["event_serial_no"]), F.lit("010"))
-    return source_position(
-        *_hex_parts(source["commit_lsn"]), *_hex_parts(source["change_lsn"]), serial
-    )
+_ORDERS: Final = {
+    "op = 'r'": _snapshot(),
+    "source.connector = 'postgresql'": _postgresql(),
+    "source.connector IN ('mysql', 'mariadb')": _mysql(),
+    "source.connector = 'oracle'": _oracle(),
+    "source.connector = 'sqlserver'": _sqlserver(),
+    "source.connector = 'mongodb'": (_required("source.ts_ms"), _required("source.ord")),
+}
+_MOST_COMPONENTS: Final = max(len(parts) for parts in _ORDERS.values())

@@ -20,8 +20,9 @@ from sluice.names import TARGET_METADATA, branch_name
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
 from sluice.snapshots import publish_table
+from spark_jobs.job import Job
 from spark_jobs.lake import Lake
-from spark_jobs.load import Job, load
+from spark_jobs.load import load
 from spark_jobs.merge import Attempt
 from spark_jobs.session import sign_snapshots
 

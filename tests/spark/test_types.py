@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType, parse_type
 from spark_jobs.formats.connect import connect_type
-from spark_jobs.types import decode
+from spark_jobs.values import decode
 
 pytestmark = pytest.mark.spark
 

@@ -37,7 +37,16 @@ def _string(text: Column, kind: ColumnType) -> Column:
 
 
 def _integer(text: Column, kind: ColumnType) -> Column:
-    return F.when(text.rlike(_WHOLE), text.try_cast(kind.spark))
+    return _whole(text, kind.spark)
+
+
+def _whole(text: Column, kind: str) -> Column:
+    """A whole number; a cast alone would let blanks and fractions pass.
+
+    Comparing the number's own spelling is cheaper than the pattern, which few texts then need.
+    """
+    value = text.try_cast(kind)
+    return F.when((value.cast("string") == text) | text.rlike(_WHOLE), value)
 
 
 def _float(text: Column, kind: ColumnType) -> Column:
@@ -57,13 +66,10 @@ def _boolean(text: Column, kind: ColumnType) -> Column:
 def _decimal(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "base64":
         return _scaled(unscaled_text(F.try_to_binary(text, F.lit("base64"))), kind)
-    point = F.instr(text, ".")
-    short = (point == 0) | (F.length(text) - point <= kind.scale)
-    plain = text.rlike(_PLAIN_NUMBER)
     value = text.try_cast(kind.spark)
-    return F.when(plain & short & ~text.rlike("[eE]"), value).when(
-        plain & _same_number(text, value), value
-    )
+    # Most texts are spelled as the value itself would be: only the others need a closer look.
+    same = (value.cast("string") == text) | (text.rlike(_PLAIN_NUMBER) & _same_number(text, value))
+    return F.when(same, value)
 
 
 def _same_number(text: Column, value: Column) -> Column:
@@ -125,7 +131,7 @@ def variable_decimal(text: Column) -> Column:
 
 def _micros(text: Column, unit: str) -> Column:
     """A bare number in `unit` as microseconds; NULL beyond 64 bits or below a microsecond."""
-    value = F.when(text.rlike(_WHOLE), text.try_cast("bigint"))
+    value = _whole(text, "bigint")
     if unit == "ns":
         return F.when(value % 1000 == 0, F.call_function("div", value, F.lit(1000)))
     return F.try_multiply(value, F.lit(_MICROS[unit]).cast("bigint"))

@@ -1,0 +1,183 @@
+"""decode, the stage: every table's changes go into the batch's partition of its changelog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.errors import PlanError
+from spark_jobs import quarantine
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT
+from spark_jobs.decode import BAD, Batch, changes, of_table, quoted, with_origin
+from spark_jobs.discover import Found, Source, discover
+from spark_jobs.formats import FORMATS
+from spark_jobs.job import Job, side_by_side
+from spark_jobs.lake import TableId, changelog_id, target_id
+from spark_jobs.merge import Span
+from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
+from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A table whose changes are in the changelog; `bad` counted records did not fit."""
+
+    plan: TablePlan
+    created: bool
+    bad: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class DecodedBatch:
+    """The whole batch: its records in generic form, what they are, and the tables they change."""
+
+    envelope: DataFrame
+    found: list[Found]
+    tables: list[Decoded]
+
+
+def decode_batch(job: Job) -> DecodedBatch:
+    """Decode in one pass a table where the batch looks like those before it, else look first.
+
+    Raises PlanError with all that is wrong at once.
+    """
+    envelope = _envelope(job)
+    return _decode_as_known(job, envelope) or _decode_as_found(job, envelope)
+
+
+def _decode_as_known(job: Job, envelope: DataFrame) -> DecodedBatch | None:
+    """Decode by the shapes that the tables remember; None where a record has another."""
+    known = recall_all(job.lake, job.pipeline.namespace)
+    try:
+        plans = make_plans(job, known)
+    except PlanError:
+        return None  # what the batch really holds tells more
+    if not plans or len(plans) != len(known):
+        return None
+    watches = [Watch(tuple(known), plan.found) for plan in plans]
+    done = side_by_side(
+        zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
+    )
+    if not all(seen.expected and _allowed(job, seen) for _, seen in done):
+        return None
+    elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
+    tables = [table for table, seen in done if seen.found.records]
+    return DecodedBatch(envelope, [elsewhere, *(seen.found for _, seen in done)], tables)
+
+
+def _allowed(job: Job, seen: Seen) -> bool:
+    return not (seen.found.truncates and job.pipeline.on_truncate == "fail")
+
+
+def _decode_watched(
+    job: Job, envelope: DataFrame, plan: TablePlan, watch: Watch
+) -> tuple[Decoded, Seen]:
+    noticed = Observation()
+    table = _decode_table(job, envelope.observe(noticed, *watch.columns()), plan)
+    seen = watch.seen(noticed.get)
+    return replace(table, plan=replace(plan, found=seen.found)), seen
+
+
+def _decode_as_found(job: Job, envelope: DataFrame) -> DecodedBatch:
+    """Look through the batch, plan its tables, decode them, and remember what they look like."""
+    found = discover(envelope)
+    if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
+        envelope = _without_tombstones(job, envelope)
+        found = discover(envelope)
+    plans = make_plans(job, found)
+    job.lake.ensure_namespaces(job.pipeline.namespace)
+    tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
+    side_by_side(plans, lambda plan: _remember(job, plan))
+    return DecodedBatch(envelope, found, tables)
+
+
+def _remember(job: Job, plan: TablePlan) -> None:
+    """Keep the shapes with the target; a table that had too many of them once is let be."""
+    before = job.lake.property(target_id(plan), names.PROP_SHAPES)
+    if before != "":
+        shapes = remember(plan.found, recall(before))
+        job.lake.set_property(target_id(plan), names.PROP_SHAPES, shapes)
+
+
+def _envelope(job: Job) -> DataFrame:
+    files = job.manifest.files
+    fmt = FORMATS.get(job.pipeline.format)
+    if not files:
+        raise PlanError(f"batch {job.manifest.batch_id} has no files")
+    envelope = fmt.read(job.spark, files, job.pipeline.format_options)
+    if "absent" not in envelope.columns:
+        envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
+    return envelope
+
+
+def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
+    """Records with nothing in them that the format knows by their text are ignored, not bad."""
+    lines = quarantine.texts(job.spark, job.manifest.files)
+    known = lines.where(F.col("value").rlike(FORMATS.get(job.pipeline.format).ignorable))
+    marks = F.broadcast(known.select(*quarantine.PLACE, F.lit(True).alias("known")))
+    marked = envelope.join(marks, list(quarantine.PLACE), "left")
+    passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
+    outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
+    return marked.withColumn("outcome", outcome).drop("known")
+
+
+def make_plans(job: Job, found: list[Found]) -> list[TablePlan]:
+    """Plan every table that has events; raises PlanError with all that is wrong at once."""
+    plans, mistakes = [], []
+    for table in found:
+        config = table_config(job.pipeline, table.source)
+        if config is None or (not table.images and table.records == table.ddl):
+            continue
+        try:
+            plans.append(_plan(job, table))
+        except PlanError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise PlanError("\n".join(mistakes))
+    refuse_shared_targets(plans)
+    return plans
+
+
+def _plan(job: Job, found: Found) -> TablePlan:
+    target = TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
+    config = table_config(job.pipeline, found.source)
+    if config is None:
+        raise PlanError(f"table {found.source.name} is not configured")
+    fmt = FORMATS.get(job.pipeline.format)
+    return plan_table(
+        job.pipeline, fmt, found, config, job.lake.columns(target), job.lake.key(target)
+    )
+
+
+def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
+    """Write the batch's partition of the changelog."""
+    created = job.lake.ensure(plan)
+    typed = typed_changes(job, envelope, plan)
+    seen = Observation()
+    fits = F.col(BAD) == ""
+    position = F.when(fits, F.col(names.POSITION))
+    good = typed.observe(
+        seen,
+        F.count_if(~fits & F.col(names.COUNTED)).alias("bad"),
+        F.min(position).alias("lowest"),
+        F.max(position).alias("highest"),
+    ).where(fits)
+    table = changelog_id(plan).sql()
+    stored = [f.name for f in job.spark.table(table).schema]
+    planned = [c if c in typed.columns else F.lit(None).alias(c) for c in stored]
+    mine = F.col(names.BATCH_ID) == job.manifest.batch_id
+    rows = good.select(*(quoted(c) if isinstance(c, str) else c for c in planned))
+    rows.writeTo(table).overwrite(mine)
+    found = seen.get
+    return Decoded(plan, created, int(found["bad"]), Span(found["lowest"], found["highest"]))
+
+
+def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
+    """The changelog rows of one table, those that do not fit among them."""
+    events = of_table(envelope, plan, truncates=job.pipeline.on_truncate == "apply")
+    located = with_origin(events, job.spark, job.manifest.files)
+    return changes(located, plan, Batch(job.manifest.batch_id, job.pipeline.epoch))

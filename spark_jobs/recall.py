@@ -1,0 +1,129 @@
+"""What a table's events looked like before, so that a batch of the like is parsed only once.
+
+A target remembers the shapes of its events as a table property: which columns their images name,
+their keys, their descriptions of types. They are a hint and no more: the pass that writes the
+changelog checks every record against them, and where one differs the whole batch is looked
+through as if nothing were known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
+from spark_jobs.decode import is_of
+from spark_jobs.discover import Found, Source, short_name
+from spark_jobs.lake import Lake
+
+MOST_TABLES: Final = 4
+MOST_SHAPES: Final = 32
+MOST_CHARACTERS: Final = 64 * 1024
+_LISTS: Final = ("images", "keys")
+
+
+def remember(found: Found, known: Found | None) -> str:
+    """The shapes as a property's text; '' where there are too many to be worth a check."""
+    known = known or Found(found.source)
+    listed = {
+        name: sorted((getattr(known, name) | getattr(found, name)).items())
+        for name in (*_LISTS, "types")
+    }
+    flags = {n: getattr(known, n) or getattr(found, n) for n in ("partial", "unordered")}
+    text = json.dumps({"source": asdict(found.source), **listed, **flags}, ensure_ascii=False)
+    many = max(len(entries) for entries in listed.values()) > MOST_SHAPES
+    return "" if many or len(text) > MOST_CHARACTERS else text
+
+
+def recall(text: str | None) -> Found | None:
+    """What `remember` wrote, without any records yet. An update may always bring its old image."""
+    if not text:
+        return None
+    raw = json.loads(text)
+    lists = {name: {ident: tuple(entry) for ident, entry in raw[name]} for name in _LISTS}
+    return Found(
+        Source(**raw["source"]),
+        **lists,
+        types=dict(raw["types"]),
+        partial=raw["partial"],
+        unordered=raw["unordered"],
+        old_images=True,
+    )
+
+
+def recall_all(lake: Lake, namespace: str) -> list[Found]:
+    """Every table of the pipeline; none where one of them is not known, or where they are many.
+
+    Each table is a pass over the batch: of many tables most would find nothing.
+    """
+    tables = lake.own_tables(namespace, at_most=MOST_TABLES)
+    found = [recall(table.properties.get(names.PROP_SHAPES)) for table in tables]
+    known = [f for f in found if f is not None]
+    return known if len(known) == len(found) else []
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What one pass over the batch has to notice for the table that it is after."""
+
+    known: tuple[Found, ...]
+    table: Found
+
+    def columns(self) -> list[Column]:
+        """Counts for an Observation on the envelope."""
+        mine, event = is_of(self.table.source), F.col("outcome") == OUTCOME_EVENT
+        ignored = F.col("outcome") == OUTCOME_IGNORE
+        strange = ~_any_of(self.known)
+        counts = {
+            "strangers": strange & ~ignored,
+            "elsewhere": strange & ignored,
+            "surprises": mine & event & self._surprising(),
+            "records": mine & event,
+            "ignored": mine & ignored,
+            "rejected": mine & ~event & ~ignored,
+            "ddl": mine & event & (F.col("op") == OP_DDL),
+            "truncates": mine & event & (F.col("op") == OP_TRUNCATE),
+        }
+        newest = F.max(F.when(mine & event, F.col("source_ts"))).cast("string")
+        return [*(F.count_if(c).alias(n) for n, c in counts.items()), newest.alias("newest")]
+
+    def _surprising(self) -> Column:
+        table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
+        known = ((after, table.images), (before, table.images), (F.col("key"), table.keys))
+        surprise = F.lit(False)
+        for part, ids in (*known, (F.col("types"), table.types)):
+            surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
+        surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
+        return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
+
+    def seen(self, noticed: dict[str, Any]) -> Seen:
+        """What the pass noticed."""
+        found = replace(
+            self.table,
+            **{n: noticed[n] for n in ("records", "ignored", "rejected", "ddl", "truncates")},
+            newest_source_ts=noticed["newest"],
+        )
+        expected = not (noticed["strangers"] or noticed["surprises"] or noticed["rejected"])
+        return Seen(found, noticed["elsewhere"], expected)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table's records, those ignored that are of no table, and whether all was as known."""
+
+    found: Found
+    elsewhere: int
+    expected: bool
+
+
+def _any_of(known: Iterable[Found]) -> Column:
+    matches = F.lit(False)
+    for found in known:
+        matches |= is_of(found.source)
+    return matches
