@@ -44,13 +44,21 @@ ENVELOPE: Final = (
     "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", "file", "block", "ordinal",
 )  # fmt: skip
 
+_LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))
 IMAGE_TYPE: Final = "map<string,string>"
+
+
+def quoted(name: str) -> str:
+    """An identifier in backticks; text from files never becomes SQL."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def number(text: Column) -> Column:
     """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
     digits = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
-    return F.concat(F.lpad(F.length(digits).cast("string"), 2, "0"), digits)
+    # Looking the two digits up costs a third of formatting them.
+    length = F.element_at(F.split(F.lit(_LENGTHS), ","), F.length(digits))
+    return F.concat(length, digits)
 
 
 def source_position(*components: Column) -> Column:
@@ -73,12 +81,13 @@ def _join(components: tuple[Column, ...]) -> Column:
 def place() -> tuple[Column, Column, Column]:
     """Where a record of a file source stands: file, block and ordinal."""
     path = "_metadata.file_path"
-    unescaped = f"url_decode(replace({path}, '+', '%2B'))"
-    strange = f"contains({path}, '%') OR ({path} LIKE 'file:%' AND {path} NOT LIKE 'file:///%')"
-    # The file as the manifest spells it: Spark escapes blanks and may drop slashes.
-    plain = f"CASE WHEN {strange} THEN regexp_replace({unescaped}, '^file:/+', 'file:///')"
+    # The file as the manifest spells it: Spark escapes blanks and drops slashes.
+    slashed = f"CASE WHEN {path} LIKE 'file:/%' AND {path} NOT LIKE 'file:///%' THEN "
+    slashed += f"concat('file://', substring({path}, 6)) ELSE {path} END"
+    unescaped = f"url_decode(replace({slashed}, '+', '%2B'))"
+    file = f"CASE WHEN contains({path}, '%') THEN {unescaped} ELSE {slashed} END"
     return (
-        F.expr(f"{plain} ELSE {path} END").alias("file"),
+        F.expr(file).alias("file"),
         F.expr("_metadata.file_block_start").alias("block"),
         F.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}L").alias("ordinal"),
     )

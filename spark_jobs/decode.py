@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -12,7 +13,13 @@ from sluice import names
 from sluice.coltypes import ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
-from spark_jobs.canonical import OP_DDL, OP_DELETE, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT
+from spark_jobs.canonical import (
+    OP_DDL,
+    OP_DELETE,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    OUTCOME_EVENT,
+)
 from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats_column
 from spark_jobs.plan import PlannedColumn, TablePlan
@@ -33,11 +40,6 @@ class Batch:
     epoch: int
 
 
-def quoted(name: str) -> str:
-    """An identifier in backticks; text from files never becomes SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def of_table(envelope: DataFrame, plan: TablePlan, truncates: bool = True) -> DataFrame:
     """The events of one source table that change rows; `truncates=False` leaves TRUNCATE out."""
     passed = (OP_DDL,) if truncates else (OP_DDL, OP_TRUNCATE)
@@ -56,8 +58,10 @@ def is_of(source: Source) -> Column:
 
 def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
     """Add the object's own key and its arrival order to what Spark calls the file."""
-    rows = [(f.url, f.key, f.arrival) for f in files]
-    known = spark.createDataFrame(rows, "file string, origin string, arrival string")
+    columns = ("file", "origin", "arrival")
+    rows = [dict(zip(columns, (f.url, f.key, f.arrival), strict=True)) for f in files]
+    # From Arrow it is a local relation: no job with Python in it.
+    known = spark.createDataFrame(pa.Table.from_pylist(rows))
     joined = events.join(F.broadcast(known), "file", "left")
     return joined.withColumns(
         {

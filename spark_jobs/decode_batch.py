@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import PlanError
 from spark_jobs import quarantine
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT
-from spark_jobs.decode import BAD, Batch, changes, of_table, quoted, with_origin
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, quoted
+from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job, side_by_side
@@ -45,11 +45,10 @@ def decode_batch(job: Job) -> DecodedBatch:
 
     Raises PlanError with all that is wrong at once.
     """
-    envelope = _envelope(job)
-    return _decode_as_known(job, envelope) or _decode_as_found(job, envelope)
+    return _decode_as_known(job) or _decode_as_found(job)
 
 
-def _decode_as_known(job: Job, envelope: DataFrame) -> DecodedBatch | None:
+def _decode_as_known(job: Job) -> DecodedBatch | None:
     """Decode by the shapes that the tables remember; None where a record has another."""
     known = recall_all(job.lake, job.pipeline.namespace)
     try:
@@ -58,7 +57,10 @@ def _decode_as_known(job: Job, envelope: DataFrame) -> DecodedBatch | None:
         return None  # what the batch really holds tells more
     if not plans or len(plans) != len(known):
         return None
-    watches = [Watch(tuple(known), plan.found) for plan in plans]
+    keyed = all(plan.keyed for plan in plans)
+    old_columns = frozenset(key for plan in plans for key in plan.key) if keyed else None
+    envelope = _envelope(job, old_columns)
+    watches = [Watch(tuple(known), plan.found, not keyed) for plan in plans]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
@@ -82,8 +84,9 @@ def _decode_watched(
     return replace(table, plan=replace(plan, found=seen.found)), seen
 
 
-def _decode_as_found(job: Job, envelope: DataFrame) -> DecodedBatch:
+def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
+    envelope = _envelope(job)
     found = discover(envelope)
     if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
         envelope = _without_tombstones(job, envelope)
@@ -103,12 +106,12 @@ def _remember(job: Job, plan: TablePlan) -> None:
         job.lake.set_property(target_id(plan), names.PROP_SHAPES, shapes)
 
 
-def _envelope(job: Job) -> DataFrame:
+def _envelope(job: Job, old_columns: frozenset[str] | None = None) -> DataFrame:
     files = job.manifest.files
     fmt = FORMATS.get(job.pipeline.format)
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")
-    envelope = fmt.read(job.spark, files, job.pipeline.format_options)
+    envelope = fmt.read(job.spark, files, job.pipeline.format_options, old_columns)
     if "absent" not in envelope.columns:
         envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
     return envelope

@@ -15,7 +15,7 @@ from sluice.coltypes import parse_type
 from sluice.errors import PlanError
 from sluice.result import StagedTable
 from sluice.snapshots import restore_schema
-from spark_jobs.decode import quoted
+from spark_jobs.canonical import quoted
 from spark_jobs.plan import TablePlan
 
 _CHANGELOG_TYPES = {

@@ -10,8 +10,7 @@ from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.result import Counts, StagedTable
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE
-from spark_jobs.decode import quoted
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.lake import Lake, TableId, changelog_id, target_id, tombstone_id
 from spark_jobs.nokey import NoKeyChanges, plan_rows

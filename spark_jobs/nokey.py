@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE, OP_INSERT
-from spark_jobs.decode import quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.manifest import LandingReject, SourceFile
-from spark_jobs.canonical import place
-from spark_jobs.decode import quoted
+from spark_jobs.canonical import place, quoted
 
 PLACE = ("file", "block", "ordinal")
 

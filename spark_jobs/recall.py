@@ -70,10 +70,14 @@ def recall_all(lake: Lake, namespace: str) -> list[Found]:
 
 @dataclass(frozen=True)
 class Watch:
-    """What one pass over the batch has to notice for the table that it is after."""
+    """What one pass over the batch has to notice for the table that it is after.
+
+    `whole_before`: old images have all their columns, and are looked at too.
+    """
 
     known: tuple[Found, ...]
     table: Found
+    whole_before: bool
 
     def columns(self) -> list[Column]:
         """Counts for an Observation on the envelope."""
@@ -95,7 +99,8 @@ class Watch:
 
     def _surprising(self) -> Column:
         table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
-        known = ((after, table.images), (before, table.images), (F.col("key"), table.keys))
+        known = [(after, table.images), (F.col("key"), table.keys)]
+        known += [(before, table.images)] if self.whole_before else []
         surprise = F.lit(False)
         for part, ids in (*known, (F.col("types"), table.types)):
             surprise |= part.isNotNull() & ~short_name(part).isin(*ids)

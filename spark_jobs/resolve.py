@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE
-from spark_jobs.decode import quoted
+from spark_jobs.canonical import OP_DELETE, quoted
 from spark_jobs.fold import DISTINCT, RECORDS, content_hash, count_distinct
 
 STATUS: Final = "_status"

@@ -35,9 +35,16 @@ class Format(Protocol):
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""
 
     def read(
-        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        old_columns: frozenset[str] | None = None,
     ) -> DataFrame:
-        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record."""
+        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record.
+
+        `old_columns`: of `before` nobody needs more than these; a decoder may leave out the rest.
+        """
         ...
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:

@@ -67,7 +67,11 @@ class Datastream:
     }
 
     def read(
-        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        old_columns: frozenset[str] | None = None,
     ) -> DataFrame:
         """Decode JSON-lines and Avro files, Avro in one scan for each schema of the writer."""
         scans = [_read_avro(spark, *g, _records(options)) for g in _by_schema(files).items()]

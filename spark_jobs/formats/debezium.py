@@ -26,6 +26,7 @@ from spark_jobs.canonical import (
     OUTCOME_REJECT,
     number,
     place,
+    quoted,
 )
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.formats.connect import row_columns
@@ -46,19 +47,19 @@ _DOCUMENT_TEXT: Final = "string"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
-def _value_fields(image: str) -> str:
+def _value_fields(before: str, after: str) -> str:
     scalars = ",".join(f"{name}:string" for name in _SCALARS)
-    return f"before:{image},after:{image},source:{_SOURCE},{scalars}"
+    return f"before:{before},after:{after},source:{_SOURCE},{scalars}"
 
 
-def _record_schema(image: str) -> str:
+def _record_schema(before: str, after: str) -> str:
     """Every form at once: what a record has not costs nothing to ask for."""
-    value = _value_fields(image)
+    value = _value_fields(before, after)
     enveloped = f"schema:string,payload:struct<{value}>,{value}"
     top = ",".join(
         [
-            f"before {image}",
-            f"after {image}",
+            f"before {before}",
+            f"after {after}",
             f"source {_SOURCE}",
             *(f"{n} string" for n in _SCALARS),
         ]
@@ -80,13 +81,21 @@ class Debezium:
     ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
 
     def read(
-        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        old_columns: frozenset[str] | None = None,
     ) -> DataFrame:
         """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted."""
         documents = options.get("connector") == "mongodb" or _holds_documents(spark, files)
         image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
-        lines = spark.read.schema(_record_schema(image)).json([f.url for f in files])
+        few = None if documents else old_columns
+        before = image if few is None else _struct_of(few)
+        lines = spark.read.schema(_record_schema(before, image)).json([f.url for f in files])
         flat = lines.select(*_flatten(), *place())
+        if few is not None:
+            flat = flat.withColumn("before", _as_map(F.col("before"), few))
         if documents:
             flat = flat.withColumns({c: _document(F.col(c)) for c in ("before", "after")})
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
@@ -102,6 +111,16 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool
     lines = spark.read.text([f.url for f in files]) if files else None
     first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
     return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
+
+
+def _struct_of(columns: frozenset[str]) -> str:
+    return f"struct<{','.join(f'{quoted(name)}:string' for name in sorted(columns))}>"
+
+
+def _as_map(row: Column, columns: frozenset[str]) -> Column:
+    """The image with these columns alone; the reader passes over the others unread."""
+    pairs = [part for name in sorted(columns) for part in (F.lit(name), row[name])]
+    return F.when(row.isNotNull(), F.create_map(*pairs))
 
 
 def _document(text: Column) -> Column:

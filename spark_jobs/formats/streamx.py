@@ -75,7 +75,11 @@ class StreamX:
     options: ClassVar[Mapping[str, str]] = {}
 
     def read(
-        self, spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        old_columns: frozenset[str] | None = None,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and transaction markers are ignored and counted."""
         lines = read_lines(spark, files, _SCHEMA)
