@@ -86,8 +86,7 @@ class Debezium:
         image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
         lines = spark.read.schema(_record_schema(image)).json([f.url for f in files])
         flat = lines.select(*_flatten(), *place())
-        if documents:
-            flat = flat.withColumns({c: _document(F.col(c)) for c in ("before", "after")})
+        flat = _read_documents(flat) if documents else flat.withColumn("key", F.map_keys("key"))
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         return flat.select(*_envelope(placeholder))
 
@@ -101,6 +100,19 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool
     lines = spark.read.text([f.url for f in files]) if files else None
     first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
     return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
+
+
+def _read_documents(flat: DataFrame) -> DataFrame:
+    """Rows from documents, whose key is `_id`; the record's own key calls it `id`.
+
+    A delete may come without its row: then the record's key is all of it there is.
+    """
+    before, after = (_document(F.col(c)) for c in ("before", "after"))
+    ident = _document(F.concat(F.lit('{"_id":'), F.col("key")["id"], F.lit("}")))
+    deleted = F.when(F.col("op") == "d", ident)
+    told = F.col("op").isNotNull() | ident.isNotNull()
+    images = {"before": F.coalesce(before, deleted), "after": after}
+    return flat.withColumns({**images, "key": F.when(told, F.array(F.lit("_id")))})
 
 
 def _document(text: Column) -> Column:
@@ -120,17 +132,17 @@ def _any(name: str) -> Column:
 def _flatten() -> list[Column]:
     fields = [_any(n) for n in ("before", "after", "source", *_SCALARS)]
     types = F.coalesce("schema", "value.schema").alias("types")
-    return [*fields, types, _key_names().alias("key"), F.col("_corrupt_record").alias("raw")]
+    return [*fields, types, _key().alias("key"), F.col("_corrupt_record").alias("raw")]
 
 
-def _key_names() -> Column:
-    """Key columns from the record's key, which may come with a schema of its own."""
+def _key() -> Column:
+    """The record's key by column, which may come with a schema of its own."""
     key = F.col("key")
     enveloped = F.array_contains(F.map_keys(key), "payload") & F.array_contains(
         F.map_keys(key), "schema"
     )
     inner = F.from_json(key["payload"], IMAGE_TYPE)
-    return F.when(enveloped, F.map_keys(inner)).otherwise(F.map_keys(key))
+    return F.when(enveloped, inner).otherwise(key)
 
 
 def _envelope(placeholder: str) -> list[Column]:
