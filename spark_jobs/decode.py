@@ -204,7 +204,17 @@ def _position(batch: Batch, plan: TablePlan) -> Column:
             ".", F.lit(KIND_ARRIVAL), "arrival", _fixed("block"), _fixed("ordinal")
         )
         given = F.coalesce(given, arrival)
-    return F.concat_ws(".", F.lit(epoch_prefix(batch.epoch)), given, role)
+    tie = F.lit(None).cast("string") if plan.keyed else _told_apart()
+    return F.concat_ws(".", F.lit(epoch_prefix(batch.epoch)), given, tie, role)
+
+
+def _told_apart() -> Column:
+    """Without a key a row is known by its position, which changes may share (a full load's rows).
+
+    So the event's own id is part of it, or else a hash of what the row holds.
+    """
+    content = F.hex(F.xxhash64(F.sort_array(F.map_entries("image"))))
+    return F.when(F.col("kind") != OP_TRUNCATE, F.coalesce("event_id", content))
 
 
 def _fixed(name: str) -> Column:

@@ -171,9 +171,10 @@ def _merge_rows(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
         others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
         data=tuple(c.name for c in writer.plan.columns),
         truncated_at=stored.truncated_at,
+        truncates=writer.plan.found.truncates > 0,
     )
     outcome = plan_rows(changes)
-    if outcome.counts.applied:
+    if outcome.counts.applied or changes.truncates:
         writer.apply(outcome.instances, stored, by=(names.POSITION,), append=outcome.append_only)
     return outcome.counts
 

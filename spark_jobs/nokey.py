@@ -18,12 +18,16 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
 
 @dataclass(frozen=True)
 class NoKeyChanges:
-    """The batch's rows, the rest of the changelog, and the columns that make a row's content."""
+    """The batch's rows, the rest of the changelog, and the columns that make a row's content.
+
+    `truncates`: the batch has a TRUNCATE, below which stored deletes may have taken their rows.
+    """
 
     rows: DataFrame
     others: DataFrame
     data: tuple[str, ...]
     truncated_at: str | None
+    truncates: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     if deletes.isEmpty():
         return RowOutcome(counts, living.select(*columns), append_only=True)
     everything = history.unionByName(living, True)
-    paired = _paired(everything, deletes, living, changes.data)
+    touched = everything if changes.truncates else living
+    paired = _paired(everything, deletes, touched, changes.data)
     untouched = _anti(living.where(~_is_delete()), deletes, changes.data)
     return RowOutcome(
         counts, untouched.select(*columns).unionByName(paired.select(*columns)), False
@@ -87,12 +92,12 @@ def _anti(rows: DataFrame, deletes: DataFrame, data: tuple[str, ...]) -> DataFra
 
 
 def _paired(
-    everything: DataFrame, deletes: DataFrame, living: DataFrame, data: tuple[str, ...]
+    everything: DataFrame, deletes: DataFrame, touched: DataFrame, data: tuple[str, ...]
 ) -> DataFrame:
     """Of every touched content that has deletes: all instances, marked to stay or to go."""
-    touched = _contents(living, data)
+    contents = _contents(touched, data)
     deleted = _contents(deletes, data)
-    both = touched.join(deleted, _same(touched, deleted, data), "left_semi")
+    both = contents.join(deleted, _same(contents, deleted, data), "left_semi")
     rows = everything.join(both, _same(everything, both, data), "left_semi")
     content = Window.partitionBy(*(F.col(quoted(c)) for c in data))
     ranked = rows.withColumns(

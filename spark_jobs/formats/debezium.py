@@ -94,10 +94,7 @@ class Debezium:
         before = image if few is None else _struct_of(few)
         lines = spark.read.schema(_record_schema(before, image)).json([f.url for f in files])
         flat = lines.select(*_flatten(), *place())
-        if few is not None:
-            flat = flat.withColumn("before", _as_map(F.col("before"), few))
-        if documents:
-            flat = flat.withColumns({c: _document(F.col(c)) for c in ("before", "after")})
+        flat = _read_documents(flat) if documents else _read_rows(flat, few)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         return _envelope(flat, placeholder)
 
@@ -123,6 +120,26 @@ def _as_map(row: Column, columns: frozenset[str]) -> Column:
     return F.when(row.isNotNull(), F.create_map(*pairs))
 
 
+def _read_rows(flat: DataFrame, old_columns: frozenset[str] | None) -> DataFrame:
+    """Rows as they are; of the record's key its names are all that is needed."""
+    if old_columns is not None:
+        flat = flat.withColumn("before", _as_map(F.col("before"), old_columns))
+    return flat.withColumn("key", F.map_keys("key"))
+
+
+def _read_documents(flat: DataFrame) -> DataFrame:
+    """Rows from documents, whose key is `_id`; the record's own key calls it `id`.
+
+    A delete may come without its row: then the record's key is all of it there is.
+    """
+    before, after = (_document(F.col(c)) for c in ("before", "after"))
+    ident = _document(F.concat(F.lit('{"_id":'), F.col("key")["id"], F.lit("}")))
+    deleted = F.when(F.col("op") == "d", ident)
+    told = F.col("op").isNotNull() | ident.isNotNull()
+    images = {"before": F.coalesce(before, deleted), "after": after}
+    return flat.withColumns({**images, "key": F.when(told, F.array(F.lit("_id")))})
+
+
 def _document(text: Column) -> Column:
     """A document's top-level fields; numbers and ids of extended JSON as their own text."""
     wrapped = r'^\{"\$(?:numberLong|numberInt|numberDouble|numberDecimal|oid)":"([^"]*)"\}$'
@@ -139,17 +156,17 @@ def _any(name: str) -> Column:
 def _flatten() -> list[Column]:
     fields = [_any(n) for n in ("before", "after", "source", *_SCALARS)]
     types = F.expr("coalesce(schema, value.schema) AS types")
-    return [*fields, types, _key_names().alias("key"), F.col("_corrupt_record").alias("raw")]
+    return [*fields, types, _key().alias("key"), F.col("_corrupt_record").alias("raw")]
 
 
-def _key_names() -> Column:
-    """Key columns from the record's key, which may come with a schema of its own."""
+def _key() -> Column:
+    """The record's key by column, which may come with a schema of its own."""
     key = F.col("key")
     enveloped = F.array_contains(F.map_keys(key), "payload") & F.array_contains(
         F.map_keys(key), "schema"
     )
     inner = F.from_json(key["payload"], IMAGE_TYPE)
-    return F.when(enveloped, F.map_keys(inner)).otherwise(F.map_keys(key))
+    return F.when(enveloped, inner).otherwise(key)
 
 
 def _envelope(flat: DataFrame, placeholder: str) -> DataFrame:

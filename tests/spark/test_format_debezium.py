@@ -333,3 +333,23 @@ def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
     assert {r["table"] for r in rows} == {"t"}
     assert rows[0]["position"] == at(1704164645000, 2) < rows[1]["position"]
     assert rows[2]["position"] < rows[0]["position"]
+
+
+def test_documents_have_a_key_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """It is `_id`, which the record's key calls `id`; a delete may have nothing but that."""
+    document, ident = json.dumps({"_id": {"$oid": "5f9b"}}), {"id": json.dumps({"$oid": "5f9b"})}
+    deleted = event("d", src=MONGO | {"ord": 3}, before=None)
+    records = [
+        event("c", src=MONGO | {"ord": 1}, after=document),
+        {"key": ident, "value": event("u", src=MONGO | {"ord": 2}, after=document)},
+        {"key": ident, "value": deleted},
+        {"key": {"schema": {}, "payload": {"id": '"5f9b"'}}, "value": {"payload": deleted}},
+        {"key": ident, "value": None},
+        deleted,
+    ]
+    rows = Debezium().read(spark, (jsonl(tmp_path / "k.jsonl", records),), {}).collect()
+    told = {"_id": "5f9b"}
+    assert [r["after"] or r["before"] for r in rows[:4]] == [told] * 4
+    assert [r["key"] for r in rows[:4]] == [["_id"]] * 4
+    assert rows[4]["reason"] == "tombstone"
+    assert rows[5]["reason"] == "image_missing"

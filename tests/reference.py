@@ -1,0 +1,74 @@
+"""The reference: what a set of changes means, in plain Python, sharing no code with Spark's side.
+
+A table with a key is a dictionary, one without is a bag of rows. Nothing here knows of batches,
+files, order of arrival or repeats: a history is a set of changes, and this is its meaning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Row = tuple[tuple[str, object], ...]
+
+
+def row(values: dict[str, object]) -> Row:
+    """A row as something that sets and bags can hold."""
+    return tuple(sorted(values.items()))
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change as the source logged it.
+
+    `place` is its place in the source's order, snapshot rows before everything; the delete and
+    the create of one key change share it. `absent` names columns that the change did not carry.
+    """
+
+    table: str
+    op: str
+    place: tuple[int, int]
+    before: Row | None = None
+    after: Row | None = None
+    absent: frozenset[str] = frozenset()
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """Each change once, as the source made them: at one place the delete comes first."""
+    return sorted(set(changes), key=lambda c: (c.place, c.op != "d"))
+
+
+def keyed(changes: Iterable[Change], key: str) -> list[Row]:
+    """The rows that changes leave in a table with a key."""
+    table: dict[object, dict[str, object]] = {}
+    for change in in_order(changes):
+        if change.op == "t":
+            table.clear()
+            continue
+        after = dict(change.after or ())
+        known = table.get(after.get(key), {})
+        if change.before is not None:
+            old = dict(change.before)[key]
+            if change.op == "d" or old != after[key]:
+                table.pop(old, None)
+        if change.op != "d":
+            table[after[key]] = {
+                name: known.get(name) if name in change.absent else value
+                for name, value in after.items()
+            }
+    return sorted(map(row, table.values()), key=repr)
+
+
+def keyless(changes: Iterable[Change]) -> list[Row]:
+    """The rows that changes leave in a table without a key: equal rows count."""
+    table: Counter[Row] = Counter()
+    for change in in_order(changes):
+        if change.op == "t":
+            table.clear()
+            continue
+        if change.before is not None:
+            table[change.before] -= 1
+        if change.after is not None:
+            table[change.after] += 1
+    return sorted(table.elements(), key=repr)
