@@ -12,13 +12,15 @@ from sluice.errors import PlanError
 from spark_jobs import quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
-from spark_jobs.discover import Found, Source, discover
+from spark_jobs.discover import Found, Source, discover, short_name
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job, side_by_side
 from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.merge import Span
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
+
+_PART = "part"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _decode_watched(
 
 def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
-    envelope = _envelope(job)
+    envelope = _kept(job, _envelope(job))
     found = discover(envelope)
     if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
         envelope = _without_tombstones(job, envelope)
@@ -96,6 +98,22 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
     side_by_side(plans, lambda plan: _remember(job, plan))
     return DecodedBatch(envelope, found, tables)
+
+
+def _kept(job: Job, envelope: DataFrame) -> DataFrame:
+    """Written once by source table, for each table's pass to read no more than its own part."""
+    names_of = (F.coalesce(part, F.lit("")) for part in ("database", "schema", "table"))
+    part = short_name(F.concat_ws(".", *names_of)).alias(_PART)
+    parts = envelope.select("*", part).write.partitionBy(_PART)
+    parts.option("compression", "lz4_raw").mode("overwrite").parquet(job.scratch)
+    return job.spark.read.parquet(job.scratch)
+
+
+def _part_of(envelope: DataFrame, source: Source) -> DataFrame:
+    if _PART not in envelope.columns:
+        return envelope
+    name = F.lit(f"{source.database}.{source.schema}.{source.table}")
+    return envelope.where(F.col(_PART) == short_name(name))
 
 
 def _remember(job: Job, plan: TablePlan) -> None:
@@ -181,6 +199,8 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
 
 def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
     """The changelog rows of one table, those that do not fit among them."""
-    events = of_table(envelope, plan, truncates=job.pipeline.on_truncate == "apply")
+    events = of_table(
+        _part_of(envelope, plan.source), plan, truncates=job.pipeline.on_truncate == "apply"
+    )
     located = with_origin(events, job.spark, job.manifest.files)
     return changes(located, plan, Batch(job.manifest.batch_id, job.pipeline.epoch))

@@ -21,7 +21,7 @@ TABLES_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Job:
-    """What one driver works on."""
+    """What one driver works on; `scratch` is a URL for files that only it reads."""
 
     spark: SparkSession
     lake: Lake
@@ -29,6 +29,7 @@ class Job:
     manifest: Manifest
     attempt: Attempt
     attempt_id: str
+    scratch: str
 
 
 def side_by_side(tables: Iterable[S], work: Callable[[S], T]) -> list[T]:

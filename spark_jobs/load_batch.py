@@ -45,6 +45,7 @@ class Driver:
         self.pipeline = project.pipeline(manifest.pipeline)
         self.catalog = open_catalog(project)
         self.ledger = Ledger(self.catalog)
+        self.files = BatchFiles(project)
         self.attempt = uuid.uuid4().hex[:10]
         self.lake: Lake | None = None
         self._held = threading.Event()
@@ -57,11 +58,13 @@ class Driver:
         try:
             with self._renewing():
                 result = load(self._job(), self._take_lease, retried)
-                BatchFiles(self.project).write_result(result)
+                self.files.write_result(result)
                 self._record(states.LOADED)
         except BaseException as error:
             self._fail(error)
             raise
+        finally:
+            self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
         return result
 
     def _row(self) -> states.BatchRow | None:
@@ -73,7 +76,8 @@ class Driver:
         batch_id = self.manifest.batch_id
         attempt = Attempt(batch_id, branch_name(batch_id, self.attempt))
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
-        return Job(spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt)
+        scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.attempt)
+        return Job(spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt, scratch)
 
     def _take_lease(self) -> tuple[str, ...]:
         """Wait a little for the pipeline's lease; then the retry of the task has its turn.

@@ -64,6 +64,17 @@ class BatchFiles:
     def _result_key(self, pipeline: str, batch_id: str, attempt: str) -> str:
         return f"{pipeline}/{batch_id}/result-{attempt}.json"
 
+    def scratch_url(self, pipeline: str, batch_id: str, attempt: str) -> str:
+        """Where an attempt's driver may keep what it has read, as Spark spells it."""
+        return self.store.url(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
+
+    def forget_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
+        """Remove what one attempt's driver kept; without an attempt, what any of them left."""
+        self.store.delete_prefix(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
+
+    def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
+        return f"{pipeline}/{batch_id}/decoded-"
+
     def forget_staged(self, manifest: Manifest) -> None:
         """Remove the JSON-lines copies that a finished batch no longer needs."""
         for file in manifest.files:

@@ -144,6 +144,7 @@ def _detail(result: BatchResult) -> dict[str, object]:
 def _forget_staged(ctx: Context, batch_id: str) -> None:
     manifest = ctx.files.read_manifest(ctx.files.manifest_key(ctx.pipeline.name, batch_id))
     ctx.files.forget_staged(manifest)
+    ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
 
 
 def reconcile(ctx: Context) -> list[str]:

@@ -117,6 +117,7 @@ def drop_all_branches(ctx: Context, batch_id: str) -> list[str]:
     for namespace, name in _tables(ctx):
         for branch in drop_branches(ctx.catalog, namespace, name, prefix):
             dropped.append(f"{namespace}.{name}: branch {branch} dropped")
+    ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
 
 

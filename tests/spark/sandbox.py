@@ -83,6 +83,7 @@ class Sandbox:
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
             Attempt(batch_id, branch_name(batch_id, attempt)), attempt,
+            str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
         return load(job, lambda: tuple(self.published), retried=False)
 
