@@ -24,10 +24,6 @@ pytestmark = [
     pytest.mark.scheduler,
     pytest.mark.spark,
     pytest.mark.skipif(postgres.programs() is None, reason="PostgreSQL's programs are missing"),
-    pytest.mark.skipif(
-        "SLUICE_SCHEDULER" not in os.environ,
-        reason="takes many minutes on a busy machine: SLUICE_SCHEDULER=1 runs it",
-    ),
 ]
 
 DAG = "sluice_shop"
