@@ -19,7 +19,7 @@ from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import TARGET_METADATA, branch_name
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
-from sluice.snapshots import publish_table
+from sluice.snapshots import publish_table, rollback_table
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -93,6 +93,15 @@ class Sandbox:
             for staged in table.staged:
                 publish_table(self.catalog, staged, result.batch_id)
         self.published.append(result.batch_id)
+
+    def rollback(self, result: BatchResult) -> None:
+        """Put every table that the batch published back."""
+        for staged in (s for table in result.tables for s in table.staged):
+            rollback_table(
+                self.catalog, staged.namespace, staged.name, staged.head_snapshot,
+                staged.base_snapshot, staged.base_schema, result.batch_id,
+            )  # fmt: skip
+        self.published.remove(result.batch_id)
 
     def load(self, *files: SourceFile) -> BatchResult:
         """Load and publish one batch."""

@@ -1,0 +1,128 @@
+"""Batches that look like those before, and batches wholly above what is stored: the short ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import names
+from spark_jobs import decode_batch, merge
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+TABLES: dict[str, Any] = {"s.orders": {"key": ["id"], "columns": {"id": "bigint"}}}
+Row = dict[str, Any]
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Sandbox:
+    """One table, of which two rows are published."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": TABLES})
+    sandbox.load_records([event(10, after=order(1, "a")), event(11, after=order(2, "b"))])
+    return sandbox
+
+
+def order(ident: int, note: str, **more: Any) -> Row:
+    return {"id": ident, "note": note, **more}
+
+
+def event(
+    lsn: int, before: Row | None = None, after: Row | None = None, table: str = "orders"
+) -> Row:
+    op = "d" if after is None else "c" if before is None else "u"
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": table, "lsn": lsn}
+    return {"op": op, "before": before, "after": after, "source": source, "ts_ms": 1}
+
+
+def notes(sandbox: Sandbox) -> dict[int, str]:
+    return {row["id"]: row["note"] for row in sandbox.rows("orders")}
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("the long way was taken")
+
+
+@pytest.fixture
+def no_look_ahead(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_batch, "discover", refuse)
+
+
+@pytest.mark.usefixtures("no_look_ahead")
+def test_the_like_of_an_earlier_batch_is_read_once(lake: Sandbox) -> None:
+    records = [
+        event(20, before=order(1, "a"), after=order(3, "moved")),
+        event(21, before=order(2, "b"), after=order(2, "changed")),
+        event(22, after=order(4, "new")),
+        event(23, before=order(4, "new")),
+        {"ts_ms": 5},
+    ]
+    counts = total(lake.load_records(records))
+    assert notes(lake) == {2: "changed", 3: "moved"}
+    assert (counts.read, counts.applied, counts.superseded, counts.ignored) == (5, 3, 1, 1)
+
+
+def test_a_misfit_is_quarantined_on_the_short_way_too(lake: Sandbox, no_look_ahead: None) -> None:
+    records = [event(20, after=order(5, "ok")), event(21, after={"id": "x5", "note": "bad"})]
+    counts = total(lake.load_records(records))
+    assert (counts.read, counts.applied, counts.quarantined) == (2, 1, 1)
+    assert [row["reason"] for row in lake.quarantined()] == ["does_not_fit"]
+    assert notes(lake) == {1: "a", 2: "b", 5: "ok"}
+
+
+@pytest.mark.parametrize(
+    ("record", "quarantined"),
+    [
+        (event(21, after=order(6, "more", colour="red")), 0),
+        (event(21, after={"id": 6}), 0),
+        (event(21, after={"x": 1}, table="others"), 0),
+        ("{broken", 1),
+        (event(21) | {"op": "x"}, 1),
+    ],
+    ids=["new column", "column left out", "table not asked for", "not JSON", "unknown op"],
+)
+def test_what_is_not_the_like_has_the_batch_looked_through(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch, record: object, quarantined: int
+) -> None:
+    looked = []
+    monkeypatch.setattr(
+        decode_batch, "discover", lambda e, f=decode_batch.discover: looked.append(1) or f(e)
+    )
+    counts = total(lake.load_records([event(20, after=order(7, "c")), record]))
+    assert looked
+    assert (counts.read, counts.quarantined) == (2, quarantined)
+    assert notes(lake)[7] == "c"
+    assert ("colour" in lake.types("orders")) == ("colour" in str(record))
+
+
+def test_a_batch_above_all_rows_is_not_compared_with_them(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge, "_merge_keyed", refuse)
+    repeated = event(30, after=order(1, "newer"))
+    counts = total(lake.load_records([repeated, repeated, event(31, before=order(2, "b"))]))
+    assert (counts.read, counts.applied, counts.duplicate) == (3, 2, 1)
+    assert notes(lake) == {1: "newer"}
+
+
+def test_an_older_batch_is_compared_and_loses(lake: Sandbox) -> None:
+    lake.load_records([event(30, after=order(1, "newer")), event(31, before=order(2, "b"))])
+    late = [event(15, after=order(1, "late")), event(16, after=order(2, "late")),
+            event(17, after=order(3, "kept"))]  # fmt: skip
+    counts = total(lake.load_records(late))
+    assert (counts.read, counts.applied, counts.late) == (3, 1, 2)
+    assert notes(lake) == {1: "newer", 3: "kept"}
+    known = lake.catalog.load_table(("shop", "orders")).properties[names.PROP_HIGHEST]
+    assert known.startswith("0000.2.0231."), known
+
+
+def test_a_rollback_leaves_the_mark_and_the_rows_are_compared(lake: Sandbox) -> None:
+    """A mark that is too high costs a comparison, nothing else."""
+    result = lake.load_records([event(90, after=order(1, "newer"))])
+    lake.rollback(result)
+    assert notes(lake) == {1: "a", 2: "b"}
+    lake.load_records([event(50, after=order(1, "between"))])
+    assert notes(lake) == {1: "between", 2: "b"}
