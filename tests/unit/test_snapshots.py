@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice.errors import PublishRefused, RollbackRefused
-from sluice.names import branch_name, tag_name
+from sluice.names import PROP_HIGHEST, branch_name, tag_name
 from sluice.result import StagedTable
 from sluice.snapshots import (
     ancestors,
@@ -92,6 +93,23 @@ def test_publish_points_main_tags_and_drops_the_branch(catalog: Catalog) -> None
     refs = table(catalog).metadata.refs
     assert set(refs) == {"main", tag_name("b1")}
     assert refs[tag_name("b1")].snapshot_id == staged.head_snapshot
+
+
+def test_the_highest_position_is_published_with_the_rows_that_it_bounds(catalog: Catalog) -> None:
+    write(catalog, 1)
+    staged = replace(stage(catalog, "b1", 2), highest="0000.2.0231.1")
+    assert PROP_HIGHEST not in table(catalog).properties
+    publish_table(catalog, staged, "b1")
+    assert table(catalog).properties[PROP_HIGHEST] == "0000.2.0231.1"
+
+
+def test_a_refused_publish_leaves_the_highest_position(catalog: Catalog) -> None:
+    write(catalog, 1)
+    staged = replace(stage(catalog, "b1", 2), highest="0000.2.0231.1")
+    write(catalog, 3)
+    with pytest.raises(PublishRefused):
+        publish_table(catalog, staged, "b1")
+    assert PROP_HIGHEST not in table(catalog).properties
 
 
 def test_the_first_batch_makes_main(catalog: Catalog) -> None:
