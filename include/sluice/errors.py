@@ -15,6 +15,10 @@ class TransientError(SluiceError):
     exit_code = 75
 
 
+class Unsettled(TransientError):
+    """A landed file is still being written, or was taken away: the next run looks again."""
+
+
 class LeaseHeld(TransientError):
     """Another batch of the pipeline is between branch and publish; wait or retry later."""
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from sluice import ledger as states
 from sluice.context import Context
-from sluice.errors import TerminalError
+from sluice.errors import TerminalError, Unsettled
 from sluice.landing import Inspection, inspect
 from sluice.ledger import FileRow
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
@@ -42,11 +42,15 @@ def land(
     until: datetime | None = None,
     files: list[str] | None = None,
 ) -> list[str]:
-    """Claim what there is to load; returns the manifests' keys, [] when nothing has landed."""
+    """Claim what there is to load; returns the manifests' keys, [] when nothing has landed.
+
+    A file that is still being written is left to the next run; raises Unsettled where it was
+    asked for by name.
+    """
     store = _open(ctx)
     keys = []
     for chunk in _chunks(ctx, _fresh(ctx, store, window, until, files)):
-        key = _claim(ctx, store, chunk)
+        key = _claim(ctx, _inspect(ctx, store, chunk, named=files is not None))
         if key:
             keys.append(key)
     return keys
@@ -142,10 +146,12 @@ def _chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredOb
         yield chunk
 
 
-def _claim(ctx: Context, store: ObjectStore, objects: list[StoredObject]) -> str:
-    inspected = _inspect(ctx, store, objects)
-    rejects = {i.file.key: i.rejects for i in inspected}
-    files = tuple(i.file for i in inspected)
+def _claim(ctx: Context, inspected: list[tuple[StoredObject, Inspection]]) -> str:
+    if not inspected:
+        return ""
+    looks = [look for _, look in inspected]
+    rejects = {i.file.key: i.rejects for i in looks}
+    files = tuple(i.file for i in looks)
 
     def fix(won: tuple[SourceFile, ...]) -> str:
         lost = tuple(r for f in won for r in rejects[f.key])
@@ -153,7 +159,7 @@ def _claim(ctx: Context, store: ObjectStore, objects: list[StoredObject]) -> str
 
     batch_id, won = ctx.ledger.claim_files(
         ctx.pipeline.name, files, fix, once_by_content=True,
-        modified={o.key: o.modified for o in objects},
+        modified={found.key: found.modified for found, _ in inspected},
     )  # fmt: skip
     for file in set(files) - set(won):
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
@@ -173,11 +179,21 @@ def _write_manifest(
     return manifest
 
 
-def _inspect(ctx: Context, store: ObjectStore, objects: list[StoredObject]) -> list[Inspection]:
+def _inspect(
+    ctx: Context, store: ObjectStore, objects: list[StoredObject], named: bool
+) -> list[tuple[StoredObject, Inspection]]:
+    """What each object is; one that is not settled is left out, unless it was named."""
     prefix = ctx.files.staging_prefix(ctx.pipeline.name)
 
-    def look(found: StoredObject) -> Inspection:
-        return inspect(store, ctx.files.store, found, prefix, ctx.pipeline.max_document_bytes)
+    def look(found: StoredObject) -> Inspection | None:
+        try:
+            return inspect(store, ctx.files.store, found, prefix, ctx.pipeline.max_document_bytes)
+        except Unsettled as error:
+            if named:
+                raise
+            ctx.say(f"land: {error}; it is left to the next run")
+            return None
 
     with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
-        return list(pool.map(look, objects))
+        looks = zip(objects, pool.map(look, objects), strict=True)
+        return [(found, seen) for found, seen in looks if seen is not None]

@@ -16,7 +16,7 @@ from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE, Pipeline
 from sluice.containers import Line, Refused, split
-from sluice.errors import TransientError
+from sluice.errors import Unsettled
 from sluice.jsonlines import LineCheck
 from sluice.manifest import LandingReject, SourceFile
 from sluice.positions import natural_key
@@ -78,12 +78,12 @@ def inspect(
 ) -> Inspection:
     """Read one object through; where Spark could not read it, stage a copy under `prefix`.
 
-    Raises TransientError when the object is not what the listing said: it is being written.
+    Raises Unsettled when the object is not what the listing said: it is being written.
     """
     try:
         look = _look(store, found, max_document_bytes)
     except FileNotFoundError as error:
-        raise TransientError(f"{found.key} is gone since it was listed; try again") from error
+        raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
         key=found.key,
         url=store.url(found.key),
@@ -131,7 +131,7 @@ def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
-        raise TransientError(
+        raise Unsettled(
             f"{found.key} had {found.size} bytes when listed and {size} when read: it is still "
             "being written; try again when it is complete"
         )

@@ -16,7 +16,7 @@ import fastavro
 import pytest
 import zstandard
 
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import TerminalError, Unsettled
 from sluice.landing import AVRO, JSONL, Inspection, inspect
 from sluice.positions import natural_key
 from sluice.store import LocalStore, StoredObject, glob_pattern, is_hidden, open_store
@@ -226,7 +226,7 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     lake.landing.put("a", LINES + LINES)
-    with pytest.raises(TransientError, match="still being written"):
+    with pytest.raises(Unsettled, match="still being written"):
         inspect(lake.landing, lake.staging, found, "s/")
 
 
@@ -234,7 +234,7 @@ def test_a_file_that_is_gone(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()
     lake.landing.delete_prefix("a")
-    with pytest.raises(TransientError, match="gone"):
+    with pytest.raises(Unsettled, match="gone"):
         inspect(lake.landing, lake.staging, found, "s/")
 
 
