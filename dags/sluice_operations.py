@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sluice.config import load_project
+from sluice.config import load_sound
 from sluice_airflow.factory import project_folder, reconcile_dag, rollback_dag
 
-_project = load_project(project_folder(dict(os.environ), Path(__file__).resolve().parents[1]))
+_project = load_sound(project_folder(dict(os.environ), Path(__file__).resolve().parents[1]))
 
 sluice_rollback = rollback_dag(_project)
 sluice_reconcile = reconcile_dag(_project)

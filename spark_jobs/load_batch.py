@@ -18,7 +18,7 @@ from pathlib import Path
 from sluice import ledger as states
 from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
-from sluice.config import Project, load_project
+from sluice.config import Project, load_sound
 from sluice.errors import LeaseHeld, SluiceError
 from sluice.leases import this_holder
 from sluice.ledger import Ledger
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--manifest", required=True)
     given = parser.parse_args(arguments)
     try:
-        project = load_project(given.project)
+        project = load_sound(given.project)
         manifest = BatchFiles(project).read_manifest(given.manifest)
         result = Driver(project, manifest).run()
     except SluiceError as error:

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from sluice import query, report, stages
 from sluice.catalog import open_catalog
-from sluice.config import load_project
+from sluice.config import load_project, load_sound
 from sluice.errors import SluiceError
 from sluice.ledger import Ledger
 from sluice.result import BatchResult
@@ -121,7 +121,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Last batches, lag, what is in quarantine."""
-    found = load_project(project)
+    found = load_sound(project)
     names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
     ledger = Ledger(open_catalog(found))
     rows = [row for name in names for row in ledger.batches(name, limit)]
@@ -139,7 +139,7 @@ def sql(
     project: ProjectDir = DEFAULT_PROJECT,
 ) -> None:
     """Query the lake with SQL, without a JVM."""
-    query.print_sql(load_project(project), statement, output, sys.stdout)
+    query.print_sql(load_sound(project), statement, output, sys.stdout)
 
 
 @app.command()

@@ -257,7 +257,10 @@ class Pipeline(Strict):
 
 
 class Project(BaseModel):
-    """A project folder, checked and with absolute paths."""
+    """A project folder, checked and with absolute paths.
+
+    `broken` has what is wrong with a pipeline's file, by the file's name without its ending.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -265,9 +268,12 @@ class Project(BaseModel):
     lake: Lake
     spark: Spark
     pipelines: dict[str, Pipeline]
+    broken: dict[str, str] = Field(default_factory=dict)
 
     def pipeline(self, name: str) -> Pipeline:
         """The pipeline called `name`; raises ConfigError listing those there are."""
+        if name in self.broken:
+            raise ConfigError(self.broken[name])
         if name not in self.pipelines:
             known = ", ".join(sorted(self.pipelines)) or "none"
             raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {known}")
@@ -276,12 +282,28 @@ class Project(BaseModel):
 
 def load_project(folder: Path | str) -> Project:
     """Read and check a project; raises ConfigError with one line for every mistake."""
+    project = load_sound(folder)
+    if project.broken:
+        raise ConfigError("\n".join(project.broken.values()))
+    return project
+
+
+def load_sound(folder: Path | str) -> Project:
+    """Read what is right of a project, for one pipeline's mistake must not stop the others.
+
+    Raises ConfigError where the project's own file is wrong, or two pipelines are in each other's
+    way; a pipeline that is wrong by itself is in `broken`.
+    """
     root = Path(folder).expanduser().resolve()
     document = read_yaml(_existing(root))
     top = _checked(ProjectFile, document)
-    pipelines = _load_pipelines(root)
+    pipelines, broken = _load_pipelines(root)
     return Project(
-        root=root, lake=_resolve_lake(root, top.lake), spark=_spark(top), pipelines=pipelines
+        root=root,
+        lake=_resolve_lake(root, top.lake),
+        spark=_spark(top),
+        pipelines=pipelines,
+        broken=broken,
     )
 
 
@@ -299,20 +321,19 @@ def _checked(model: type[_M], document: Document) -> _M:
         raise ConfigError(explain(model, error, document)) from error
 
 
-def _load_pipelines(root: Path) -> dict[str, Pipeline]:
+def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
     folder = root / PIPELINES_FOLDER
     files = sorted(p for p in folder.glob("*.y*ml") if p.suffix in (".yaml", ".yml"))
-    documents = [read_yaml(path) for path in files]
-    mistakes, pipelines = [], []
-    for document in documents:
+    pipelines: list[tuple[Document, Pipeline]] = []
+    broken: dict[str, str] = {}
+    for path in files:
         try:
+            document = read_yaml(path)
             pipelines.append((document, _checked(Pipeline, document)))
         except ConfigError as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise ConfigError("\n".join(mistakes))
+            broken[path.stem] = str(error)
     _refuse_overlap(pipelines)
-    return {p.name: _resolve_landing(root, p) for _, p in pipelines}
+    return {p.name: _resolve_landing(root, p) for _, p in pipelines}, broken
 
 
 def _refuse_overlap(pipelines: list[tuple[Document, Pipeline]]) -> None:

@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 
 from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
-from sluice.config import Pipeline, Project, load_project
+from sluice.config import Pipeline, Project, load_sound
 from sluice.ledger import Ledger
 
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ class Context:
 
 def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
     """Open a project for one pipeline; raises ConfigError."""
-    project = load_project(project_dir)
+    project = load_sound(project_dir)
     chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)
     ledger = Ledger(catalog)

@@ -20,7 +20,7 @@ from airflow.sdk import (
 )
 
 from sluice.config import Pipeline, Project
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice_airflow import tasks
 from sluice_airflow.submit import LoadOperator
 
@@ -84,6 +84,28 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         render_template_as_native_obj=False,
     ) as dag:
         _wire(str(project.root), pipeline.name)
+    return dag
+
+
+def broken_dag(name: str, mistake: str) -> DAG:
+    """What stands for a pipeline whose file is wrong: it runs on its schedule no more, and says
+    why to whoever looks or triggers it."""
+    with DAG(
+        dag_id=dag_id(name),
+        description="The configuration of this pipeline is wrong",
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        tags=["sluice", "broken"],
+        default_args={"owner": OWNER, "retries": 0},
+        doc_md=f"**The configuration of this pipeline is wrong**\n\n```\n{mistake}\n```",
+    ) as dag:
+
+        @task(task_id="configuration")
+        def configuration() -> None:
+            raise ConfigError(mistake)
+
+        configuration()
     return dag
 
 

@@ -10,7 +10,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from sluice.config import ENV_SPARK_MASTER, load_project
+from sluice.config import ENV_SPARK_MASTER, load_sound
 from sluice.errors import (
     AuditFailed,
     ConfigError,
@@ -52,7 +52,7 @@ class LoadOperator(SparkSubmitOperator):
             if state := finished_as(self.project, self.pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
-            self.conf = spark_conf(load_project(self.project))
+            self.conf = spark_conf(load_sound(self.project))
             self.env_vars = driver_env()
             self._hook = self._get_hook()
             _submit(self._hook, self.application)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sluice.errors import ConfigError
 
 pytestmark = pytest.mark.airflow
 
@@ -17,6 +21,24 @@ def shop(dags: dict[str, Any]) -> Any:
 
 def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> None:
     assert sorted(dags) == ["sluice_reconcile", "sluice_rollback", "sluice_shop"]
+
+
+def test_a_broken_pipeline_stops_no_other(
+    parsed: Callable[[], dict[str, Any]], project: Path
+) -> None:
+    """It stands there itself, and says what is wrong with its file to whoever triggers it."""
+    broken = project / "pipelines" / "broken.yaml"
+    broken.write_text("name: broken\nformat: debezum\n")
+    try:
+        found = parsed()
+    finally:
+        broken.unlink()
+    assert found["sluice_shop"].get_task("land")
+    stand_in = found["sluice_broken"]
+    assert stand_in.schedule is None
+    assert "broken.yaml" in (stand_in.doc_md or "")
+    with pytest.raises(ConfigError, match=r"broken\.yaml"):
+        stand_in.get_task("configuration").python_callable()
 
 
 def test_every_run_has_an_interval_of_its_own(shop: Any) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from sluice.coltypes import ColumnType
-from sluice.config import ENV_CATALOG_URI, ENV_SPARK_MASTER, Pipeline, Project, load_project
+from sluice.config import (
+    ENV_CATALOG_URI,
+    ENV_SPARK_MASTER,
+    Pipeline,
+    Project,
+    load_project,
+    load_sound,
+)
 from sluice.errors import ConfigError
 from sluice.partitions import Partition, parse_partition
 from sluice.schemas import json_schemas, schema_text
@@ -206,6 +213,18 @@ def test_no_project(tmp_path: Path) -> None:
 def test_unknown_pipeline_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are: shop"):
         project(tmp_path, shop=SHOP).pipeline("shpo")
+
+
+def test_one_pipelines_mistake_leaves_the_others_sound(tmp_path: Path) -> None:
+    wrong = SHOP.replace("format: debezium", "format: debezum")
+    with pytest.raises(ConfigError, match=r"wrong\.yaml"):
+        project(tmp_path, shop=SHOP, wrong=wrong, torn="name: [")
+    found = load_sound(tmp_path)
+    assert sorted(found.pipelines) == ["shop"]
+    assert sorted(found.broken) == ["torn", "wrong"]
+    assert "wrong.yaml" in found.broken["wrong"]
+    with pytest.raises(ConfigError, match=r"wrong\.yaml"):
+        found.pipeline("wrong")
 
 
 def test_two_of_one_name_or_one_target_are_refused(tmp_path: Path) -> None:
