@@ -8,11 +8,13 @@ may hold a password: set them inside the driver, never on spark-submit's command
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
+from sqlalchemy.exc import DBAPIError
 
 from sluice.config import CatalogConfig, Project
 from sluice.names import CATALOG
@@ -24,6 +26,8 @@ SQLITE_WAIT_SECONDS: Final = 60
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
 ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_OPEN_AGAIN: Final = 3
+_OPEN_AGAIN_SECONDS: Final = 0.3
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
@@ -35,7 +39,14 @@ def open_catalog(project: Project) -> Catalog:
     if not project.lake.on_s3:
         Path(project.lake.warehouse).mkdir(parents=True, exist_ok=True)
     properties = {"warehouse": project.lake.warehouse, **_s3_properties(project)}
-    return load_catalog(CATALOG, **properties, **_pyiceberg_properties(catalog))
+    properties |= _pyiceberg_properties(catalog)
+    for _ in range(_OPEN_AGAIN):
+        try:
+            return load_catalog(CATALOG, **properties)
+        except DBAPIError:
+            # Whoever opens a new lake at the same moment may just have made the catalog's tables.
+            time.sleep(_OPEN_AGAIN_SECONDS)
+    return load_catalog(CATALOG, **properties)
 
 
 def spark_catalog_conf(project: Project) -> dict[str, str]:

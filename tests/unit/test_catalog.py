@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -118,3 +121,23 @@ def test_s3_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_class_of_the_catalog(embedded: Project) -> None:
     assert isinstance(open_catalog(embedded), SqlCatalog)
+
+
+def test_first_opens_at_once_all_succeed(tmp_path: Path) -> None:
+    """The SQL catalog makes its tables unguarded; of many first openers only one makes them."""
+    (tmp_path / "sluice.yaml").write_text(
+        'lake:\n  catalog: {type: jdbc, uri: "sqlite:///c.db"}\n  warehouse: w\n'
+    )
+    code = "import sys; from sluice.config import load_project; from sluice.catalog import *; "
+    code += "project = load_project(sys.argv[1]); sys.stdin.readline(); open_catalog(project)"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    openers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)
+    ]
+    time.sleep(3)  # all of them have imported what they need, and wait
+    for opener in openers:
+        assert opener.stdin is not None
+        opener.stdin.write(b"\n")
+        opener.stdin.flush()
+    errors = [opener.communicate()[1].decode()[-500:] for opener in openers]
+    assert [opener.returncode for opener in openers] == [0] * 6, errors
