@@ -72,8 +72,10 @@ def settle_ties(
     mine = resolved.where(F.col(STATUS) == EQUAL).select(
         *(F.col(quoted(k)) for k in key), content_hash(resolved, data).alias("_mine")
     )
+    # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
+    stored = [c for c in data if c in rows.columns]
     theirs = rows.select(
-        *(F.col(quoted(k)) for k in key), content_hash(rows, data).alias("_theirs")
+        *(F.col(quoted(k)) for k in key), content_hash(rows, stored).alias("_theirs")
     )
     won = (
         mine.join(theirs, list(key))

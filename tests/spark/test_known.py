@@ -108,6 +108,14 @@ def test_a_batch_above_all_rows_is_not_compared_with_them(
     assert notes(lake) == {1: "newer"}
 
 
+def test_a_repeated_event_beside_a_new_column_is_a_duplicate(lake: Sandbox) -> None:
+    """The stored row, of the same position, has no such column yet."""
+    repeated = event(11, after=order(2, "b"))
+    counts = total(lake.load_records([repeated, event(40, after=order(5, "c", colour="red"))]))
+    assert (counts.read, counts.applied, counts.duplicate) == (2, 1, 1)
+    assert {r["id"]: r["colour"] for r in lake.rows("orders")} == {1: None, 2: None, 5: "red"}
+
+
 def test_an_older_batch_is_compared_and_loses(lake: Sandbox) -> None:
     lake.load_records([event(30, after=order(1, "newer")), event(31, before=order(2, "b"))])
     late = [event(15, after=order(1, "late")), event(16, after=order(2, "late")),
