@@ -12,7 +12,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+import time
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,48 +21,78 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import sluice_way, workload
-from bench.ways import WAYS, Timing, session
+from bench.ways import WAYS, session
+
+SLUICE = "sluice"
+_WORKLOAD = "workload"
+_PREPARE, _APPLY, _RESULT = "prepare", "apply", "result"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What one way took, in seconds, and what identifies its result; no hash if nothing merged."""
+
+    title: str
+    process: float
+    batch: float
+    rows: int | None = None
+    hash: int | None = None
 
 
 def main() -> int:
-    """Generate the workload, time every way in a process of its own, print what was measured."""
+    """Generate the workload, time every way in processes of its own, print what was measured."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("rows", nargs="?", type=int, default=1_000_000)
     parser.add_argument("events", nargs="?", type=int, default=200_000)
-    parser.add_argument("--ways", default="floor,cow,mor,sluice")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--ways", default=f"floor,cow,mor,{SLUICE}")
     parser.add_argument("--work", type=Path, help="keep the workload here")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        print(json.dumps(asdict(_one(given.one, given.work, given.rows, given.events))))
+    if given.child:
+        way, step, out = given.child
+        print(json.dumps(_step(way, step, given, Path(out))))
         return 0
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as temporary:
-        work = given.work or Path(temporary)
-        if not (work / "events").exists():
-            _child("workload", work, given)
-        timings = [_child(way, work, given) for way in given.ways.split(",")]
+        given.work = given.work or Path(temporary) / _WORKLOAD
+        if not (given.work / "events").exists():
+            _child(_WORKLOAD, _PREPARE, given, given.work)
+        timings = [_timed(way, given, Path(temporary) / way) for way in given.ways.split(",")]
     _show(timings, given.rows, given.events)
     return 0 if _same(timings) else 1
 
 
-def _child(way: str, work: Path, given: argparse.Namespace) -> Timing:
+def _timed(way: str, given: argparse.Namespace, out: Path) -> Timing:
+    """Target, batch and result are each a process; the batch's is timed from start to exit."""
     print(f"{way} …", file=sys.stderr, flush=True)
+    out.mkdir(parents=True)
+    _child(way, _PREPARE, given, out)
+    started = time.perf_counter()
+    batch = sluice_way.apply(out) if way == SLUICE else _child(way, _APPLY, given, out)
+    process = time.perf_counter() - started
+    title = "sluice run" if way == SLUICE else WAYS[way].title
+    return Timing(title, process, batch, *(_child(way, _RESULT, given, out) or ()))
+
+
+def _child(way: str, step: str, given: argparse.Namespace, out: Path):  # type: ignore[no-untyped-def]
     command = [sys.executable, "-m", "bench", str(given.rows), str(given.events)]
-    done = subprocess.run(
-        [*command, "--one", way, "--work", str(work)], stdout=subprocess.PIPE, check=True
-    )
-    return Timing(**json.loads(done.stdout.splitlines()[-1]))
+    command += ["--work", str(given.work), "--child", way, step, str(out)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def _one(way: str, work: Path, rows: int, events: int) -> Timing:
-    with tempfile.TemporaryDirectory(prefix=f"sluice-bench-{way}-") as temporary:
-        out = Path(temporary)
-        if way == "workload":
-            workload.make(session(out), work, rows, events)
-            return Timing(way, 0.0)
-        if way == "sluice":
-            return sluice_way.timed(work, sluice_way.prepare(work, out))
-        return WAYS[way](session(out), work, out)
+def _step(
+    way: str, step: str, given: argparse.Namespace, out: Path
+) -> float | tuple[int, int] | None:
+    if way == SLUICE:
+        return sluice_way.prepare(given.work, out) if step == _PREPARE else sluice_way.result(out)
+    spark = session(out)
+    if way == _WORKLOAD:
+        return workload.make(spark, given.work, given.rows, given.events)
+    if step == _PREPARE:
+        return WAYS[way].prepare(spark, given.work)
+    if step == _RESULT:
+        return WAYS[way].result(spark)
+    return WAYS[way].apply(spark, given.work, out)
 
 
 def _same(timings: list[Timing]) -> bool:
@@ -72,11 +103,11 @@ def _show(timings: list[Timing], rows: int, events: int) -> None:
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     parts = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyiceberg", "sluice"))
     table = Table(title=f"{events:,} events on {rows:,} rows ({machine}; {parts})")
-    for name in ("way", "seconds", "of which start-up", "rows", "result hash"):
+    for name in ("way", "whole process, s", "in the session, s", "rows", "result hash"):
         table.add_column(name, justify="left" if name == "way" else "right")
     for t in timings:
-        shown = [f"{t.seconds:.1f}", f"{t.startup:.1f}" if t.startup else "not counted"]
-        table.add_row(t.way, *shown, _text(t.rows), _text(t.hash))
+        seconds = (f"{t.process:.1f}", f"{t.batch:.1f}")
+        table.add_row(t.title, *seconds, _text(t.rows), _text(t.hash))
     Console(width=120).print(table)
     print("results are equal" if _same(timings) else "RESULTS DIFFER")
     print("single runs on a shared machine: compare ratios within one run, not seconds across runs")

@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from bench.ways import HASH, Timing
+from bench.ways import read_result
 from sluice.config import load_project
 from spark_jobs.session import open_session
 
+PROJECT_FOLDER = "project"
 PROJECT = """lake:
   catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
   warehouse: data/warehouse
@@ -30,41 +30,36 @@ tables:
 """
 
 
-def prepare(work: Path, out: Path) -> Path:
-    """A project whose target holds the initial rows, loaded by Sluice itself."""
-    project = out / "project"
+def prepare(work: Path, out: Path) -> None:
+    """A project whose target holds the initial rows, loaded by Sluice itself; the batch waits."""
+    project = out / PROJECT_FOLDER
     (project / "pipelines").mkdir(parents=True)
     (project / "sluice.yaml").write_text(PROJECT)
     (project / "pipelines" / "bench.yaml").write_text(PIPELINE)
     _land(work / "snapshot", project / "landing" / "snapshot")
-    _run(project)
-    return project
-
-
-def timed(work: Path, project: Path) -> Timing:
-    """Land the events and load them; the seconds include starting Python, Spark and the JVM."""
+    apply(out)
     _land(work / "events", project / "landing" / "events")
-    started = time.perf_counter()
-    report = _run(project)
-    seconds = time.perf_counter() - started
-    driver = sum(batch["seconds"] for batch in report["batches"])
-    spark = open_session(load_project(project), "bench")
-    row = spark.sql(HASH + "lake.bench.orders").first()
-    if row is None:
-        raise RuntimeError("sluice run left no table")
-    return Timing("sluice run", seconds, row[0], row[1], startup=seconds - driver)
+
+
+def apply(out: Path) -> float:
+    """`sluice run`, to its end; returns the seconds that its Spark driver took for the batch."""
+    command = [str(Path(sys.executable).parent / "sluice"), "run", "bench", "--json"]
+    done = subprocess.run(
+        [*command, "--project", str(out / PROJECT_FOLDER)],
+        stdout=subprocess.PIPE,
+        check=True,
+        env=os.environ,
+    )
+    return float(sum(batch["seconds"] for batch in json.loads(done.stdout)["batches"]))
+
+
+def result(out: Path) -> tuple[int, int]:
+    """Rows and hash of the published table."""
+    spark = open_session(load_project(out / PROJECT_FOLDER), "bench")
+    return read_result(spark, "lake.bench.orders")
 
 
 def _land(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for file in sorted(source.glob("part-*.txt")):
         shutil.copy(file, target / file.name)
-
-
-def _run(project: Path) -> dict[str, list[dict[str, float]]]:
-    command = [str(Path(sys.executable).parent / "sluice"), "run", "bench", "--json"]
-    done = subprocess.run(
-        [*command, "--project", str(project)], stdout=subprocess.PIPE, check=True, env=os.environ
-    )
-    report: dict[str, list[dict[str, float]]] = json.loads(done.stdout)
-    return report

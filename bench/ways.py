@@ -1,8 +1,13 @@
-"""The hand-written ways: read with a typed schema, keep the newest of each key, MERGE."""
+"""The hand-written ways: read with a typed schema, keep the newest of each key, MERGE.
+
+A way makes its target in one process and applies the batch in another, as an hourly job does:
+each starts as cold as `sluice run` does.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,14 +27,31 @@ EVENT = f"before struct<{_IMAGE}>, after struct<{_IMAGE}>, source struct<lsn: bi
 
 
 @dataclass(frozen=True)
-class Timing:
-    """Seconds of the batch alone, and what identifies its result; no hash where nothing merged."""
+class Way:
+    """One way to apply a batch; `mode` is its Iceberg write mode, None where nothing merges."""
 
-    way: str
-    seconds: float
-    rows: int | None = None
-    hash: int | None = None
-    startup: float = 0.0
+    title: str
+    mode: str | None
+    changes: Callable[[SparkSession, Path], DataFrame]
+
+    def prepare(self, spark: SparkSession, work: Path) -> None:
+        """Make the target with its initial rows."""
+        if self.mode:
+            _target(spark, work, self.mode)
+
+    def apply(self, spark: SparkSession, work: Path, out: Path) -> float:
+        """Apply the batch; returns its seconds without the start of Python, Spark and the JVM."""
+        started = time.perf_counter()
+        changes = self.changes(spark, work)
+        if self.mode:
+            _merge(spark, changes)
+        else:
+            changes.write.mode("overwrite").parquet(str(out / "floor"))
+        return time.perf_counter() - started
+
+    def result(self, spark: SparkSession) -> tuple[int, int] | None:
+        """Rows and hash of the target."""
+        return read_result(spark, TABLE) if self.mode else None
 
 
 def session(warehouse: Path) -> SparkSession:
@@ -54,34 +76,22 @@ def session(warehouse: Path) -> SparkSession:
     return spark
 
 
-def floor(spark: SparkSession, work: Path, out: Path) -> Timing:
-    """Read, parse and write Parquet: what no way can go below."""
-    started = time.perf_counter()
-    _events(spark, work).write.mode("overwrite").parquet(str(out / "floor"))
-    return Timing("floor: parse and write, no merge", time.perf_counter() - started)
+def read_result(spark: SparkSession, table: str) -> tuple[int, int]:
+    """Rows of a table and the hash that every way must share."""
+    row = spark.sql(HASH + table).first()
+    if row is None:
+        raise RuntimeError(f"{table}: no result")
+    return int(row[0]), int(row[1])
 
 
-def copy_on_write(spark: SparkSession, work: Path, out: Path) -> Timing:
-    """What tutorials show: a window and a copy-on-write MERGE."""
-    _target(spark, work, "copy-on-write")
-    started = time.perf_counter()
+def _newest_by_window(spark: SparkSession, work: Path) -> DataFrame:
     newest = Window.partitionBy("k").orderBy(F.col("lsn").desc())
-    ranked = _events(spark, work).withColumn("rank", F.row_number().over(newest))
-    _merge(spark, ranked.where("rank = 1"))
-    return _timed(spark, "hand-written, copy-on-write", started)
+    return _events(spark, work).withColumn("rank", F.row_number().over(newest)).where("rank = 1")
 
 
-def merge_on_read(spark: SparkSession, work: Path, out: Path) -> Timing:
-    """The best by hand: an aggregation and a merge-on-read MERGE."""
-    _target(spark, work, "merge-on-read")
-    started = time.perf_counter()
+def _newest_by_aggregation(spark: SparkSession, work: Path) -> DataFrame:
     newest = F.max_by(F.struct("op", "after"), "lsn").alias("x")
-    folded = _events(spark, work).groupBy("k").agg(newest).select("k", "x.op", "x.after")
-    _merge(spark, folded)
-    return _timed(spark, "hand-written, merge-on-read", started)
-
-
-WAYS = {"floor": floor, "cow": copy_on_write, "mor": merge_on_read}
+    return _events(spark, work).groupBy("k").agg(newest).select("k", "x.op", "x.after")
 
 
 def _events(spark: SparkSession, work: Path) -> DataFrame:
@@ -113,9 +123,8 @@ def _merge(spark: SparkSession, changes: DataFrame) -> None:
     )
 
 
-def _timed(spark: SparkSession, way: str, started: float) -> Timing:
-    seconds = time.perf_counter() - started
-    row = spark.sql(HASH + TABLE).first()
-    if row is None:
-        raise RuntimeError(f"{way}: no result")
-    return Timing(way, seconds, row[0], row[1])
+WAYS = {
+    "floor": Way("floor: parse and write, no merge", None, _events),
+    "cow": Way("hand-written, copy-on-write", "copy-on-write", _newest_by_window),
+    "mor": Way("hand-written, merge-on-read", "merge-on-read", _newest_by_aggregation),
+}
