@@ -14,6 +14,7 @@ from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
 from spark_jobs.formats import FORMATS
+from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job, side_by_side
 from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.merge import Span
@@ -60,8 +61,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     if not plans or len(plans) != len(known):
         return None
     keyed = all(plan.keyed for plan in plans)
-    old_columns = frozenset(key for plan in plans for key in plan.key) if keyed else None
-    envelope = _envelope(job, old_columns)
+    envelope = _envelope(job, _told(known, plans))
     watches = [Watch(tuple(known), plan.found, not keyed) for plan in plans]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
@@ -71,6 +71,12 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
     tables = [table for table, seen in done if seen.found.records]
     return DecodedBatch(envelope, [elsewhere, *(seen.found for _, seen in done)], tables)
+
+
+def _told(known: list[Found], plans: list[TablePlan]) -> Known:
+    keyed = all(plan.keyed for plan in plans)
+    old_columns = frozenset(key for plan in plans for key in plan.key) if keyed else None
+    return Known(old_columns, partial=any(table.partial for table in known))
 
 
 def _allowed(job: Job, seen: Seen) -> bool:
@@ -124,12 +130,12 @@ def _remember(job: Job, plan: TablePlan) -> None:
         job.lake.set_property(target_id(plan), names.PROP_SHAPES, shapes)
 
 
-def _envelope(job: Job, old_columns: frozenset[str] | None = None) -> DataFrame:
+def _envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
     files = job.manifest.files
     fmt = FORMATS.get(job.pipeline.format)
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")
-    envelope = fmt.read(job.spark, files, job.pipeline.format_options, old_columns)
+    envelope = fmt.read(job.spark, files, job.pipeline.format_options, known)
     if "absent" not in envelope.columns:
         envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
     return envelope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,6 +26,21 @@ class SourceColumn:
     default: str | None = None
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the pipeline's earlier batches tell; a decoder may use it to do less.
+
+    `old_columns`: of `before` nobody needs more than these. `partial` False: every image had all
+    its values so far; then `absent` need not name them, but only be no NULL where some are.
+    """
+
+    old_columns: frozenset[str] | None = None
+    partial: bool = True
+
+
+NOTHING_KNOWN: Final = Known()
+
+
 class Format(Protocol):
     """A decoder. One file a format, registered in `FORMATS`."""
 
@@ -39,12 +54,9 @@ class Format(Protocol):
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: Mapping[str, Any],
-        old_columns: frozenset[str] | None = None,
+        known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record.
-
-        `old_columns`: of `before` nobody needs more than these; a decoder may leave out the rest.
-        """
+        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record."""
         ...
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:

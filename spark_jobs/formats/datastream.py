@@ -30,7 +30,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats import avro
-from spark_jobs.formats.base import SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     number_or_zero,
@@ -71,7 +71,7 @@ class Datastream:
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: Mapping[str, Any],
-        old_columns: frozenset[str] | None = None,
+        known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines and Avro files, Avro in one scan for each schema of the writer."""
         scans = [_read_avro(spark, *g, _records(options)) for g in _by_schema(files).items()]

@@ -28,7 +28,7 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
-from spark_jobs.formats.base import SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 
 DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
@@ -85,12 +85,12 @@ class Debezium:
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: Mapping[str, Any],
-        old_columns: frozenset[str] | None = None,
+        known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted."""
         documents = options.get("connector") == "mongodb" or _holds_documents(spark, files)
         image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
-        few = None if documents else old_columns
+        few = None if documents else known.old_columns
         before = image if few is None else _struct_of(few)
         lines = spark.read.schema(_record_schema(before, image)).json([f.url for f in files])
         flat = lines.select(*_flatten(), *place())

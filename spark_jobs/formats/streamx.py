@@ -25,7 +25,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     number_or_zero,
@@ -79,7 +79,7 @@ class StreamX:
         spark: SparkSession,
         files: tuple[SourceFile, ...],
         options: Mapping[str, Any],
-        old_columns: frozenset[str] | None = None,
+        known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and transaction markers are ignored and counted."""
         lines = read_lines(spark, files, _SCHEMA)
