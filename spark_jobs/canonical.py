@@ -55,7 +55,10 @@ def quoted(name: str) -> str:
 
 def number(text: Column) -> Column:
     """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
-    digits = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
+    # Most are spelled as a long would be: comparing is cheaper than the pattern.
+    long = text.try_cast("bigint")
+    stripped = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
+    digits = F.when((long >= 0) & (long.cast("string") == text), text).otherwise(stripped)
     # Looking the two digits up costs a third of formatting them.
     length = F.element_at(F.split(F.lit(_LENGTHS), ","), F.length(digits))
     return F.concat(length, digits)

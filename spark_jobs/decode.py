@@ -94,13 +94,9 @@ def _value_name(index: int) -> str:
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """An update that changes the key becomes a delete of the old and an upsert of the new."""
-    if plan.found.old_images and plan.keyed:
-        moved = F.lit(False)
-        for key in plan.key:
-            old, new = F.col("before")[key], F.col("after")[key]
-            moved |= old.isNotNull() & ~old.eqNullSafe(new)
-        split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
-    elif plan.found.old_images:
+    if plan.found.old_images and plan.found.moves and plan.keyed:
+        split = changes_key(plan.key)
+    elif plan.found.old_images and not plan.keyed:
         split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
     else:
         return _halved(events, F.lit(False))
@@ -111,6 +107,16 @@ def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
         ),
         F.col("old_half"),
     )
+
+
+def changes_key(key: Sequence[str]) -> Column:
+    """Whether a record of the envelope is an update to another key; never NULL."""
+    moved = F.lit(False)
+    for name in key:
+        old, new = F.col("before")[name], F.col("after")[name]
+        moved |= old.isNotNull() & ~old.eqNullSafe(new)
+    update = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
+    return F.coalesce(update, F.lit(False))
 
 
 def _halved(events: DataFrame, old_half: Column) -> DataFrame:

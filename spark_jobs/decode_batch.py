@@ -26,11 +26,15 @@ _PART = "part"
 
 @dataclass(frozen=True)
 class Decoded:
-    """A table whose changes are in the changelog; `bad` counted records did not fit."""
+    """A table whose changes are in the changelog.
+
+    `bad` counted records did not fit; `moved`: some update changed the key.
+    """
 
     plan: TablePlan
     created: bool
     bad: int
+    moved: bool
     span: Span
 
 
@@ -62,7 +66,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
         return None
     keyed = all(plan.keyed for plan in plans)
     envelope = _envelope(job, _told(known, plans))
-    watches = [Watch(tuple(known), plan.found, not keyed) for plan in plans]
+    watches = [Watch(tuple(known), plan.found, plan.key, not keyed) for plan in plans]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
@@ -102,7 +106,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     plans = make_plans(job, found)
     job.lake.ensure_namespaces(job.pipeline.namespace)
     tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
-    side_by_side(plans, lambda plan: _remember(job, plan))
+    side_by_side(tables, lambda table: _remember(job, table))
     return DecodedBatch(envelope, found, tables)
 
 
@@ -122,12 +126,13 @@ def _part_of(envelope: DataFrame, source: Source) -> DataFrame:
     return envelope.where(F.col(_PART) == short_name(name))
 
 
-def _remember(job: Job, plan: TablePlan) -> None:
+def _remember(job: Job, table: Decoded) -> None:
     """Keep the shapes with the target; a table that had too many of them once is let be."""
-    before = job.lake.property(target_id(plan), names.PROP_SHAPES)
+    target = target_id(table.plan)
+    before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
-        shapes = remember(plan.found, recall(before))
-        job.lake.set_property(target_id(plan), names.PROP_SHAPES, shapes)
+        found = replace(table.plan.found, moves=table.moved)
+        job.lake.set_property(target, names.PROP_SHAPES, remember(found, recall(before)))
 
 
 def _envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
@@ -192,6 +197,7 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         F.count_if(~fits & F.col(names.COUNTED)).alias("bad"),
         F.min(position).alias("lowest"),
         F.max(position).alias("highest"),
+        F.count_if(~F.col(names.COUNTED)).alias("halves"),
     ).where(fits)
     table = changelog_id(plan).sql()
     stored = [f.name for f in job.spark.table(table).schema]
@@ -200,7 +206,8 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     rows = good.select(*(quoted(c) if isinstance(c, str) else c for c in planned))
     rows.writeTo(table).overwrite(mine)
     found = seen.get
-    return Decoded(plan, created, int(found["bad"]), Span(found["lowest"], found["highest"]))
+    span = Span(found["lowest"], found["highest"])
+    return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span)
 
 
 def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:

@@ -29,7 +29,8 @@ class Source:
 class Found:
     """What the events of one table say about it, in an order that no delivery changes.
 
-    `images`, `keys` and `types` hold each distinct one of them by its `short_name`.
+    `images`, `keys` and `types` hold each distinct one of them by its `short_name`. `moves`: an
+    update may change the key, as long as nobody has seen that none does.
     """
 
     source: Source
@@ -45,6 +46,7 @@ class Found:
     partial: bool = False
     unordered: bool = False
     old_images: bool = False
+    moves: bool = True
 
     @property
     def columns(self) -> set[str]:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
-from spark_jobs.decode import is_of
+from spark_jobs.decode import changes_key, is_of
 from spark_jobs.discover import Found, Source, short_name
 from spark_jobs.lake import Lake
 
@@ -30,12 +30,12 @@ _LISTS: Final = ("images", "keys")
 
 def remember(found: Found, known: Found | None) -> str:
     """The shapes as a property's text; '' where there are too many to be worth a check."""
-    known = known or Found(found.source)
+    known = known or Found(found.source, moves=False)
     listed = {
         name: sorted((getattr(known, name) | getattr(found, name)).items())
         for name in (*_LISTS, "types")
     }
-    flags = {n: getattr(known, n) or getattr(found, n) for n in ("partial", "unordered")}
+    flags = {n: getattr(known, n) or getattr(found, n) for n in ("partial", "unordered", "moves")}
     text = json.dumps({"source": asdict(found.source), **listed, **flags}, ensure_ascii=False)
     many = max(len(entries) for entries in listed.values()) > MOST_SHAPES
     return "" if many or len(text) > MOST_CHARACTERS else text
@@ -53,6 +53,7 @@ def recall(text: str | None) -> Found | None:
         types=dict(raw["types"]),
         partial=raw["partial"],
         unordered=raw["unordered"],
+        moves=raw.get("moves", True),
         old_images=True,
     )
 
@@ -72,11 +73,12 @@ def recall_all(lake: Lake, namespace: str) -> list[Found]:
 class Watch:
     """What one pass over the batch has to notice for the table that it is after.
 
-    `whole_before`: old images have all their columns, and are looked at too.
+    `key`: the table's; `whole_before`: old images have all their columns, and are looked at too.
     """
 
     known: tuple[Found, ...]
     table: Found
+    key: tuple[str, ...]
     whole_before: bool
 
     def columns(self) -> list[Column]:
@@ -105,6 +107,8 @@ class Watch:
         for part, ids in (*known, (F.col("types"), table.types)):
             surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
         surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
+        if self.key and not table.moves:
+            surprise |= changes_key(self.key)
         return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
 
     def seen(self, noticed: dict[str, Any]) -> Seen:

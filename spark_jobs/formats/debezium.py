@@ -1,15 +1,14 @@
 """Debezium JSON: with or without `schema`, as values or as key/value records.
 
-Source: formats.md 6.1. Order: PostgreSQL by the pair of `source.sequence`, MySQL and MariaDB by
-(binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn), SQL Server by
-(commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord); without these, by arrival.
+Source: formats.md 6.1. A record has its envelope in one of four places (`debezium_head.FORMS`);
+its order is in `debezium_order`.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, ClassVar, Final
@@ -18,18 +17,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
-from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
-    number,
     place,
     quoted,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
+from spark_jobs.formats.debezium_head import FORMS, Head, read_head
+from spark_jobs.formats.debezium_order import CONNECTORS, components, position
 
 DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
 SOURCE_FIELDS: Final = (
@@ -42,32 +41,28 @@ _SCALARS: Final = (
     "op", "ts_ms", "ts_us", "ts_ns", "status", "ddl", "databaseName", "schemaName"
 )  # fmt: skip
 _OPS: Final = {"c": "insert", "r": "insert", "u": "update", "d": "delete", "t": "truncate"}
-_COMPONENT: Final = "_component_"
 _DOCUMENT_TEXT: Final = "string"
+_IMAGES: Final = ("before", "after")
+MONGODB: Final = "mongodb"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
-def _value_fields(before: str, after: str) -> str:
-    scalars = ",".join(f"{name}:string" for name in _SCALARS)
-    return f"before:{before},after:{after},source:{_SOURCE},{scalars}"
+def _record_schema(forms: Sequence[str], before: str, after: str) -> str:
+    """The envelope in each of these places, and what stands beside it."""
+    fields = {"before": before, "after": after, "source": _SOURCE}
+    fields |= dict.fromkeys(_SCALARS, "string")
+    envelope = {"": fields, "payload.": {"schema": "string", "payload": _struct(fields)}}
+    top = [envelope[form] for form in ("", "payload.") if form in forms]
+    inner = [envelope[form] for form in ("", "payload.") if f"value.{form}" in forms]
+    if inner:
+        value = _struct({name: kind for part in inner for name, kind in part.items()})
+        top.append({"key": IMAGE_TYPE, "value": value})
+    columns = [f"{name} {kind}" for part in top for name, kind in part.items()]
+    return ",".join([*columns, "_corrupt_record string"])
 
 
-def _record_schema(before: str, after: str) -> str:
-    """Every form at once: what a record has not costs nothing to ask for."""
-    value = _value_fields(before, after)
-    enveloped = f"schema:string,payload:struct<{value}>,{value}"
-    top = ",".join(
-        [
-            f"before {before}",
-            f"after {after}",
-            f"source {_SOURCE}",
-            *(f"{n} string" for n in _SCALARS),
-        ]
-    )
-    return (
-        f"{top},schema string,payload struct<{value}>,key {IMAGE_TYPE},"
-        f"value struct<{enveloped}>,_corrupt_record string"
-    )
+def _struct(fields: Mapping[str, str]) -> str:
+    return f"struct<{','.join(f'{name}:{kind}' for name, kind in fields.items())}>"
 
 
 class Debezium:
@@ -87,31 +82,42 @@ class Debezium:
         options: Mapping[str, Any],
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted."""
-        documents = options.get("connector") == "mongodb" or _holds_documents(spark, files)
+        """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted.
+
+        Where the tables are known only the first event's form and connector are looked for: a
+        record with another is rejected, and so has the batch read again with nothing known.
+        """
+        head = read_head(spark, files)
+        documents = options.get("connector") == MONGODB or _holds_documents(spark, files, head)
+        expected = (
+            head if known != NOTHING_KNOWN and head and head.connector in CONNECTORS else None
+        )
         image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
         few = None if documents else known.old_columns
-        before = image if few is None else _struct_of(few)
-        lines = spark.read.schema(_record_schema(before, image)).json([f.url for f in files])
-        flat = lines.select(*_flatten(), *place())
+        before = (
+            image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
+        )
+        forms = FORMS if expected is None else (expected.form,)
+        schema = _record_schema(forms, before, image)
+        lines = spark.read.schema(schema).json([f.url for f in files])
+        flat = lines.select(*_flatten(forms), *place())
         flat = _read_documents(flat) if documents else _read_rows(flat, few)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        return _envelope(flat, placeholder)
+        absent = _absent(placeholder) if known.partial else _some_absent(placeholder)
+        return _envelope(flat, absent, None if expected is None else expected.connector)
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
         return row_columns(types)
 
 
-def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
+def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: Head | None) -> bool:
     """MongoDB's images are JSON text inside JSON; a pipeline's files are of one connector."""
+    if head:
+        return head.connector == MONGODB
     lines = spark.read.text([f.url for f in files]) if files else None
     first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
     return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
-
-
-def _struct_of(columns: frozenset[str]) -> str:
-    return f"struct<{','.join(f'{quoted(name)}:string' for name in sorted(columns))}>"
 
 
 def _as_map(row: Column, columns: frozenset[str]) -> Column:
@@ -148,15 +154,18 @@ def _document(text: Column) -> Column:
     )
 
 
-def _any(name: str) -> Column:
-    """A field of the value, in whichever of the four forms the record has."""
-    return F.expr(f"coalesce({name}, payload.{name}, value.{name}, value.payload.{name}) AS {name}")
+def _flatten(forms: Sequence[str]) -> list[Column]:
+    fields = [_first(forms, name).alias(name) for name in (*_IMAGES, "source", *_SCALARS)]
+    schemas = [form.replace("payload.", "") for form in forms if "payload." in form]
+    types = _first(schemas, "schema") if schemas else F.lit(None).cast("string")
+    keyed = any(form.startswith("value.") for form in forms)
+    key = _key() if keyed else F.lit(None).cast(IMAGE_TYPE)
+    return [*fields, types.alias("types"), key.alias("key"), F.col("_corrupt_record").alias("raw")]
 
 
-def _flatten() -> list[Column]:
-    fields = [_any(n) for n in ("before", "after", "source", *_SCALARS)]
-    types = F.expr("coalesce(schema, value.schema) AS types")
-    return [*fields, types, _key().alias("key"), F.col("_corrupt_record").alias("raw")]
+def _first(forms: Sequence[str], name: str) -> Column:
+    """A field of the envelope, from whichever place the record has it in."""
+    return F.expr(f"coalesce({', '.join(form + name for form in forms)})")
 
 
 def _key() -> Column:
@@ -169,9 +178,10 @@ def _key() -> Column:
     return F.when(enveloped, inner).otherwise(key)
 
 
-def _envelope(flat: DataFrame, placeholder: str) -> DataFrame:
-    """The envelope's columns, with `absent`."""
-    placed = flat.withColumns({"reason": _reason(), **_components()})
+def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFrame:
+    """The envelope's columns, with `absent`; with `connector`, for the events of that one alone."""
+    parts = components(connector)
+    placed = flat.withColumns({"reason": _reason(connector), **parts})
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     return placed.select(
         _outcome().alias("outcome"),
@@ -180,10 +190,10 @@ def _envelope(flat: DataFrame, placeholder: str) -> DataFrame:
         F.expr("coalesce(source.schema, schemaName) AS schema"),
         F.expr("coalesce(source.table, source.collection) AS table"),
         F.expr(f"CASE WHEN ddl IS NOT NULL THEN 'ddl' ELSE CASE op {ops} END END AS op"),
-        _position().alias("position"),
+        position(len(parts)).alias("position"),
         "before",
         "after",
-        _absent(placeholder).alias("absent"),
+        absent.alias("absent"),
         "key",
         "types",
         _source_ts().alias("source_ts"),
@@ -199,25 +209,34 @@ def _envelope(flat: DataFrame, placeholder: str) -> DataFrame:
 
 def _absent(placeholder: str) -> Column:
     """Columns whose value an update did not send: the placeholder in each of its spellings."""
-    raw = placeholder.encode()
-    spellings = [placeholder, base64.b64encode(raw).decode(), raw.hex(), f'["{placeholder}"]']
+    spellings = _spellings(placeholder)
     found = F.map_filter(F.col("after"), lambda _, v: v.isin(*spellings))
+    return F.when(_holds_any(spellings), F.map_keys(found))
+
+
+def _some_absent(placeholder: str) -> Column:
+    """The same without the names, which Spark cannot compile."""
+    return F.when(_holds_any(_spellings(placeholder)), F.array(F.lit("")))
+
+
+def _spellings(placeholder: str) -> list[str]:
+    raw = placeholder.encode()
+    return [placeholder, base64.b64encode(raw).decode(), raw.hex(), f'["{placeholder}"]']
+
+
+def _holds_any(spellings: Sequence[str]) -> Column:
     sent = F.map_values("after")
     hits = [F.coalesce(F.array_contains(sent, s), F.lit(False)) for s in spellings]
-    return F.when(reduce(or_, hits), F.map_keys(found))
+    return reduce(or_, hits)
 
 
-def _image_missing() -> Column:
-    needs_after = F.col("op").isin("c", "r", "u") & F.col("after").isNull()
-    return needs_after | ((F.col("op") == "d") & F.col("before").isNull())
-
-
-def _reason() -> Column:
+def _reason(connector: str | None) -> Column:
     """Why a record is no event; NULL for an event."""
+    other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
     ops = ", ".join(f"'{op}'" for op in _OPS)
     needs = "(op IN ('c', 'r', 'u') AND after IS NULL) OR (op = 'd' AND before IS NULL)"
     return F.expr(
-        f"""CASE WHEN raw IS NOT NULL THEN 'not_json'
+        f"""CASE WHEN raw IS NOT NULL THEN 'not_json' {other}
         WHEN op = 'm' THEN 'logical_message'
         WHEN op IN ({ops}) THEN CASE WHEN {needs} THEN 'image_missing' END
         WHEN ddl IS NOT NULL THEN NULL
@@ -243,83 +262,3 @@ def _source_ts() -> Column:
         "coalesce(timestamp_micros(try_cast(source.ts_us AS bigint)), "
         "timestamp_millis(try_cast(source.ts_ms AS bigint)))"
     )
-
-
-def _components() -> dict[str, Column]:
-    """The texts of the position's components, by whichever connector wrote the event.
-
-    A component that an event must have and has not is '': then the event has no position.
-    """
-    found = {}
-    for index in range(_MOST_COMPONENTS):
-        parts = {c: (*order, *["NULL"] * _MOST_COMPONENTS)[index] for c, order in _ORDERS.items()}
-        cases = [f"WHEN {condition} THEN {part}" for condition, part in parts.items()]
-        found[f"{_COMPONENT}{index}"] = F.expr(f"CASE {' '.join(cases)} END")
-    return found
-
-
-def _position() -> Column:
-    texts = [F.col(f"{_COMPONENT}{index}") for index in range(_MOST_COMPONENTS)]
-    numbers = [number(text) for text in texts]
-    lacking = reduce(or_, (t.isNotNull() & n.isNull() for t, n in zip(texts, numbers, strict=True)))
-    kind = F.expr(f"CASE WHEN op = 'r' THEN '{KIND_FULL_LOAD}' ELSE '{KIND_SOURCE}' END")
-    return F.when(texts[0].isNotNull() & ~lacking, F.concat_ws(".", kind, *numbers))
-
-
-def _required(text: str) -> str:
-    return f"coalesce({text}, '')"
-
-
-def _optional(text: str) -> str:
-    return f"coalesce({text}, '0')"
-
-
-def _hex(text: str, separator: str, index: int) -> str:
-    """One of several hexadecimal numbers in a text, in decimal."""
-    return f"conv(get(split({text}, '{separator}'), {index}), 16, 10)"
-
-
-def _snapshot() -> tuple[str, ...]:
-    """Below every change; a later snapshot of a row above an earlier one."""
-    at = "coalesce(source.lsn, source.scn, source.pos)"
-    read = "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
-    return tuple(
-        _optional(f"CASE WHEN {text} RLIKE '^[0-9]+$' THEN {text} END") for text in (at, read)
-    )
-
-
-def _postgresql() -> tuple[str, ...]:
-    """`sequence` is [last commit LSN, LSN]: alone, `lsn` goes back between transactions."""
-    commit = "nullif(regexp_extract(source.sequence, '^.\"([0-9]+)\"', 1), '')"
-    own = "nullif(regexp_extract(source.sequence, '\"([0-9]+)\".$', 1), '')"
-    unpaired = "CASE WHEN source.sequence IS NULL THEN coalesce(source.lsn, '') ELSE '0' END"
-    return f"coalesce({commit}, {unpaired})", f"coalesce({own}, source.lsn, '')"
-
-
-def _mysql() -> tuple[str, ...]:
-    file_number = "regexp_extract(source.file, '([0-9]+)$', 1)"
-    return _required(file_number), _required("source.pos"), _optional("source.row")
-
-
-def _oracle() -> tuple[str, ...]:
-    rs_id = "regexp_replace(trim(source.rs_id), '^0x', '')"
-    redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(3))
-    commit = "coalesce(source.commit_scn, source.scn, '')"
-    return commit, _required("source.scn"), *redo, _optional("source.ssn")
-
-
-def _sqlserver() -> tuple[str, ...]:
-    lsns = ("source.commit_lsn", "source.change_lsn")
-    halves = [_required(_hex(lsn, ":", index)) for lsn in lsns for index in range(3)]
-    return *halves, _optional("source.event_serial_no")
-
-
-_ORDERS: Final = {
-    "op = 'r'": _snapshot(),
-    "source.connector = 'postgresql'": _postgresql(),
-    "source.connector IN ('mysql', 'mariadb')": _mysql(),
-    "source.connector = 'oracle'": _oracle(),
-    "source.connector = 'sqlserver'": _sqlserver(),
-    "source.connector = 'mongodb'": (_required("source.ts_ms"), _required("source.ord")),
-}
-_MOST_COMPONENTS: Final = max(len(parts) for parts in _ORDERS.values())

@@ -38,6 +38,12 @@ def event(
     return {"op": op, "before": before, "after": after, "source": source, "ts_ms": 1}
 
 
+def streamed(connector: str, **place: Any) -> Row:
+    """An event of another connector, which has another order."""
+    source = {"connector": connector, "db": "d", "schema": "s", "table": "orders"} | place
+    return event(0, after=order(8, "other")) | {"source": source}
+
+
 def notes(sandbox: Sandbox) -> dict[int, str]:
     return {row["id"]: row["note"] for row in sandbox.rows("orders")}
 
@@ -54,15 +60,26 @@ def no_look_ahead(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_look_ahead")
 def test_the_like_of_an_earlier_batch_is_read_once(lake: Sandbox) -> None:
     records = [
-        event(20, before=order(1, "a"), after=order(3, "moved")),
+        event(20, before=order(1, "a"), after=order(1, "again")),
         event(21, before=order(2, "b"), after=order(2, "changed")),
         event(22, after=order(4, "new")),
         event(23, before=order(4, "new")),
         {"ts_ms": 5},
     ]
     counts = total(lake.load_records(records))
-    assert notes(lake) == {2: "changed", 3: "moved"}
+    assert notes(lake) == {1: "again", 2: "changed"}
     assert (counts.read, counts.applied, counts.superseded, counts.ignored) == (5, 3, 1, 1)
+
+
+def test_key_changes_are_read_once_when_there_were_some_before(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.load_records([event(20, before=order(1, "a"), after=order(3, "moved"))])
+    assert notes(lake) == {2: "b", 3: "moved"}
+    monkeypatch.setattr(decode_batch, "discover", refuse)
+    counts = total(lake.load_records([event(30, before=order(3, "moved"), after=order(4, "on"))]))
+    assert notes(lake) == {2: "b", 4: "on"}
+    assert (counts.read, counts.applied) == (1, 1)
 
 
 def test_a_misfit_is_quarantined_on_the_short_way_too(lake: Sandbox, no_look_ahead: None) -> None:
@@ -81,8 +98,22 @@ def test_a_misfit_is_quarantined_on_the_short_way_too(lake: Sandbox, no_look_ahe
         (event(21, after={"x": 1}, table="others"), 0),
         ("{broken", 1),
         (event(21) | {"op": "x"}, 1),
+        (event(21, before=order(2, "b"), after=order(8, "moved")), 0),
+        ({"schema": None, "payload": event(21, after=order(8, "enveloped"))}, 0),
+        (streamed("mysql", file="binlog.000001", pos=7), 0),
+        (event(21, after=order(8, "__debezium_unavailable_value")), 0),
     ],
-    ids=["new column", "column left out", "table not asked for", "not JSON", "unknown op"],
+    ids=[
+        "new column",
+        "column left out",
+        "table not asked for",
+        "not JSON",
+        "unknown op",
+        "key changed",
+        "another form",
+        "another connector",
+        "value left out",
+    ],
 )
 def test_what_is_not_the_like_has_the_batch_looked_through(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch, record: object, quarantined: int
