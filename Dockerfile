@@ -31,6 +31,8 @@ COPY spark_jobs spark_jobs
 COPY plugins plugins
 COPY dags dags
 COPY docker docker
+# Now that the code is there: the JVM's classes for a quick start.
+RUN scripts/setup.sh
 RUN useradd --uid 50000 --create-home airflow && install -d -o airflow /opt/airflow
 USER airflow
 ENV PATH=/opt/sluice/.venv/bin:$PATH \

@@ -24,7 +24,7 @@ help: ## List the targets
 	  /^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/.setup/done ## Virtual environment, packages, Java, jars; once (about 4 minutes)
+setup: .venv/.setup/done ## Virtual environment, packages, Java, jars; once (about 5 minutes)
 	@:
 
 # Each step of the script knows by its own inputs whether it is done; these only say when to look.

@@ -24,7 +24,7 @@ from sluice.errors import SluiceError
 from sluice.ledger import Ledger
 from sluice.result import BatchResult
 from sluice.stages import Window, open_context
-from sluice.submit import CHECKOUT
+from sluice.startup import CHECKOUT
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.

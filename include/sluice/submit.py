@@ -8,31 +8,36 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from sluice import startup
 from sluice.config import Project
 from sluice.errors import LeaseHeld, TerminalError, TransientError
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
-LOAD_BATCH: Final = CHECKOUT / "spark_jobs" / "load_batch.py"
+LOAD_BATCH: Final = startup.CHECKOUT / "spark_jobs" / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
-_DEFAULT_CONF: Final = {
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-}
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_DEFAULT_CONF: Final = {"spark.driver.memory": "2g", JAVA_OPTIONS: "-XX:+UseParallelGC"}
 
 
 def spark_conf(project: Project) -> dict[str, str]:
     """Settings that must be there before the JVM starts; never a secret (see catalog.py)."""
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    return {**_DEFAULT_CONF, **given}
+    conf = {**_DEFAULT_CONF, **given}
+    return {**conf, JAVA_OPTIONS: f"{conf[JAVA_OPTIONS]} {startup.java_options()}".strip()}
+
+
+def properties_file() -> str | None:
+    """Spark's defaults, where its own conf folder is hidden from it for a quick start."""
+    return str(startup.defaults_file()) if startup.usable() else None
 
 
 def driver_environment(environment: dict[str, str] | None = None) -> dict[str, str]:
     """The environment in which the driver finds this checkout's Python and Sluice itself."""
     found = dict(os.environ if environment is None else environment)
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
-    found["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "include")])
-    return found
+    places = (startup.CHECKOUT, startup.CHECKOUT / "include")
+    found["PYTHONPATH"] = os.pathsep.join(str(place) for place in places)
+    return {**found, **(startup.environment() if startup.usable() else {})}
 
 
 def submit_command(project: Project, manifest_key: str) -> list[str]:
@@ -40,8 +45,10 @@ def submit_command(project: Project, manifest_key: str) -> list[str]:
     conf = [
         part for key, value in spark_conf(project).items() for part in ("--conf", f"{key}={value}")
     ]
+    defaults = properties_file()
     return [
-        "spark-submit", "--master", project.spark.master, *conf, str(LOAD_BATCH),
+        "spark-submit", *(("--properties-file", defaults) if defaults else ()),
+        "--master", project.spark.master, *conf, str(LOAD_BATCH),
         "--project", str(project.root), "--manifest", manifest_key,
     ]  # fmt: skip
 

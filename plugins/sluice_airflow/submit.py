@@ -20,12 +20,12 @@ from sluice.errors import (
     TerminalError,
     TransientError,
 )
-from sluice.submit import LOAD_BATCH, driver_environment, spark_conf
+from sluice.submit import LOAD_BATCH, driver_environment, properties_file, spark_conf
 
 SPARK_CONNECTION: Final = "spark_default"
 _TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
 _OWN_WORDS: Final = re.compile(r"^\w+(Error|Failed|Held|Refused|Unknown): ", re.MULTILINE)
-_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH")
+_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME")
 
 
 class LoadOperator(SparkSubmitOperator):
@@ -54,6 +54,7 @@ class LoadOperator(SparkSubmitOperator):
                 return
             self.conf = spark_conf(load_sound(self.project))
             self.env_vars = driver_env()
+            self.properties_file = self.properties_file or properties_file()
             self._hook = self._get_hook()
             _submit(self._hook, self.application)
 
@@ -61,7 +62,8 @@ class LoadOperator(SparkSubmitOperator):
 def driver_env() -> dict[str, str]:
     """What the driver's environment needs beside the task's own; the connection's master wins."""
     found = driver_environment()
-    return {**{name: found[name] for name in _DRIVER_NEEDS}, ENV_SPARK_MASTER: spark_master()}
+    needed: dict[str, str] = {name: found[name] for name in _DRIVER_NEEDS if name in found}
+    return {**needed, ENV_SPARK_MASTER: spark_master()}
 
 
 def spark_master() -> str:
