@@ -10,6 +10,7 @@ import argparse
 import sys
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from sluice.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.result import BatchResult
+from spark_jobs.failures import typed
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -149,9 +151,12 @@ def main(arguments: list[str] | None = None) -> int:
         project = load_sound(given.project)
         manifest = BatchFiles(project).read_manifest(given.manifest)
         result = Driver(project, manifest).run()
-    except SluiceError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
+    except Exception as error:
+        if not isinstance(error, SluiceError):
+            traceback.print_exc()
+        told = typed(error)
+        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
+        return told.exit_code
     print(result.to_json(), flush=True)
     return 0
 
