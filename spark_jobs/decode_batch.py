@@ -15,11 +15,12 @@ from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
-from spark_jobs.job import Job, side_by_side
+from spark_jobs.job import Job
 from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.merge import Span
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
+from spark_jobs.threads import side_by_side
 
 _PART = "part"
 

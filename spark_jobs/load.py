@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,14 +19,11 @@ from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.decode import BAD
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
-from spark_jobs.job import Job, side_by_side
+from spark_jobs.job import Job
 from spark_jobs.lake import TableId, target_id, tombstone_id
 from spark_jobs.merge import merge_table
 from spark_jobs.plan import TablePlan
-
-S = TypeVar("S")
-T = TypeVar("T")
-TABLES_AT_ONCE = 4
+from spark_jobs.threads import side_by_side
 
 
 def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:

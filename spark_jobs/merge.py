@@ -21,11 +21,13 @@ from spark_jobs.resolve import (
     LATE,
     STATUS,
     Stored,
+    count_newer,
     resolve,
     settle_ties,
     tally,
     tally_newer,
 )
+from spark_jobs.threads import together
 
 _SOURCE_VIEW = "sluice_source"
 
@@ -103,12 +105,14 @@ def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
     """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
     data = [c.name for c in writer.plan.columns]
     folded = fold(rows, writer.plan.key, data).persist(StorageLevel.MEMORY_AND_DISK)
-    counts = tally_newer(folded, rows, data)
-    if counts.read:
-        # Not the frame itself: dropping its temporary view would drop what is cached of it.
-        applied = folded.select(*_columns(data))
-        writer.apply(applied, stored)
-        writer.bury(applied, stored)
+    read, newest = count_newer(folded)
+    # Not the frame itself: dropping its temporary view would drop what is cached of it.
+    applied = folded.select(*_columns(data))
+    counts, *_ = together(
+        lambda: tally_newer(read, newest, rows, data),
+        lambda: writer.apply(applied, stored) if read else None,
+        lambda: writer.bury(applied, stored) if read else None,
+    )
     folded.unpersist()
     return counts
 
@@ -130,8 +134,7 @@ def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
         applied = _with_refolded(writer, applied, settled, stored)
     if counts.applied or counts.duplicate or writer.partial:
         applied = applied.select(*_columns(data))
-        writer.apply(applied, stored)
-        writer.bury(applied, stored)
+        together(lambda: writer.apply(applied, stored), lambda: writer.bury(applied, stored))
     resolved.unpersist()
     return counts
 
@@ -257,6 +260,7 @@ class _Writer:
         values = ", ".join(f"s.{quoted(c)}" for c in columns)
         op = f"s.{quoted(names.OP)}"
         self._sql(
+            target_id(self.plan),
             changes,
             f"MERGE INTO {branch} t USING {{source}} s ON {on} "
             f"WHEN MATCHED AND {op} = '{OP_DELETE}' THEN DELETE "
@@ -264,8 +268,8 @@ class _Writer:
             f"WHEN NOT MATCHED AND {op} <> '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
         )
 
-    def _sql(self, source: DataFrame, statement: str) -> None:
-        view = f"{_SOURCE_VIEW}_{abs(hash((self.plan.name, self.attempt.branch)))}"
+    def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
+        view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
         source.createOrReplaceTempView(view)
         try:
             self.lake.spark.sql(statement.format(source=view)).collect()
@@ -295,6 +299,7 @@ class _Writer:
         listed, values = (", ".join(f"{p}{quoted(c)}" for c in graves) for p in ("", "s."))
         op = f"s.{quoted(names.OP)}"
         self._sql(
+            tombstone_id(self.plan),
             source,
             f"MERGE INTO {branch} t USING {{source}} s ON {on} "
             f"WHEN MATCHED AND {op} <> '{OP_DELETE}' THEN DELETE "
@@ -326,7 +331,7 @@ class _Writer:
 
     def staged(self) -> tuple[StagedTable, ...]:
         """Every table that got a branch, with the heads that publish will require."""
-        return tuple(self._staged(table) for table in self.branched)
+        return tuple(self._staged(table) for table in self.bases if table in self.branched)
 
     def _staged(self, table: TableId) -> StagedTable:
         base = self.bases[table]

@@ -89,12 +89,16 @@ def settle_ties(
     )
 
 
-def tally_newer(folded: DataFrame, changes: DataFrame, data: Sequence[str]) -> Counts:
-    """The outcomes where every change is above everything stored: none is late."""
+def count_newer(folded: DataFrame) -> tuple[int, int]:
+    """Counted records, and those that are their key's newest."""
     sums = folded.agg(
         F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied")
     ).first()
-    read, applied = (0, 0) if sums is None else (sums["read"] or 0, sums["applied"])
+    return (0, 0) if sums is None else (sums["read"] or 0, sums["applied"])
+
+
+def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Counts:
+    """The outcomes where every change is above everything stored: none is late."""
     distinct = applied if read == applied else count_distinct(changes, data)
     return Counts(
         read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct
