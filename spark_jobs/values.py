@@ -19,6 +19,7 @@ _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_LATIN1: Final = r"^[\x00-\xff]*\z"
 _CHUNK: Final = 1 << 32
 
 
@@ -179,6 +180,8 @@ def _time(text: Column, kind: ColumnType) -> Column:
 def _binary(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "utf8":
         return F.encode(text, "UTF-8")
+    if kind.encoding == "latin1":
+        return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
     return F.try_to_binary(text, F.lit(kind.encoding or "base64"))
 
 

@@ -18,7 +18,7 @@ ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp_ntz": ("", *TIME_UNITS),
     "date": ("", "days", *TIME_UNITS),
     "time": ("", *TIME_UNITS),
-    "binary": ("", "base64", "hex", "utf8"),
+    "binary": ("", "base64", "hex", "utf8", "latin1"),
     "decimal": ("", "base64"),
     "boolean": ("",),
     "string": ("", "variable"),

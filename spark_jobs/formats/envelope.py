@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
+from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import (
     ENVELOPE,
     OUTCOME_EVENT,
@@ -18,6 +20,8 @@ from spark_jobs.canonical import (
 )
 
 CORRUPT: Final = "_corrupt_record"
+ARRIVAL: Final = "_arrival"
+PLACE: Final = ("file", "block", "ordinal")
 ZERO: Final = "010"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
@@ -31,6 +35,23 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
     reader = spark.read.schema(f"{schema}, {CORRUPT} string")
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
     return reader.json([f.url for f in files]).select("*", *place())
+
+
+def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Add each line's place in the order of arrival, as `decode` gives it to what has none."""
+    # From Arrow it is a local relation: no job with Python in it.
+    arrivals = spark.createDataFrame(
+        pa.table({"file": [f.url for f in files], "_object": [f.arrival for f in files]})
+    )
+    joined = lines.join(F.broadcast(arrivals), "file", "left")
+    place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
+    arrival = F.concat_ws(".", F.coalesce("_object", "file"), *place_in_file)
+    return joined.withColumn(ARRIVAL, arrival).drop("_object")
+
+
+def arrival_position(*components: Column) -> Column:
+    """A record's position by its arrival; `components` tell rows of one record apart."""
+    return F.concat_ws(".", F.lit(KIND_ARRIVAL), ARRIVAL, *components)
 
 
 def repeats_column(image: Column) -> Column:
@@ -54,8 +75,11 @@ def outcome(ignored: Column, reason: Column) -> Column:
 
 
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Select the envelope; what `columns` does not give is a column of `df` or NULL."""
-    given = {name: columns.get(name) for name in ENVELOPE}
+    """Select the envelope; what `columns` does not give is a column of `df` or NULL.
+
+    `columns` may give `absent` besides, where the format has partial rows.
+    """
+    given = dict.fromkeys(ENVELOPE) | columns
     return df.select(
         *(_given(df, name) if c is None else c.alias(name) for name, c in given.items())
     )

@@ -32,7 +32,10 @@ FORMATS = {
     "datastream-json": "datastream",
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
+    "canal-json": "canal",
 }
+# The cases' own name of a table that the messages do not name.
+OPTIONS = {"canal": {"table": "None.None"}}
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
 
@@ -96,6 +99,7 @@ def load_group(spark: SparkSession, root: Path, group: Group) -> Loaded:
     """Land the files in the order in which they arrived, and load them in one batch."""
     pipeline = {
         "format": FORMATS[group.format],
+        "format_options": OPTIONS.get(FORMATS[group.format], {}),
         "table_name": "{database}_{schema}_{table}",
         "landing": {"url": "landing"},
     }
@@ -171,7 +175,7 @@ def _meaning(value: Any, kind: str) -> str:
     if value is None or isinstance(value, Decimal):
         return meaning(None if value is None else str(value))
     if kind == "binary":
-        return repr(value if isinstance(value, bytes) else base64.b64decode(value["base64"]))
+        return repr(value if isinstance(value, bytes) else _bytes(value))
     if kind in ("float", "double"):
         number = float(value)
         return repr(struct.unpack("f", struct.pack("f", number))[0] if kind == "float" else number)
@@ -183,6 +187,11 @@ def _meaning(value: Any, kind: str) -> str:
     if text[:1] in ("{", "["):
         return json.dumps(json.loads(text), sort_keys=True)
     return meaning(value)
+
+
+def _bytes(value: Any) -> bytes:
+    """Bytes as the expected files have them; in Canal's each is a character."""
+    return value.encode("latin-1") if isinstance(value, str) else base64.b64decode(value["base64"])
 
 
 def _instant(value: Any) -> datetime:

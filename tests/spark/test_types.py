@@ -137,6 +137,8 @@ EXACT: list[tuple[str, str, Any]] = [
     ("binary", "AP+A", b"\x00\xff\x80"), ("binary", "", b""), ("binary", "*", None),
     ("binary[hex]", "00fF80", b"\x00\xff\x80"), ("binary[hex]", "0g", None),
     ("binary[hex]", "", b""), ("binary[utf8]", "ü", "ü".encode()),
+    ("binary[latin1]", "\x00é\xff\n", b"\x00\xe9\xff\n"), ("binary[latin1]", "", b""),
+    ("binary[latin1]", "€", None), ("binary[latin1]", "a\u2028", None),
     # text
     ("string", " 1.10 ", " 1.10 "), ("string", "", ""),
 ]  # fmt: skip

@@ -1,0 +1,317 @@
+"""Canal JSON: Alibaba's Canal, Alibaba DTS (both of its forms), TiCDC, and what writes like them.
+
+Sources: seed 001 ("Canal Json") and formats.md 6.2. Order: the messages carry no place of the
+source's log, so arrival is the order (object, record, row in the record), unless `order` names a
+field that orders or TiCDC tells the transaction's `_tidb.commitTs`. Rows of a full load (INIT)
+rank below every change, among themselves by when the job wrote them (`ts`, `id`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.errors import PlanError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    IMAGE_TYPE,
+    OP_DDL,
+    OP_DELETE,
+    OP_INSERT,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    quoted,
+    source_position,
+)
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.envelope import (
+    ARRIVAL,
+    CORRUPT,
+    PLACE,
+    arrival_position,
+    number_or_zero,
+    outcome,
+    read_lines,
+    repeats_column,
+    select_envelope,
+    with_arrival,
+)
+from spark_jobs.formats.mysqltypes import mysql_type
+
+COMMUNITY: Final = "community"
+SWAPPED: Final = "dts_before_20220320"
+FORMS: Final = (COMMUNITY, SWAPPED)
+FULL_LOAD: Final = "INIT"
+INSERTS: Final = ("INSERT", FULL_LOAD)
+DTS_DDL: Final = "DDL"
+DDL: Final = (
+    "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", DTS_DDL, "INIT_DDL",
+)  # fmt: skip
+IGNORED: Final = ("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK")
+OPS: Final = {
+    **dict.fromkeys(INSERTS, OP_INSERT),
+    "UPDATE": OP_UPDATE,
+    "DELETE": OP_DELETE,
+    "TRUNCATE": OP_TRUNCATE,
+    **dict.fromkeys(DDL, OP_DDL),
+}
+ROW_OPS: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
+HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
+HEARTBEAT: Final = "HEARTBEAT"
+_TRUE: Final = "true"
+_COMMENT: Final = r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*"
+_LATEST_MILLIS: Final = 253_402_300_799_999
+_FIELDS: Final = {
+    **dict.fromkeys(
+        ("database", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid"),
+        "string",
+    ),
+    "pkNames": "array<string>",
+    "mysqlType": IMAGE_TYPE,
+    "data": f"array<{IMAGE_TYPE}>",
+    "old": f"array<{IMAGE_TYPE}>",
+    "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
+}
+
+_NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE))
+
+
+class Canal:
+    """The decoder of `format: canal`."""
+
+    name: ClassVar[str] = "canal"
+    ignorable: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, str]] = {
+        "form": f"what `data` and `old` mean: {COMMUNITY} (default) or {SWAPPED}",
+        "order": "a field of the message that orders: a number, another one in every message",
+        "table": "`database.table` of messages that name no table",
+    }
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode JSON-lines files into one row for each row of each message."""
+        told = _parse(options)
+        messages = _read(spark, files, told).withColumns(_parts(told))
+        judged = messages.withColumn("reason", _reason(told)).withColumns(_described())
+        rows = judged.select("*", F.posexplode_outer(_good_rows()).alias("_index", "_row"))
+        imaged = rows.withColumn("_old", F.get("_olds", F.col("_index"))).withColumns(_images(told))
+        return select_envelope(imaged, _envelope(told))
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The columns that `mysqlType` describes.
+
+        `sqlType` says less (nothing of unsigned) and not the same everywhere: JDBC's codes in
+        Canal, where one column's code changes with its value, DTS's own numbers in DTS.
+        """
+        described = json.loads(types)
+        pairs = zip(described["names"], described["types"], strict=True)
+        return [SourceColumn(name, mysql_type(text or "")) for name, text in pairs]
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the options say; `order` is '' for arrival."""
+
+    swapped: bool
+    order: str
+    database: str | None
+    table: str | None
+
+
+def _parse(options: Mapping[str, Any]) -> _Told:
+    """Check the options; raises PlanError saying what is allowed."""
+    unknown = sorted(set(options) - set(Canal.options))
+    if unknown:
+        known = ", ".join(Canal.options)
+        raise PlanError(f"format canal: unknown format_options {unknown}; known: {known}")
+    form, order = str(options.get("form", COMMUNITY)), str(options.get("order", ""))
+    if form not in FORMS:
+        raise PlanError(f"format canal: form is {form!r}; known: {', '.join(FORMS)}")
+    if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
+        raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
+    database, _, table = str(options.get("table", "")).rpartition(".")
+    return _Told(form == SWAPPED, order, database or None, table or None)
+
+
+def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> DataFrame:
+    """The messages as they are, with what orders them in `_order` and `_arrival`."""
+    fields = _FIELDS if told.order in ("", *_FIELDS) else {**_FIELDS, told.order: "string"}
+    schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
+    lines = with_arrival(spark, read_lines(spark, files, schema), files)
+    order = F.col(quoted(told.order)) if told.order else F.col("_tidb.commitTs")
+    return lines.select(*_FIELDS, CORRUPT, *PLACE, ARRIVAL, order.alias("_order"))
+
+
+def _parts(told: _Told) -> dict[str, Column]:
+    """A message's operation, its table, and its rows: `_rows`, with `_olds` beside them."""
+    op, data, old = _op(), _filled("data"), _filled("old")
+    first, other = (old, data) if told.swapped else (data, old)
+    rows = (
+        F.when(op == OP_UPDATE, data)
+        .when(op == OP_DELETE, first)
+        .when(op == OP_INSERT, F.coalesce(first, other))
+    )
+    database, table = (F.nullif(F.col(n), F.lit("")) for n in ("database", "table"))
+    given = F.when(table.isNull(), F.lit(told.database))
+    return {
+        "_op": op,
+        "_database": F.coalesce(database, given),
+        "_table": F.coalesce(table, F.lit(told.table)),
+        "_rows": rows,
+        "_olds": F.when(op == OP_UPDATE, old),
+        "_strays": F.when((op == OP_DELETE) & first.isNull(), other),
+    }
+
+
+def _filled(name: str) -> Column:
+    """An array, NULL where it has no elements."""
+    return F.when(F.size(name) > 0, F.col(name))
+
+
+def _op() -> Column:
+    """By `type`; any other type with `isDdl` is a statement, and DTS calls them all `DDL`."""
+    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
+    statement = F.regexp_replace("sql", _COMMENT, " ")
+    truncates = (F.col("type") == DTS_DDL) & statement.rlike(r"(?i)^\s*truncate\b")
+    is_ddl = F.lower("isDdl") == _TRUE
+    return F.when(truncates, F.lit(OP_TRUNCATE)).otherwise(
+        F.coalesce(F.try_element_at(known, F.col("type")), F.when(is_ddl, F.lit(OP_DDL)))
+    )
+
+
+def _marker() -> Column:
+    """What kind of marker a message is that changes nothing; NULL where it is none."""
+    beats = F.lower("isHeartbeat") == _TRUE
+    marker = F.when(beats, F.lit(HEARTBEAT)).when(F.col("type").isin(*IGNORED), F.col("type"))
+    return F.when(F.col(CORRUPT).isNull(), marker)
+
+
+def _reason(told: _Told) -> Column:
+    """Why a message is no event; one bad row rejects the message, for rows stand side by side."""
+    op, tidb = F.col("_op"), F.col("_tidb")
+    of_rows = op.isin(*ROW_OPS)
+    elsewhere = (F.lower(tidb["onlyHandleKey"]) == _TRUE) & (op != OP_DELETE)
+    elsewhere |= F.length(tidb["claimCheckLocation"]) > 0
+    return (
+        F.when(_marker().isNotNull(), F.lit(None))
+        .when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(F.col("type").isNull(), F.lit("not_an_envelope"))
+        .when(op.isNull(), F.concat(F.lit("unknown_op:"), "type"))
+        .when(op.isin(*ROW_OPS, OP_TRUNCATE) & F.col("_table").isNull(), F.lit("table_missing"))
+        .when(of_rows & elsewhere, F.lit("row_not_sent"))
+        .when(F.col("_strays").isNotNull(), F.lit("other_form"))
+        .when(of_rows & _lacks_image(told), F.lit("image_missing"))
+        .when(F.size("_olds") != F.size("_rows"), F.lit("old_misaligned"))
+        .when(_repeats("_rows") | _repeats("_olds"), F.lit("duplicate_column"))
+        .when(op.isin(*ROW_OPS, OP_TRUNCATE) & _lacks_order(told), F.lit("bad_order"))
+    )
+
+
+def _lacks_image(told: _Told) -> Column:
+    """No rows, or a NULL among them; in the swapped form `old` is what a row is updated to."""
+    lacking = F.col("_rows").isNull() | F.exists("_rows", lambda row: row.isNull())
+    if told.swapped:
+        updated = F.col("_olds").isNotNull() & ~F.exists("_olds", lambda row: row.isNull())
+        lacking |= (F.col("_op") == OP_UPDATE) & ~updated
+    return lacking
+
+
+def _repeats(name: str) -> Column:
+    return F.coalesce(F.exists(name, repeats_column), F.lit(False))
+
+
+def _lacks_order(told: _Told) -> Column:
+    """Ordered by a field, a change without it would silently rank below all that have it."""
+    if not told.order:
+        return F.lit(False)
+    return (F.col("type") != FULL_LOAD) & number(F.col("_order")).isNull()
+
+
+def _good_rows() -> Column:
+    return F.when(F.col("reason").isNull(), F.col("_rows"))
+
+
+def _described() -> dict[str, Column]:
+    """Names as the rows spell them: `pkNames` and `mysqlType` may have another case."""
+    carried = F.map_keys(F.get("_rows", F.lit(0)))
+    keys, described = _filled("pkNames"), F.map_keys("mysqlType")
+    return {
+        "_carried": carried,
+        "_keys": _spelled(keys, carried),
+        "_columns": F.when(F.size(described) > 0, _spelled(described, carried)),
+    }
+
+
+def _spelled(names: Column, carried: Column) -> Column:
+    same = F.size(F.array_except(names, carried)) == 0
+    return F.when(same, names).otherwise(F.transform(names, lambda name: _as_in(carried, name)))
+
+
+def _as_in(carried: Column, name: Column) -> Column:
+    alike = F.filter(carried, lambda other: F.lower(other) == F.lower(name))
+    exact = F.array_contains(carried, name)
+    return F.when(exact, name).otherwise(F.coalesce(F.get(alike, F.lit(0)), name))
+
+
+def _images(told: _Told) -> dict[str, Column]:
+    """`before` and `after` of one row: the row itself, and the row with `old` laid over it."""
+    op, row, old = F.col("_op"), F.col("_row"), F.col("_old")
+    kept = F.map_filter(row, lambda name, _: ~F.array_contains(F.map_keys(old), name))
+    overlaid = F.when(old.isNotNull(), F.map_concat(kept, old))
+    old_image, new_image = (row, overlaid) if told.swapped else (overlaid, row)
+    return {
+        "before": F.when(op == OP_UPDATE, old_image).when(op == OP_DELETE, row),
+        "after": F.when(op == OP_UPDATE, new_image).when(op == OP_INSERT, row),
+    }
+
+
+def _envelope(told: _Told) -> dict[str, Column]:
+    marker, reason = _marker(), F.col("reason")
+    millis = F.col("es").try_cast("bigint")
+    lacking = F.array_except(F.col("_columns"), F.map_keys("after"))
+    described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
+    return {
+        "outcome": outcome(F.coalesce(marker.isNotNull(), F.lit(False)), reason),
+        "reason": F.coalesce(marker, reason),
+        "database": F.col("_database"),
+        "table": F.col("_table"),
+        "op": F.col("_op"),
+        "position": _position(told),
+        "key": _key(),
+        "types": F.when(F.col("_columns").isNotNull(), F.to_json(described)),
+        "source_ts": F.when(millis.between(1, _LATEST_MILLIS), F.timestamp_millis(millis)),
+        "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
+        "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
+        "raw": F.when(reason.isNotNull(), F.coalesce(CORRUPT, F.to_json(F.struct(*_FIELDS)))),
+        "absent": F.when((F.col("_op") == OP_UPDATE) & (F.size(lacking) > 0), lacking),
+    }
+
+
+def _position(told: _Told) -> Column:
+    """With the row's place in its message last, so that no two rows of a message are equal."""
+    index = number(F.coalesce("_index", F.lit(0)).cast("string"))
+    changed = source_position(number(F.col("_order")), index)
+    if not told.order:
+        changed = F.coalesce(changed, arrival_position(index))
+    written = F.coalesce(number(F.col("id")), arrival_position())
+    full_load = full_load_position(number_or_zero(F.col("ts")), written, index)
+    return F.when(F.col("type") == FULL_LOAD, full_load).otherwise(changed)
+
+
+def _key() -> Column:
+    """The primary key where the rows have it all, else the row id that the source hides."""
+    hidden = [F.when(F.array_contains("_carried", n), F.array(F.lit(n))) for n in HIDDEN_KEYS]
+    carried = F.size(F.array_except("_keys", "_carried")) == 0
+    return F.when(F.col("_keys").isNull(), F.coalesce(*hidden)).when(carried, F.col("_keys"))

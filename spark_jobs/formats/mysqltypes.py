@@ -1,0 +1,71 @@
+"""MySQL's type names, as `SHOW COLUMNS` and CREATE statements spell them, as column types."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sluice.coltypes import STRING, ColumnType, decimal
+
+_NAME: Final = re.compile(
+    r"(?:unsigned\s+)?(?P<name>[a-z]\w*)\s*(?:\(\s*(?P<p>\d+)\s*(?:,\s*(?P<s>\d+)\s*)?\))?"
+)
+_POSITIVE: Final = re.compile(r"\b(unsigned|zerofill)\b")
+_SMALL: Final = ("tinyint", "smallint", "mediumint", "bool", "boolean", "year")
+_INT: Final = ("int", "integer")
+_DECIMAL: Final = ("decimal", "numeric", "dec", "fixed")
+_PLAIN: Final = {
+    **dict.fromkeys(_SMALL, ColumnType("int")),
+    "serial": decimal(20, 0),
+    "double": ColumnType("double"),
+    "real": ColumnType("double"),
+    "date": ColumnType("date"),
+    "time": ColumnType("time"),
+    # TIMESTAMP too comes as local text: nothing says in which zone the reader had its session.
+    **dict.fromkeys(("datetime", "timestamp"), ColumnType("timestamp_ntz")),
+}
+_BYTES: Final = (
+    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point",
+    "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
+    "geometrycollection",
+)  # fmt: skip
+_LONGEST_FLOAT: Final = 24
+_SIGNED_BITS: Final = 63
+
+
+def mysql_type(text: str, binary: str = "latin1") -> ColumnType:
+    """The column type that holds every value of a MySQL type; text where the name tells too little.
+
+    `binary`: how bytes are written. A decimal without precision is text: some writers leave the
+    precision out, and MySQL's default of (10,0) would then be a guess.
+    """
+    lower = text.strip().lower()
+    found = _NAME.match(lower)
+    if found is None:
+        return STRING
+    name, positive = found["name"], bool(_POSITIVE.search(lower))
+    precision, scale = (None if found[part] is None else int(found[part]) for part in "ps")
+    if name in _INT:
+        return ColumnType("bigint" if positive else "int")
+    if name == "bigint":
+        return decimal(20, 0) if positive else ColumnType("bigint")
+    if name in _DECIMAL:
+        return _decimal(precision, scale or 0)
+    if name == "bit":
+        return _bits(precision)
+    if name == "float":
+        single = scale is not None or (precision or 0) <= _LONGEST_FLOAT
+        return ColumnType("float" if single else "double")
+    return ColumnType("binary", binary) if name in _BYTES else _PLAIN.get(name, STRING)
+
+
+def _decimal(precision: int | None, scale: int) -> ColumnType:
+    """Beyond 38 digits there is no such column: then the exact text."""
+    if precision is None or not 1 <= precision <= 38 or scale > precision:
+        return STRING
+    return decimal(precision, scale)
+
+
+def _bits(width: int | None) -> ColumnType:
+    """BIT comes as an unsigned number; without its width it may have 64 bits."""
+    return ColumnType("bigint") if (width or 64) <= _SIGNED_BITS else decimal(20, 0)
