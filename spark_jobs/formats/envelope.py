@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
+    ALL_BUT,
     ENVELOPE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
@@ -19,6 +20,8 @@ from spark_jobs.canonical import (
 
 CORRUPT: Final = "_corrupt_record"
 ZERO: Final = "010"
+NAME: Final = r'"[^"]+"|[^".]+'
+TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
 
@@ -39,6 +42,28 @@ def repeats_column(image: Column) -> Column:
     return F.size(names) != F.size(F.array_distinct(names))
 
 
+def overlaid(row: Column, values: Column) -> Column:
+    """`row` with `values` over it; NULL where one of them is. Neither may name a column twice."""
+    left = F.map_filter(row, lambda name, _: ~F.array_contains(F.map_keys(values), name))
+    return F.map_concat(left, values)
+
+
+def absent_but(changed: Column, row: Column) -> Column:
+    """`absent` of an update that sends what changed: `row` is that over what is known of before.
+
+    A NULL of the old row may be a value that was not logged: it says nothing of the new one.
+    """
+    names = F.map_keys(changed)
+    sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
+    return F.concat(F.array(F.lit(ALL_BUT)), F.map_keys(sent))
+
+
+def name_part(dotted: Column, number_from_last: int) -> Column:
+    """A part of `DATABASE.OWNER.TABLE`, 1 for the last; quotes are not part of a name."""
+    parts = F.reverse(F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0)))
+    return F.btrim(F.get(parts, F.lit(number_from_last - 1)), F.lit('"'))
+
+
 def number_or_zero(text: Column) -> Column:
     """A component that some events lack: absent sorts first."""
     return F.coalesce(number(text), F.lit(ZERO))
@@ -54,8 +79,11 @@ def outcome(ignored: Column, reason: Column) -> Column:
 
 
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Select the envelope; what `columns` does not give is a column of `df` or NULL."""
-    given = {name: columns.get(name) for name in ENVELOPE}
+    """Select the envelope; what `columns` does not give is a column of `df` or NULL.
+
+    `absent` is part of it only where it is given.
+    """
+    given = {name: columns.get(name) for name in dict.fromkeys((*ENVELOPE, *columns))}
     return df.select(
         *(_given(df, name) if c is None else c.alias(name) for name, c in given.items())
     )
