@@ -18,6 +18,9 @@ A decoder gives one row a record (a record that changes a key is split later), i
 | raw | string | the record's own text, for rejects; else NULL |
 | file | string | what Spark read (`_metadata.file_path`) |
 | block, ordinal | bigint | place: start of the split, row number inside the task's partition |
+
+A decoder of a format with partial rows gives `absent` too, an array<string>: the columns that
+`after` does not carry, or ALL_BUT and the columns that it does carry; NULL where it is whole.
 """
 
 from __future__ import annotations
@@ -46,6 +49,10 @@ ENVELOPE: Final = (
 
 _LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))
 IMAGE_TYPE: Final = "map<string,string>"
+
+ALL_BUT: Final = ""
+"""First in `absent`, before the columns that the row carries: all others of the table are absent,
+those too that only later events name. No source allows it as a column's name."""
 
 
 def quoted(name: str) -> str:

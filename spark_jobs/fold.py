@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE
+from spark_jobs.canonical import ALL_BUT, OP_DELETE
 
 RECORDS: Final = "_records"
 DISTINCT: Final = "_distinct"
@@ -93,11 +93,9 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     A column holds the newest value that some event since the key's last delete carried.
     """
     keys = [F.col(_q(k)) for k in key]
-    deleted = F.when(F.col(names.OP) == OP_DELETE, F.col(names.POSITION))
-    ends = changes.groupBy(*keys).agg(F.max(deleted).alias("_ended"))
-    alive = changes.join(ends, list(key)).where(
-        F.col("_ended").isNull() | (F.col(names.POSITION) >= F.col("_ended"))
-    )
+    position, ended = F.col(names.POSITION), F.col("_ended")
+    changed = (F.col(names.OP) != OP_DELETE) & (ended.isNull() | (position > ended))
+    alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
     order = F.struct(F.col(names.POSITION), content_hash(changes, data))
     picked = [_newest_carried(c, order) for c in values]
@@ -109,7 +107,25 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     )
 
 
+def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
+    """Where each key's row was last deleted: `_ended`, NULL where it never was.
+
+    An update in two records begins with a delete of its old half; where the new half has the
+    same key nothing was deleted, and the columns that it does not carry live on.
+    """
+    deleted = F.col(names.OP) == OP_DELETE
+    place = F.regexp_extract(names.POSITION, r"^(.*)\.\d$", 1)  # without the half's role
+    halves = changes.groupBy(*keys, place.alias("_place")).agg(
+        F.max(F.when(deleted, F.col(names.POSITION))).alias("_deleted"),
+        F.count_if(~deleted).alias("_renewed"),
+    )
+    last = F.max(F.when(F.col("_renewed") == 0, F.col("_deleted")))
+    return halves.groupBy(*keys).agg(last.alias("_ended"))
+
+
 def _newest_carried(column: str, order: Column) -> Column:
-    carried = ~F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
+    listed = F.array_contains(names.ABSENT, F.lit(column))
+    all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
+    carried = F.coalesce(F.when(all_but, listed).otherwise(~listed), F.lit(True))
     value = F.max_by(F.struct(F.col(_q(column)).alias("v")), F.when(carried, order))
     return value["v"].alias(column)

@@ -8,6 +8,8 @@ from spark_jobs.formats.base import Registry
 from spark_jobs.formats.canal import Canal
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
-FORMATS: Final = Registry({f.name: f for f in (Debezium(), Datastream(), StreamX(), Canal())})
+_ALL: Final = (Debezium(), Datastream(), StreamX(), Canal(), SharePlex())
+FORMATS: Final = Registry({f.name: f for f in _ALL})

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import (
+    ALL_BUT,
     ENVELOPE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
@@ -23,6 +24,8 @@ CORRUPT: Final = "_corrupt_record"
 ARRIVAL: Final = "_arrival"
 PLACE: Final = ("file", "block", "ordinal")
 ZERO: Final = "010"
+NAME: Final = r'"[^"]+"|[^".]+'
+TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
 
@@ -58,6 +61,28 @@ def repeats_column(image: Column) -> Column:
     """Whether an image names a column twice; nobody can say which value is meant."""
     names = F.map_keys(image)
     return F.size(names) != F.size(F.array_distinct(names))
+
+
+def overlaid(row: Column, values: Column) -> Column:
+    """`row` with `values` over it; NULL where one of them is. Neither may name a column twice."""
+    left = F.map_filter(row, lambda name, _: ~F.array_contains(F.map_keys(values), name))
+    return F.map_concat(left, values)
+
+
+def absent_but(changed: Column, row: Column) -> Column:
+    """`absent` of an update that sends what changed: `row` is that over what is known of before.
+
+    A NULL of the old row may be a value that was not logged: it says nothing of the new one.
+    """
+    names = F.map_keys(changed)
+    sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
+    return F.concat(F.array(F.lit(ALL_BUT)), F.map_keys(sent))
+
+
+def name_part(dotted: Column, number_from_last: int) -> Column:
+    """A part of `DATABASE.OWNER.TABLE`, 1 for the last; quotes are not part of a name."""
+    parts = F.reverse(F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0)))
+    return F.btrim(F.get(parts, F.lit(number_from_last - 1)), F.lit('"'))
 
 
 def number_or_zero(text: Column) -> Column:
