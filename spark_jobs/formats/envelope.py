@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +32,17 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
     reader = spark.read.schema(f"{schema}, {CORRUPT} string")
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
     return reader.json([f.url for f in files]).select("*", *place())
+
+
+def union(scans: list[DataFrame]) -> DataFrame:
+    """All scans as one, with a harmless non-deterministic term that keeps the envelope above them.
+
+    Pushed below the union the envelope would be compiled once a scan: 37 s instead of 6 for 34.
+    """
+    if len(scans) == 1:
+        return scans[0]
+    pinned = F.col("ordinal") + F.monotonically_increasing_id().bitwiseAND(F.lit(0))
+    return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
 
 
 def repeats_column(image: Column) -> Column:
