@@ -245,6 +245,16 @@ def test_the_seeds_example(spark: SparkSession, fixtures: Path, tmp_path: Path) 
     ]  # fmt: skip
 
 
+def test_blank_lines_do_not_move_a_mark(spark: SparkSession, tmp_path: Path) -> None:
+    """Of lines that name a column twice only those are rejected, wherever they stand."""
+    twice = json.dumps(record("I", "2")).replace('"id": 1', '"id": 1, "id": 2')
+    file = jsonl(tmp_path / "e.jsonl", ["", record("I", "1"), " ", "", twice, record("I", "3")])
+    decoded = DatahubTuple().read(spark, (file,), {}).collect()
+    assert {r["position"]: r["outcome"] for r in decoded} == {
+        at(1): "event", at(2): "reject", at(3): "event",
+    }  # fmt: skip
+
+
 def test_unknown_options_are_refused(spark: SparkSession) -> None:
     with pytest.raises(PlanError, match=r"\['tabel'\]; known: csv_columns, .*, table"):
         DatahubTuple().read(spark, (), {"tabel": "t"})
