@@ -26,7 +26,8 @@ from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
-FORMAT_NAMES: Final = ("debezium", "datastream", "streamx", "canal", "shareplex")
+FORMAT_NAMES: Final = ("debezium", "datastream", "streamx", "canal", "shareplex", "datahub_tuple")
+TABLE_FORMATS: Final = frozenset({"datahub_tuple"})
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from sluice import ledger as states
+from sluice.config import TABLE_FORMATS
 from sluice.context import Context
+from sluice.csvrows import style_of
 from sluice.errors import TerminalError, Unsettled
 from sluice.landing import Inspection, inspect
 from sluice.ledger import FileRow
@@ -184,10 +186,13 @@ def _inspect(
 ) -> list[tuple[StoredObject, Inspection]]:
     """What each object is; one that is not settled is left out, unless it was named."""
     prefix = ctx.files.staging_prefix(ctx.pipeline.name)
+    options = ctx.pipeline.format_options
+    tables = style_of(options) if ctx.pipeline.format in TABLE_FORMATS else None
 
     def look(found: StoredObject) -> Inspection | None:
         try:
-            return inspect(store, ctx.files.store, found, prefix, ctx.pipeline.max_document_bytes)
+            limit = ctx.pipeline.max_document_bytes
+            return inspect(store, ctx.files.store, found, prefix, limit, tables)
         except Unsettled as error:
             if named:
                 raise

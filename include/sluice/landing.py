@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from sluice import avrofile, compression
+from sluice import avrofile, compression, csvrows, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE, Pipeline
 from sluice.containers import Line, Refused, split
+from sluice.csvrows import CsvStyle
 from sluice.errors import Unsettled
 from sluice.jsonlines import LineCheck
 from sluice.manifest import LandingReject, SourceFile
@@ -24,6 +25,7 @@ from sluice.store import ObjectStore, StoredObject, open_store
 
 JSONL: Final = "jsonl"
 AVRO: Final = "avro"
+PARQUET: Final = "parquet"
 CHUNK_BYTES: Final = MEBIBYTE
 RAW_LIMIT: Final = MEBIBYTE
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
@@ -59,6 +61,7 @@ class _Look:
     container: str = JSONL
     avro: AvroFile = _NO_AVRO
     split: bool = False
+    csv: CsvStyle | None = None
     reason: str = ""
     head: bytes = b""
 
@@ -75,13 +78,16 @@ def inspect(
     found: StoredObject,
     prefix: str,
     max_document_bytes: int = DOCUMENT_LIMIT,
+    tables: CsvStyle | None = None,
 ) -> Inspection:
     """Read one object through; where Spark could not read it, stage a copy under `prefix`.
+
+    `tables` is for formats that are rows of a table: their files may be Parquet, or CSV of a style.
 
     Raises Unsettled when the object is not what the listing said: it is being written.
     """
     try:
-        look = _look(store, found, max_document_bytes)
+        look = _look(store, found, max_document_bytes, tables)
     except FileNotFoundError as error:
         raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
@@ -102,16 +108,16 @@ def inspect(
 
 
 def _spark_reads(key: str, look: _Look) -> bool:
-    if look.reason or look.split or look.avro.damage or _ODD_IN_PATHS & set(key):
+    if look.reason or look.split or look.csv or look.avro.damage or _ODD_IN_PATHS & set(key):
         return False
     ending = os.path.splitext(key)[1].lower()
     if look.compression:
         by_name = _SPARK_READS.get(os.path.splitext(key)[1])
         return look.container == JSONL and by_name == look.compression
-    return look.container == AVRO or ending not in _CODEC_ENDINGS
+    return look.container != JSONL or ending not in _CODEC_ENDINGS
 
 
-def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
+def _look(store: ObjectStore, found: StoredObject, limit: int, tables: CsvStyle | None) -> _Look:
     digest = hashlib.sha256()
     size = 0
 
@@ -127,7 +133,7 @@ def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
         head, raw = _peek(raw)
         kind = compression.detect(head)
         plain = compression.Plain(raw, kind)
-        look = _look_inside(plain, limit)
+        look = _look_inside(plain, limit, found.key, tables)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
@@ -146,13 +152,19 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return b"".join(first), chain(first, filled)
 
 
-def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
+def _look_inside(plain: Iterator[bytes], limit: int, key: str, tables: CsvStyle | None) -> _Look:
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
             return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
+        if tables and head.startswith(parquetfile.MAGIC):
+            return _look_at_parquet(plain, head)
         if reason := _unreadable(head):
             return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
+        if tables and csvrows.is_csv(key):
+            for _ in plain:
+                pass  # to the end, for damage
+            return _Look("", "", csv=tables)
         check = LineCheck(limit)
         for piece in plain:
             check.add(piece)
@@ -160,8 +172,22 @@ def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
     except Damage as damage:
         if not damage.trusted:
             return _Look("", "", reason=damage.reason)
-        return _Look("", "", split=True)
+        csv = tables if csvrows.is_csv(key) else None
+        return _Look("", "", split=True, csv=csv)
     return _Look("", "", split=check.split_needed)
+
+
+def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
+    """Its columns are told at the end of the file: without that nothing of it can be read."""
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
+        for piece in plain:
+            copy.write(piece)
+        copy.seek(0)
+        try:
+            schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
+        except ValueError:
+            return _Look("", "", reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
+    return _Look("", "", PARQUET, AvroFile(schema))
 
 
 def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
@@ -209,7 +235,11 @@ def _copy(
     if look.container == AVRO:
         yield from _copy_avro(plain, copy, look.avro, key)
         return
-    for record, part in enumerate(split(plain, limit)):
+    if look.container == PARQUET:
+        copy.writelines(plain)
+        return
+    parts = csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
+    for record, part in enumerate(parts):
         if isinstance(part, Line):
             copy.write(part.text)
             copy.write(b"\n")

@@ -16,7 +16,8 @@ class SourceFile:
 
     `url` is what Spark reads (`file:///…`, `s3a://…`): the object itself, or the JSON-lines copy
     that landing staged where Spark cannot read the object (one pretty-printed document, an array,
-    zstd, a cut gzip). `container` is `jsonl` or `avro`; `arrival` the natural-sort key of `key`.
+    CSV, zstd, a cut gzip). `container` is `jsonl`, `avro` or `parquet`, the columns of the latter
+    two in `avro_schema`; `arrival` the natural-sort key of `key`.
     """
 
     key: str

@@ -6,10 +6,18 @@ from typing import Final
 
 from spark_jobs.formats.base import Registry
 from spark_jobs.formats.canal import Canal
+from spark_jobs.formats.datahub_tuple import DatahubTuple
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
-_ALL: Final = (Debezium(), Datastream(), StreamX(), Canal(), SharePlex())
+_ALL: Final = (
+    Debezium(),
+    Datastream(),
+    StreamX(),
+    Canal(),
+    DatahubTuple(),
+    SharePlex(),
+)
 FORMATS: Final = Registry({f.name: f for f in _ALL})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -55,6 +56,17 @@ def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile,
 def arrival_position(*components: Column) -> Column:
     """A record's position by its arrival; `components` tell rows of one record apart."""
     return F.concat_ws(".", F.lit(KIND_ARRIVAL), ARRIVAL, *components)
+
+
+def union(scans: list[DataFrame]) -> DataFrame:
+    """All scans as one, with a harmless non-deterministic term that keeps the envelope above them.
+
+    Pushed below the union the envelope would be compiled once a scan: 37 s instead of 6 for 34.
+    """
+    if len(scans) == 1:
+        return scans[0]
+    pinned = F.col("ordinal") + F.monotonically_increasing_id().bitwiseAND(F.lit(0))
+    return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
 
 
 def repeats_column(image: Column) -> Column:

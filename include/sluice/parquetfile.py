@@ -1,0 +1,101 @@
+"""Parquet files: their columns in the words of an Avro schema, so that both are decoded alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MAGIC: Final = b"PAR1"
+DAMAGED: Final = "damaged_parquet"
+INT96: Final = "int96"
+
+_PLAIN: Final = {
+    "null": "null", "bool": "boolean", "int8": "int", "int16": "int", "int32": "int",
+    "int64": "long", "uint8": "int", "uint16": "int", "uint32": "long", "float": "float",
+    "double": "double", "string": "string", "large_string": "string", "string_view": "string",
+    "binary": "bytes", "large_binary": "bytes", "binary_view": "bytes",
+}  # fmt: skip
+_LOGICAL: Final = {
+    "date32[day]": ("int", "date"),
+    "date64[ms]": ("int", "date"),
+    "time32[ms]": ("int", "time-millis"),
+    "time64[us]": ("long", "time-micros"),
+}
+_UNITS: Final = {"ms": "millis", "us": "micros", "ns": "nanos"}
+
+
+def avro_schema(stream: BinaryIO) -> str:
+    """The columns as the fields of an Avro record; raises ValueError where the footer is damaged.
+
+    Unsigned 64-bit numbers are decimals of 20 digits. A type that Avro has no word for keeps its
+    own name, which no reader of a schema knows. Timestamps of the old 96-bit kind are marked.
+    """
+    try:
+        footer = pq.ParquetFile(stream).schema
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from error
+    leaves = [footer.column(i) for i in range(len(footer.names))]
+    old = {leaf.path.split(".")[0]: leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    fields = [_field(field, old.get(field.name, "")) for field in footer.to_arrow_schema()]
+    return json.dumps({"type": "record", "name": "row", "fields": fields})
+
+
+def _field(field: pa.Field, old: str) -> dict[str, Any]:
+    node = _node(field.type, field.name)
+    if old == field.name:
+        node = _logical("long", "timestamp-micros") | {INT96: True}
+    elif old:
+        node = {"type": INT96}  # inside another value it cannot be read apart
+    return {"name": field.name, "type": ["null", node] if field.nullable else node}
+
+
+def _node(kind: pa.DataType, path: str) -> dict[str, Any]:
+    kind = _stored(kind)
+    if pa.types.is_decimal(kind):
+        return _decimal(kind.precision, kind.scale)
+    if pa.types.is_uint64(kind):
+        return _decimal(20, 0)
+    if pa.types.is_timestamp(kind):
+        local = "" if kind.tz else "local-"
+        return _logical("long", f"{local}timestamp-{_UNITS[kind.unit]}")
+    if pa.types.is_fixed_size_binary(kind):
+        return {"type": "bytes"}
+    if pa.types.is_nested(kind):
+        return _nested(kind, path)
+    name = str(kind)
+    return _logical(*_LOGICAL[name]) if name in _LOGICAL else {"type": _PLAIN.get(name, name)}
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """What the file holds; the writer's own names for it are in the footer as well."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _nested(kind: pa.DataType, path: str) -> dict[str, Any]:
+    if pa.types.is_struct(kind):
+        fields = [{"name": f.name, "type": _inner(f, path)} for f in kind]
+        return {"type": "record", "name": path, "fields": fields}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return {"type": "array", "items": _inner(kind.value_field, path)}
+    if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+        return {"type": "map", "values": _inner(kind.item_field, path)}
+    return {"type": str(kind)}
+
+
+def _inner(field: pa.Field, path: str) -> Any:
+    return ["null", _node(field.type, f"{path}.{field.name}")]
+
+
+def _decimal(precision: int, scale: int) -> dict[str, Any]:
+    return _logical("bytes", "decimal") | {"precision": precision, "scale": scale}
+
+
+def _logical(kind: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name}

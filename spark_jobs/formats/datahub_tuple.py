@@ -1,0 +1,165 @@
+"""DataHub Tuple: rows of a topic that DataWorks writes, with columns about the change beside them.
+
+Order: `_sequence_id_` as an integer of any length, which both records of an update share; the
+record with the row as it was goes first. The columns: the vendor's appendix on DataHub messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    OP_DELETE,
+    OP_INSERT,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    source_position,
+)
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.envelope import CORRUPT, number_or_zero, outcome, select_envelope
+from spark_jobs.formats.tabular import (
+    META,
+    REPEATS,
+    ROW,
+    columns_of,
+    options_with,
+    read_rows,
+    refuse_unknown,
+)
+
+SEQUENCE: Final = "_sequence_id_"
+OPERATION: Final = "_operation_type_"
+EXECUTE_TIME: Final = "_execute_time_"
+EXCUTE_TIME: Final = "_excute_time_"  # so the vendor's older pages and topics spell it
+SOURCE_TABLE: Final = "_source_table_"
+BEFORE_IMAGE: Final = "_before_image_"
+AFTER_IMAGE: Final = "_after_image_"
+COLUMNS: Final = (
+    SEQUENCE, OPERATION, EXECUTE_TIME, EXCUTE_TIME, SOURCE_TABLE, BEFORE_IMAGE, AFTER_IMAGE,
+)  # fmt: skip
+INSERT: Final = "I"
+UPDATE: Final = "U"
+DELETE: Final = "D"
+OLD_ROW: Final = "YN"
+NEW_ROW: Final = "NY"
+FULL_LOAD: Final = "-1"
+_MICROSECOND_DIGITS: Final = 16
+
+
+class DatahubTuple:
+    """The decoder of `format: datahub_tuple`."""
+
+    name: ClassVar[str] = "datahub_tuple"
+    ignorable: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, str]] = options_with(
+        {"table": f"the source table of records that have no {SOURCE_TABLE}"}
+    )
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
+        refuse_unknown(options, self.options)
+        rows = read_rows(spark, files, COLUMNS)
+        return select_envelope(rows, _envelope(options.get("table")))
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The data columns of Parquet and Avro files; JSON and CSV say nothing about types."""
+        return columns_of(types)
+
+
+def _envelope(table: str | None) -> dict[str, Column]:
+    named = F.coalesce(F.nullif(_about(SOURCE_TABLE), F.lit("")), F.lit(table))
+    reason = _reason(named)
+    op = _op()
+    return {
+        "outcome": outcome(F.lit(False), reason),
+        "reason": reason,
+        "table": named,
+        "op": op,
+        "position": _position(),
+        "before": F.when(op == OP_DELETE, F.col(ROW)),
+        "after": F.when(op != OP_DELETE, F.col(ROW)),
+        "source_ts": _source_ts(),
+        "event_id": F.nullif(_about(SEQUENCE), F.lit(FULL_LOAD)),
+        "raw": F.when(reason.isNotNull(), _raw()),
+    }
+
+
+def _about(name: str) -> Column:
+    return F.col(META)[name]
+
+
+def _images() -> Column:
+    """Both flags, for one says nothing without the other: `YN`, `NY`; NULL where one is missing."""
+    return F.concat(_about(BEFORE_IMAGE), _about(AFTER_IMAGE))
+
+
+def _op() -> Column:
+    """The old half of an update takes its row away, as a delete does."""
+    kind = _about(OPERATION)
+    return (
+        F.when((kind == DELETE) | ((kind == UPDATE) & (_images() == OLD_ROW)), F.lit(OP_DELETE))
+        .when(kind == UPDATE, F.lit(OP_UPDATE))
+        .when(kind == INSERT, F.lit(OP_INSERT))
+    )
+
+
+def _reason(table: Column) -> Column:
+    kind, sequence = _about(OPERATION), _about(SEQUENCE)
+    return (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(F.col(REPEATS), F.lit("duplicate_column"))
+        .when(kind.isNull(), F.lit("not_an_envelope"))
+        .when(~kind.isin(INSERT, UPDATE, DELETE), F.concat(F.lit("unknown_op:"), kind))
+        .when(table.isNull(), F.lit("table_missing"))
+        .when((kind == UPDATE) & _images().isNull(), F.lit("image_flags_missing"))
+        .when(~_agrees(kind, _images()), F.lit("bad_image_flags"))
+        .when(~sequence.rlike(rf"^({FULL_LOAD}|\d{{1,99}})$"), F.lit("bad_sequence_id"))
+    )
+
+
+def _agrees(kind: Column, images: Column) -> Column:
+    """Whether the flags are those of the operation; NULL where there are none."""
+    return (
+        F.when(kind == INSERT, images == NEW_ROW)
+        .when(kind == DELETE, images == OLD_ROW)
+        .otherwise(images.isin(OLD_ROW, NEW_ROW))
+    )
+
+
+def _position() -> Column:
+    """By sequence; a full-load row by its time, so that a newer full load wins."""
+    sequence = _about(SEQUENCE)
+    return F.when(
+        sequence == FULL_LOAD, full_load_position(number_or_zero(_execute_time()))
+    ).otherwise(source_position(number(sequence)))
+
+
+def _execute_time() -> Column:
+    return F.coalesce(_about(EXECUTE_TIME), _about(EXCUTE_TIME))
+
+
+def _source_ts() -> Column:
+    """Milliseconds in a LONG, microseconds in a TIMESTAMP of DataHub, or what a typed file has."""
+    text = _execute_time()
+    count = F.when(text.rlike(r"^\d+$"), text.try_cast("bigint"))
+    micros = F.length(text) >= _MICROSECOND_DIGITS
+    instant = F.when(micros, F.timestamp_micros(count)).otherwise(F.timestamp_millis(count))
+    return F.coalesce(instant, F.when(text.rlike(r"\d-\d"), text.try_cast("timestamp")))
+
+
+def _raw() -> Column:
+    """The line itself, or the record as JSON where the file has none."""
+    rebuilt = F.to_json(F.struct(META, ROW))
+    return F.coalesce(F.col(CORRUPT), rebuilt)

@@ -1,0 +1,185 @@
+"""Rows of JSON lines, CSV, Parquet and Avro files as column name → exact text.
+
+For formats that are a flat row with a few columns about the change beside the data. CSV files have
+become JSON lines when they landed. A row that lacks a column of the batch has NULL in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from sluice.csvrows import OPTIONS as CSV_OPTIONS
+from sluice.errors import PlanError, TerminalError
+from sluice.manifest import SourceFile
+from sluice.parquetfile import INT96
+from spark_jobs.canonical import IMAGE_TYPE, place, quoted
+from spark_jobs.formats import avro
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.formats.envelope import CORRUPT, union
+
+META: Final = "meta"
+ROW: Final = "row"
+REPEATS: Final = "repeats"
+_PLACE: Final = ("file", "block", "ordinal")
+_TEXT_CONTAINER: Final = "jsonl"
+
+
+def options_with(own: Mapping[str, str]) -> Mapping[str, str]:
+    """A format's own options and those of its CSV files."""
+    return {**own, **CSV_OPTIONS}
+
+
+def refuse_unknown(options: Mapping[str, Any], known: Mapping[str, str]) -> None:
+    """Raise PlanError for an option that the format does not have."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise PlanError(f"unknown format_options {unknown}; known: {', '.join(sorted(known))}")
+
+
+def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]) -> DataFrame:
+    """Read rows lazily: one scan for the JSON lines and one for each schema of typed files.
+
+    Gives `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other columns),
+    `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
+    what is no JSON, and the place. A first pass over JSON lines finds their columns.
+    """
+    lines = tuple(f for f in files if f.container == _TEXT_CONTAINER)
+    scans = [_read_typed(spark, *known, group, meta) for known, group in _by_schema(files).items()]
+    if lines or not scans:
+        scans.append(_read_lines(spark, lines, meta))
+    return union(scans)
+
+
+def columns_of(types: str) -> list[SourceColumn]:
+    """The data columns of a typed file, by what `read_rows` gave as `types`."""
+    fields = avro.fields_of(json.loads(types))
+    return [SourceColumn(n, avro.column_type(f), avro.nullable(f)) for n, f in fields.items()]
+
+
+# JSON lines
+
+
+def _read_lines(
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]
+) -> DataFrame:
+    names, repeated = _names(spark, files)
+    corrupt = CORRUPT
+    while corrupt in names:
+        corrupt += "_"
+    # With no name of its own a scan of nothing but broken lines would be refused.
+    wanted = sorted({*names, *meta})
+    schema = T.StructType([T.StructField(n, T.StringType()) for n in (*wanted, corrupt)])
+    reader = spark.read.schema(schema).option("mode", "PERMISSIVE")
+    lines = reader.option("columnNameOfCorruptRecord", corrupt).json([f.url for f in files])
+    rows = lines.select(
+        *_parts({n: F.col(quoted(n)) for n in wanted}, set(names), meta),
+        F.lit(None).cast("string").alias("types"),
+        F.col(quoted(corrupt)).alias(CORRUPT),
+        *place(),
+    )
+    return _with_repeats(rows, spark, files) if repeated else rows.withColumn(REPEATS, F.lit(False))
+
+
+def _names(spark: SparkSession, files: tuple[SourceFile, ...]) -> tuple[list[str], bool]:
+    """The columns that any line has, and whether a line has one of them twice."""
+    lines = spark.read.text([f.url for f in files])
+    shapes = lines.select(F.json_object_keys("value").alias("keys")).distinct()
+    name = F.explode("keys").alias("name")
+    found = shapes.select(name, _twice("keys").alias("twice"))
+    known = found.agg(F.sort_array(F.collect_set("name")), F.max("twice")).head()
+    return (known[0], bool(known[1])) if known else ([], False)
+
+
+def _twice(keys: str) -> Column:
+    return F.size(keys) != F.size(F.array_distinct(keys))
+
+
+def _with_repeats(rows: DataFrame, spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Mark the lines that name a column twice, of which the reader shows the last value only."""
+    lines = spark.read.text([f.url for f in files]).where(F.trim("value") != "")
+    placed = lines.select(F.json_object_keys("value").alias("keys"), *place())
+    marks = placed.where(_twice("keys")).select(*_PLACE, F.lit(True).alias(REPEATS))
+    joined = rows.join(F.broadcast(marks), list(_PLACE), "left")
+    return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))
+
+
+def _parts(values: Mapping[str, Column], carried: set[str], meta: Sequence[str]) -> list[Column]:
+    """`meta` and `row` out of the texts of all columns."""
+    none = F.lit(None).cast("string")
+    about = [values.get(name, none).alias(name) for name in meta]
+    data = [name for name in values if name in carried and name not in meta]
+    names = F.array(*map(F.lit, data)).cast("array<string>")
+    texts = F.array(*(values[name] for name in data)).cast("array<string>")
+    return [
+        F.struct(*about).alias(META),
+        F.map_from_arrays(names, texts).cast(IMAGE_TYPE).alias(ROW),
+    ]
+
+
+# Avro and Parquet
+
+
+def _by_schema(files: tuple[SourceFile, ...]) -> dict[tuple[str, str], tuple[SourceFile, ...]]:
+    groups: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
+    for file in files:
+        if file.container != _TEXT_CONTAINER:
+            groups[file.container, file.avro_schema].append(file)
+    return {known: tuple(group) for known, group in sorted(groups.items())}
+
+
+def _read_typed(
+    spark: SparkSession,
+    container: str,
+    schema: str,
+    files: tuple[SourceFile, ...],
+    meta: Sequence[str],
+) -> DataFrame:
+    """One scan of files with one schema, in the columns of `_read_lines`."""
+    fields = _fields(schema, files[0])
+    struct = T.StructType([T.StructField(n, _read_as(f)) for n, f in fields.items() if _held(f)])
+    reader = spark.read.format(container).schema(struct)
+    if container == "avro" and (plain := avro.reader_schema(schema)):
+        reader = reader.option("avroSchema", plain)
+    values = {name: _text(name, node) for name, node in fields.items()}
+    data = [{"name": n, "type": f} for n, f in fields.items() if n not in meta]
+    types = json.dumps({"type": "record", "name": ROW, "fields": data})
+    return reader.load([f.url for f in files]).select(
+        *_parts(values, set(fields), meta),
+        F.lit(types).alias("types"),
+        F.lit(None).cast("string").alias(CORRUPT),
+        *place(),
+        F.lit(False).alias(REPEATS),
+    )
+
+
+def _fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
+    try:
+        return avro.fields_of(avro.parse(schema))
+    except (KeyError, ValueError) as error:
+        raise TerminalError(
+            f"{example.key} is no file of rows that can be read ({error}); take it out of the "
+            "pipeline's landing pattern, or have it written with other types"
+        ) from error
+
+
+def _held(node: avro.Node) -> bool:
+    """False for a column of nothing but nulls, which has no type to be read as."""
+    return avro.value_of(node)["type"] != "null"
+
+
+def _read_as(node: avro.Node) -> T.DataType:
+    return T.TimestampType() if INT96 in avro.value_of(node) else avro.spark_type(node)
+
+
+def _text(name: str, node: avro.Node) -> Column:
+    if not _held(node):
+        return F.lit(None).cast("string")
+    value = F.col(quoted(name))
+    return avro.text(F.unix_micros(value) if INT96 in avro.value_of(node) else value, node)

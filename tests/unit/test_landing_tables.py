@@ -1,0 +1,92 @@
+"""CSV and Parquet files land where the format is rows of a table, and only there."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from sluice.csvrows import CsvStyle
+from sluice.landing import AVRO, JSONL, PARQUET, Inspection, inspect
+from sluice.store import LocalStore
+
+CSV = b'a,b\n1,\n2,""\n'
+LINES = b'{"a":"1","b":null}\n{"a":"2","b":""}\n'
+
+
+def parquet_bytes() -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array([1, None], pa.int32())}), out)
+    return out.getvalue()
+
+
+def look(root: Path, key: str, content: bytes, tables: CsvStyle | None) -> Inspection:
+    landing = LocalStore(root / "landing")
+    landing.put(key, content)
+    (found,) = landing.list()
+    return inspect(landing, LocalStore(root / "staging"), found, "p/staged/", 1 << 20, tables)
+
+
+def taken(inspection: Inspection) -> bytes:
+    return Path(inspection.file.url.removeprefix("file://")).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("key", "content"),
+    [("a.csv", CSV), ("a.csv.gz", gzip.compress(CSV)), ("a.csv.zst", zstandard.compress(CSV)),
+     ("a.csv", gzip.compress(CSV))],
+)  # fmt: skip
+def test_csv_becomes_json_lines(tmp_path: Path, key: str, content: bytes) -> None:
+    found = look(tmp_path, key, content, CsvStyle())
+    assert (found.file.container, found.file.staged, found.rejects) == (JSONL, True, ())
+    assert found.file.url.endswith(".jsonl")
+    assert taken(found) == LINES
+
+
+def test_the_style_is_the_pipelines(tmp_path: Path) -> None:
+    found = look(tmp_path, "a.csv", b"1|-\n", CsvStyle("-", "|", ("a", "b")))
+    assert taken(found) == b'{"a":"1","b":null}\n'
+
+
+def test_of_a_cut_csv_file_the_whole_rows_count(tmp_path: Path) -> None:
+    rows = b"a,b\n" + b"".join(b"%d,x\n" % n for n in range(20_000))
+    found = look(tmp_path, "a.csv.gz", gzip.compress(rows)[:-40], CsvStyle())
+    lines = taken(found).splitlines()
+    assert 0 < len(lines) < 20_000
+    assert json.loads(lines[-1]) == {"a": str(len(lines) - 1), "b": "x"}
+    assert [r.reason for r in found.rejects] == ["truncated_gzip"]
+
+
+def test_parquet_is_read_where_it_is(tmp_path: Path) -> None:
+    found = look(tmp_path, "part-0.snappy.parquet", parquet_bytes(), CsvStyle())
+    assert (found.file.container, found.file.staged, found.rejects) == (PARQUET, False, ())
+    assert json.loads(found.file.avro_schema)["fields"] == [
+        {"name": "id", "type": ["null", {"type": "int"}]}
+    ]
+
+
+def test_compressed_parquet_is_staged(tmp_path: Path) -> None:
+    found = look(tmp_path, "a.gz", gzip.compress(parquet_bytes()), CsvStyle())
+    assert (found.file.container, found.file.staged) == (PARQUET, True)
+    assert taken(found) == parquet_bytes()
+    assert found.file.url.endswith(".parquet")
+
+
+def test_cut_parquet_is_rejected_whole(tmp_path: Path) -> None:
+    found = look(tmp_path, "a.parquet", parquet_bytes()[:-9], CsvStyle())
+    assert [r.reason for r in found.rejects] == ["damaged_parquet"]
+    assert taken(found) == b""
+
+
+def test_other_formats_have_neither(tmp_path: Path) -> None:
+    csv = look(tmp_path / "csv", "a.csv", b'{"a":1}\n', None)
+    assert (csv.file.container, csv.file.staged) == (JSONL, False)
+    parquet = look(tmp_path / "parquet", "a.parquet", parquet_bytes(), None)
+    assert [r.reason for r in parquet.rejects] == ["not_json_nor_avro"]
+    assert parquet.file.container not in (AVRO, PARQUET)
