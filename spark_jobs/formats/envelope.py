@@ -54,8 +54,11 @@ def outcome(ignored: Column, reason: Column) -> Column:
 
 
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Select the envelope; what `columns` does not give is a column of `df` or NULL."""
-    given = {name: columns.get(name) for name in ENVELOPE}
+    """Select the envelope; what `columns` does not give is a column of `df` or NULL.
+
+    `absent` is part of it only where it is given.
+    """
+    given = {name: columns.get(name) for name in dict.fromkeys((*ENVELOPE, *columns))}
     return df.select(
         *(_given(df, name) if c is None else c.alias(name) for name, c in given.items())
     )
