@@ -17,6 +17,7 @@ from sluice.coltypes import ColumnType
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
+_OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LATIN1: Final = r"^[\x00-\xff]*\z"
@@ -144,6 +145,8 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
     exact = text.rlike(r"\D") & ~text.rlike(_BELOW_MICROSECOND)
     if kind.name == "timestamp_ntz":
         text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
+        # The cast would drop another zone without a word.
+        exact &= ~text.rlike(_OWN_ZONE)
     return F.when(exact, text.try_cast(kind.spark))
 
 

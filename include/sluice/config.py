@@ -26,7 +26,15 @@ from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
-FORMAT_NAMES: Final = ("debezium", "datastream", "streamx", "canal", "shareplex", "datahub_tuple")
+FORMAT_NAMES: Final = (
+    "debezium",
+    "datastream",
+    "streamx",
+    "canal",
+    "shareplex",
+    "datahub_tuple",
+    "huawei_cdl",
+)
 TABLE_FORMATS: Final = frozenset({"datahub_tuple"})
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"

@@ -9,6 +9,7 @@ from spark_jobs.formats.canal import Canal
 from spark_jobs.formats.datahub_tuple import DatahubTuple
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
@@ -18,6 +19,7 @@ _ALL: Final = (
     StreamX(),
     Canal(),
     DatahubTuple(),
+    HuaweiCdl(),
     SharePlex(),
 )
 FORMATS: Final = Registry({f.name: f for f in _ALL})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sluice.coltypes import STRING, ColumnType, decimal
@@ -33,17 +34,23 @@ _SEMANTIC: Final = {
 
 def row_columns(types: str) -> list[SourceColumn]:
     """The columns of the envelope's `after` (or `before`); [] where the schema has neither."""
+    return [source_column(f, connect_type(f)) for f in row_fields(types, ("after", "before"))]
+
+
+def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
+    """The fields of the first of these images that the envelope's schema has, as it tells them."""
     fields = json.loads(types).get("fields") or []
-    images = {f.get("field"): f for f in fields if f.get("type") == "struct"}
-    row = images.get("after") or images.get("before")
-    return [_column(f) for f in (row or {}).get("fields", [])]
+    structs = {f.get("field"): f for f in fields if f.get("type") == "struct"}
+    row: dict[str, Any] = next((structs[n] for n in images if structs.get(n)), {})
+    return list(row.get("fields", []))
 
 
-def _column(field: dict[str, Any]) -> SourceColumn:
+def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
+    """A field as a column of this type."""
     default = field.get("default")
     return SourceColumn(
         name=field["field"],
-        type=connect_type(field),
+        type=kind,
         nullable=bool(field.get("optional", True)),
         default=None if default is None else _text(default),
     )

@@ -124,6 +124,9 @@ EXACT: list[tuple[str, str, Any]] = [
     ("timestamp", "2024-01-02T03:04:05.6789011Z", None), ("timestamp", "1704164645", None),
     ("timestamp", "0000-00-00 00:00:00", None), ("timestamp", "2024-13-01T00:00:00Z", None),
     ("timestamp_ntz", "2024-01-02 03:04:05.000001", micros("2024-01-02T03:04:05.000001")),
+    ("timestamp_ntz", "2024-01-02T03:04:05Z", micros("2024-01-02T03:04:05")),
+    ("timestamp_ntz", "2024-01-02T03:04:05+08:00", None),
+    ("timestamp_ntz", "2024-01-02 03:04:05 Asia/Shanghai", None),
     ("timestamp_ntz[us]", "-62135596800000000", micros("0001-01-01T00:00:00")),
     ("timestamp_ntz[us]", "253402300799999999", micros("9999-12-31T23:59:59.999999")),
     # times of day

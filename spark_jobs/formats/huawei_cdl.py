@@ -1,0 +1,356 @@
+"""Huawei CDL JSON in both message versions: 1.0, CDL's own, and 2.0, shaped like Debezium's.
+
+Source: Huawei's page "CDL JSON and open-source Debezium JSON" (formats.md 6.7). Its table 1 pairs
+the fields of the versions, and so does this decoder: one set of names, then one set of rules.
+Order: MySQL by (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) where the
+message tells these, else `lsn`, below a last commit's LSN where there is one (`source.sequence`);
+snapshot rows below every change; without any of them, by arrival.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.errors import ConfigError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    IMAGE_TYPE,
+    OP_DDL,
+    OP_DELETE,
+    OP_INSERT,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    source_position,
+)
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.connect import connect_type, row_fields, source_column
+from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    number_or_zero,
+    outcome,
+    read_lines,
+    repeats_column,
+    select_envelope,
+)
+
+VERSIONS: Final = ("1.0", "2.0")
+UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
+                  "u": OP_UPDATE}  # fmt: skip
+DELETES: Final = ("DELETE", "d")
+TRUNCATES: Final = ("TRUNCATE", "t")
+DDL: Final = "DDL"
+OPS: Final = {
+    **UPSERTS,
+    **dict.fromkeys(DELETES, OP_DELETE),
+    **dict.fromkeys(TRUNCATES, OP_TRUNCATE),
+    DDL: OP_DDL,
+}
+HEARTBEAT: Final = "HEARTBEAT"
+HEARTBEAT_SCHEMA: Final = "cdc_cdl"
+HEARTBEAT_TABLE: Final = "cdc_heartbeat"
+LOGICAL_MESSAGE: Final = "m"
+IMAGES: Final = ("after", "data", "before")
+PROPERTIES: Final = (
+    "lsn", "txId", "file", "pos", "row", "commit_scn", "scn", "rs_id", "ssn"
+)  # fmt: skip
+_VENDOR_DECIMAL: Final = ".cdc.data.decimal"
+_VENDOR_TIMESTAMP: Final = ".cdc.data.timestamp"
+_MOST_DIGITS: Final = 38
+_HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
+_YEAR_1, _YEAR_9999 = -62_135_596_800_000, 253_402_300_799_999
+_SOURCE: Final = ",".join(
+    f"{n}:string"
+    for n in ("connector", "ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
+)
+_SCALARS: Final = ",".join(
+    f"{n}:string"
+    for n in ("message_version", "SEG_OWNER", "TABLE_NAME", "TIMESTAMP", "OPERATION", "op",
+              "ts_ms", "LOB_COLUMNS", "HEARTBEAT_IDENTIFIER", "status", "ddl")
+)  # fmt: skip
+_SCHEMA: Final = f"""
+    schema string,
+    payload struct<{_SCALARS}, source:struct<{_SOURCE}>,
+        transaction:struct<properties:array<struct<name:string, value:string>>>,
+        `unique`:{IMAGE_TYPE}, data:{IMAGE_TYPE}, before:{IMAGE_TYPE}, after:{IMAGE_TYPE}>
+"""
+
+
+class HuaweiCdl:
+    """The decoder of `format: huawei_cdl`."""
+
+    name: ClassVar[str] = "huawei_cdl"
+    ignorable: ClassVar[str] = r"^\s*null\s*$"
+    options: ClassVar[Mapping[str, str]] = {
+        "database": "name of the database, which messages of version 1.0 do not tell",
+        "unavailable_value": "placeholder of a large value that was not sent",
+    }
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode JSON-lines files; heartbeats and markers are ignored and counted.
+
+        The envelope also has `absent`.
+        """
+        self._check(options)
+        lines = read_lines(spark, files, _SCHEMA)
+        flat = lines.select("*", *_flatten(options.get("database")))
+        placed = flat.select("*", _ignored().alias("_ignored"), _position().alias("position"))
+        placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+        return select_envelope(placed, _envelope() | {"absent": _absent(placeholder)})
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The row's columns from the message's Connect schema."""
+        try:
+            fields = row_fields(types, IMAGES)
+            return [source_column(f, _column_type(f)) for f in fields]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            # One damaged description must not stop the batch: values that need it are text.
+            return []
+
+    def _check(self, options: Mapping[str, Any]) -> None:
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            known = ", ".join(sorted(self.options))
+            raise ConfigError(f"format_options of {self.name}: unknown {unknown}; known: {known}")
+
+
+def _column_type(field: dict[str, Any]) -> ColumnType:
+    """A field's type; the vendor's own names stand on texts, whatever their company is called."""
+    name = str(field.get("name") or "").lower()
+    if field["type"] != "string":
+        return connect_type(field)
+    if name.endswith(_VENDOR_TIMESTAMP):
+        return ColumnType("timestamp_ntz")
+    if name.endswith(_VENDOR_DECIMAL):
+        return _decimal(field.get("parameters") or {})
+    return connect_type(field)
+
+
+def _decimal(parameters: Mapping[str, Any]) -> ColumnType:
+    """A decimal written as text, which stays text where nobody tells a scale that fits."""
+    scale = int(parameters.get("scale", -1))
+    precision = int(parameters.get("connect.decimal.precision", _MOST_DIGITS))
+    return decimal(precision, scale) if 0 <= scale <= precision <= _MOST_DIGITS else STRING
+
+
+def _flatten(database: str | None) -> list[Column]:
+    """The parts of a message by short names: of version 1.0 or of 2.0, as table 1 pairs them."""
+    pairs = {
+        "_op": (_payload("OPERATION"), _payload("op")),
+        "_after": (_payload("data"), _payload("after")),
+        "database": (F.lit(database).cast("string"), _source("db")),
+        "schema_": (_payload("SEG_OWNER"), _source("schema")),
+        "table": (_payload("TABLE_NAME"), _source("table")),
+        "_time": (_payload("TIMESTAMP"), _source("ts_ms")),
+        **{f"_{n}": (_property(n), _source(n)) for n in PROPERTIES},
+    }
+    version, operation = _payload("message_version"), _payload("OPERATION")
+    second = F.coalesce(version == VERSIONS[1], operation.isNull())
+    return [F.when(second, two).otherwise(one).alias(name) for name, (one, two) in pairs.items()]
+
+
+def _payload(name: str) -> Column:
+    return F.col("payload")[name]
+
+
+def _source(name: str) -> Column:
+    return _payload("source")[name]
+
+
+def _properties() -> Column:
+    return _payload("transaction")["properties"]
+
+
+def _property(name: str) -> Column:
+    """One of the name/value pairs that version 1.0 lists."""
+    return F.get(F.filter(_properties(), lambda p: p["name"] == name), 0)["value"]
+
+
+def _envelope() -> dict[str, Column]:
+    ignored, op = F.col("_ignored"), F.col("_op")
+    reason = _reason()
+    deleted, upsert = op.isin(*DELETES), op.isin(*UPSERTS)
+    before = F.when(deleted, F.coalesce(_payload("before"), _payload("unique")))
+    updated = F.when(op.isin("UPDATE", "u"), _payload("before"))
+    schema = F.col("schema")
+    return {
+        "outcome": outcome(ignored.isNotNull(), reason),
+        "reason": F.coalesce(ignored, reason),
+        "schema": F.col("schema_"),
+        "op": _op(),
+        "before": F.coalesce(before, updated),
+        "after": F.when(upsert, F.col("_after")),
+        "key": _key(),
+        "types": F.when(schema.startswith("{"), schema),
+        "source_ts": _source_ts(),
+        "tx_id": F.col("_txId"),
+        "ddl": F.when(_op() == OP_DDL, _payload("ddl")),
+        "raw": F.when(ignored.isNull() & reason.isNotNull(), _raw()),
+    }
+
+
+def _op() -> Column:
+    """The operation; a statement without one is DDL, as in Debezium's schema changes."""
+    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
+    named = F.try_element_at(known, F.col("_op"))
+    return F.when(F.col("_op").isNull() & _payload("ddl").isNotNull(), OP_DDL).otherwise(named)
+
+
+def _ignored() -> Column:
+    """Why a record is none of the tables' events; NULL for all others.
+
+    The heartbeat's identifier alone tells nothing: rows carry it too.
+    """
+    op = F.col("_op")
+    said = [_payload(n).isNotNull() for n in ("OPERATION", "op", "ddl", "data", "after", "before")]
+    bare = ~reduce(or_, said)
+    own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
+    debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
+    table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)
+    return F.when(F.col(CORRUPT).isNotNull() | ~_version_known(), None).otherwise(
+        F.when(table | (op == HEARTBEAT), F.lit("heartbeat"))
+        .when(op == LOGICAL_MESSAGE, F.lit("logical_message"))
+        .when(bare & _payload("status").isin("BEGIN", "END"), F.lit("transaction_marker"))
+        .when(bare & (own | debezium), F.lit("heartbeat"))
+    )
+
+
+def _version_known() -> Column:
+    return F.coalesce(_payload("message_version"), F.lit(VERSIONS[0])).isin(*VERSIONS)
+
+
+def _reason() -> Column:
+    op = F.col("_op")
+    upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
+    gone = F.coalesce(_payload("before"), _payload("unique"))
+    lacks_image = (upsert & F.col("_after").isNull()) | (delete & gone.isNull())
+    images = (F.col("_after"), _payload("before"), _payload("unique"))
+    twice = [F.coalesce(repeats_column(image), F.lit(False)) for image in images]
+    told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
+    lobs = _payload("LOB_COLUMNS").isNotNull() & _lob_columns().isNull()
+    version = F.concat(F.lit("unknown_version:"), _payload("message_version"))
+    return (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(~_version_known(), version)
+        .when(_op().isNull() & op.isNull(), F.lit("not_an_envelope"))
+        .when(_op().isNull(), F.concat(F.lit("unknown_op:"), op))
+        .when(op.isin(*OPS) & (op != DDL) & F.col("table").isNull(), F.lit("table_missing"))
+        .when(lacks_image, F.lit("image_missing"))
+        .when(told & F.col("position").isNull(), F.lit("bad_position"))
+        .when(twice[0] | twice[1] | twice[2], F.lit("duplicate_column"))
+        .when(_repeats_property(), F.lit("duplicate_property"))
+        .when(lobs, F.lit("bad_lob_columns"))
+    )
+
+
+def _repeats_property() -> Column:
+    names = F.transform(_properties(), lambda p: p["name"])
+    return F.size(names) != F.size(F.array_distinct(names))
+
+
+def _position() -> Column:
+    """The place in the source's log; a snapshot row by its place and when it was read."""
+    taken = F.lower(_source("snapshot")) != "false"
+    snapshot = (F.col("_op") == "r") | ((F.col("_op") == "c") & taken)
+    below = full_load_position(number_or_zero(_lsn()), number_or_zero(_payload("ts_ms")))
+    return F.when(snapshot, below).otherwise(F.coalesce(_mysql(), _oracle(), _by_lsn()))
+
+
+def _mysql() -> Column:
+    file = F.regexp_extract(F.col("_file"), r"(\d+)$", 1)
+    return source_position(number(file), number(F.col("_pos")), number_or_zero(F.col("_row")))
+
+
+def _oracle() -> Column:
+    """Parts that a message lacks count as zero; the scn is what it must have."""
+    parts = [rf"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{i}}}([0-9a-fA-F]+)" for i in range(3)]
+    found = [F.nullif(F.regexp_extract("_rs_id", part, 1), F.lit("")) for part in parts]
+    redo = [number_or_zero(F.conv(digits, 16, 10)) for digits in found]
+    commit = number(F.coalesce("_commit_scn", "_scn"))
+    return source_position(commit, number(F.col("_scn")), *redo, number_or_zero(F.col("_ssn")))
+
+
+def _by_lsn() -> Column:
+    """By (last commit's LSN, LSN) where the pair is there, else the LSN for both.
+
+    Alone the LSN orders the changes of one row: its lock is held until the commit.
+    """
+    sequence = _source("sequence")
+    commit = F.regexp_extract(sequence, r'^\["([0-9]+)"', 1)
+    paired = F.when(sequence.isNotNull(), number_or_zero(commit)).otherwise(number(_lsn()))
+    return source_position(paired, number(_lsn()))
+
+
+def _lsn() -> Column:
+    """An LSN as a number, also where it is spelt `16/B374D848`: two halves of one number."""
+    text = F.col("_lsn")
+    high, low = (F.regexp_extract(text, _HEX_LSN, index) for index in (1, 2))
+    whole = F.conv(F.concat(high, F.lpad(low, 8, "0")), 16, 10)
+    return F.when(text.rlike(_HEX_LSN), whole).otherwise(text)
+
+
+def _absent(placeholder: str) -> Column:
+    """Columns that a row does not carry.
+
+    They are large ones listed without a value, ones that hold the placeholder, and ones that the
+    image before the update has and the one after it has not.
+    """
+    after, none = F.col("_after"), F.array().cast("array<string>")
+    listed = F.filter(_lob_columns(), lambda n: F.try_element_at(after, n).isNull())
+    left_out = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
+    parts = [F.coalesce(p, none) for p in (listed, _unsent(placeholder), left_out)]
+    found = F.array_union(F.array_union(parts[0], parts[1]), parts[2])
+    return F.when(F.col("_op").isin(*UPSERTS) & (F.size(found) > 0), found)
+
+
+def _unsent(placeholder: str) -> Column:
+    """Columns that hold Debezium's placeholder, in one of its spellings by type."""
+    raw = placeholder.encode()
+    spellings = [placeholder, base64.b64encode(raw).decode(), raw.hex(), f'["{placeholder}"]']
+    after = F.col("_after")
+    holds = F.arrays_overlap(F.map_values(after), F.array(*(F.lit(s) for s in spellings)))
+    held = F.map_filter(after, lambda _, value: value.isin(*spellings))
+    return F.when(holds, F.map_keys(held))
+
+
+def _lob_columns() -> Column:
+    """The names in LOB_COLUMNS, a list in JSON or with commas; NULL where it cannot be read."""
+    text = F.trim(_payload("LOB_COLUMNS"))
+    listed = F.from_json(text, "array<string>")
+    names = F.when(text.startswith("["), listed).otherwise(F.split(text, r"\s*,\s*"))
+    return F.filter(names, lambda name: name != "")
+
+
+def _key() -> Column:
+    """The columns of `unique`; NULL where the row does not have them all."""
+    image = F.coalesce("_after", _payload("before"), _payload("unique"))
+    named = F.map_keys(_payload("unique"))
+    carried = F.size(F.array_except(named, F.map_keys(image))) == 0
+    return F.when(carried & (F.size(named) > 0), named)
+
+
+def _source_ts() -> Column:
+    """When the row changed; what is no time of a calendar is none."""
+    millis = F.col("_time").try_cast("bigint")
+    return F.when(millis.between(_YEAR_1, _YEAR_9999), F.timestamp_millis(millis))
+
+
+def _raw() -> Column:
+    """The line itself, or the message rebuilt from its fields where the line could be read."""
+    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct("schema", "payload")))

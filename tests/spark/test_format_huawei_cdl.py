@@ -1,0 +1,509 @@
+"""Huawei CDL JSON: both message versions, their operations, order, keys, types and large values."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.errors import ConfigError
+from sluice.positions import encode_number
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
+from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from tests.spark.envelopes import by_name, envelope_columns, jsonl
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+LSN = 163955221008
+ZERO = encode_number(0)
+BAD_LINES = {
+    "cut": '{"schema":{"type":"struct"},"payload":{"OPERATION":"INS',
+    "text": "INSERT INTO t VALUES (1)",
+    "payload_text": '{"payload":"x"}',
+    "image_list": '{"payload":{"OPERATION":"INSERT","TABLE_NAME":"t","data":[1],'
+    '"message_version":"1.0"}}',
+    "properties_text": '{"payload":{"OPERATION":"INSERT","TABLE_NAME":"t","data":{"id":1},'
+    '"transaction":{"properties":"lsn=1"}}}',
+    "deep": '{"payload":{"OPERATION":"INSERT","TABLE_NAME":"t","data":{"id":'
+    + "[" * 2000 + "]" * 2000 + "}}}",
+}  # fmt: skip
+
+
+def pairs(**properties: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in properties.items()]
+
+
+def v1(operation: str | None = "INSERT", properties: Any = None, **parts: Any) -> dict[str, Any]:
+    """A message of version 1.0 on `public.t`, with the images that its operation has."""
+    row = {"id": 1, "name": "a"}
+    images = {"data": None if operation == "DELETE" else row,
+              "before": row if operation == "DELETE" else None}  # fmt: skip
+    told = pairs(lsn=LSN, txId=57227595) if properties is None else properties
+    return {"schema": None, "payload": {
+        "DATA_STORE": "POSTGRESQL", "SEG_OWNER": "public", "TABLE_NAME": "t",
+        "TIMESTAMP": 1707047996013, "OPERATION": operation, "LOB_COLUMNS": None,
+        "transaction": {"properties": told}, "unique": {"id": 1}, "message_version": "1.0",
+        "message_type": "0", "HEARTBEAT_IDENTIFIER": "279fb050-0143-45c1-b184-50bc48c2461c",
+        **images, **parts,
+    }}  # fmt: skip
+
+
+def v2(op: str | None = "c", source: Any = None, **parts: Any) -> dict[str, Any]:
+    """A message of version 2.0 on `cdl.public.t`."""
+    row = {"id": 1, "name": "a"}
+    images = {"after": None if op == "d" else row, "before": row if op == "d" else None}
+    told = {"connector": "postgresql", "ts_ms": 1707048891235, "snapshot": "false", "db": "cdl",
+            "schema": "public", "table": "t", "txId": 57227663, "lsn": LSN}  # fmt: skip
+    return {"schema": None, "payload": {
+        "source": told | (source or {}), "op": op, "ts_ms": 1707048984208,
+        "message_version": "2.0", "message_type": "0", "LOB_COLUMNS": None,
+        "unique": {"id": 1}, **images, **parts,
+    }}  # fmt: skip
+
+
+def placed(**properties: Any) -> dict[str, Any]:
+    return v1(properties=pairs(**properties))
+
+
+def text_of(message: dict[str, Any], old: str, new: str) -> str:
+    """A message's text with a part of it written by hand."""
+    text = json.dumps(message)
+    assert old in text
+    return text.replace(old, new)
+
+
+def without(message: dict[str, Any], *names: str) -> dict[str, Any]:
+    payload = {n: v for n, v in message["payload"].items() if n not in names}
+    return message | {"payload": payload}
+
+
+HEXED = DEFAULT_PLACEHOLDER.encode().hex()
+OLD, NEW = {"id": 1, "name": "a"}, {"id": 2, "name": "a"}
+BARE = {"data": None, "before": None, "unique": None}
+MESSAGES: dict[str, Any] = {
+    # operations
+    "insert": v1(), "update": v1("UPDATE", before=OLD, data=NEW), "delete": v1("DELETE"),
+    "update_alone": v1("UPDATE"), "truncate": v1("TRUNCATE", **BARE),
+    "ddl": v1("DDL", **BARE, ddl="ALTER TABLE t ADD c INT"),
+    "insert_2": v2(), "update_2": v2("u", before=OLD, after=NEW), "delete_2": v2("d"),
+    "truncate_2": v2("t", after=None, unique=None),
+    "ddl_2": v2(None, after=None, unique=None, ddl="DROP TABLE t"),
+    "read_2": v2("r"), "snapshot_2": v2("c", {"snapshot": "true"}),
+    "snapshot_last_2": v2("c", {"snapshot": "last"}, ts_ms=1707048984209),
+    "snapshot_later_2": v2("r", {"lsn": LSN + 1}), "snapshot_no_lsn_2": v2("r", {"lsn": None}),
+    "delete_by_unique": v1("DELETE", before=None), "delete_by_unique_2": v2("d", before=None),
+    "insert_before": v1(before={"id": 9}),
+    # versions
+    "no_version": without(v1(), "message_version"),
+    "no_version_2": without(v2(), "message_version"),
+    "version_number": v1(message_version=1.0), "version_3": v1(message_version="3.0"),
+    "mixed": v1(message_version="2.0"),
+    # ignored
+    "heartbeat": v1(None, **BARE), "heartbeat_op": v1("HEARTBEAT", **BARE),
+    "heartbeat_row": v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
+    "heartbeat_oracle": v1("UPDATE", SEG_OWNER="CDC_CDL", TABLE_NAME="CDC_HEARTBEAT"),
+    "heartbeat_row_2": v2("u", {"schema": "cdc_cdl", "table": "cdc_heartbeat"}),
+    "heartbeat_2": {"payload": {"ts_ms": 5, "message_version": "2.0"}},
+    "heartbeat_id_2": {"payload": {"HEARTBEAT_IDENTIFIER": "x", "message_version": "2.0"}},
+    "heartbeat_table_elsewhere": v1(TABLE_NAME="cdc_heartbeat"),
+    "begin_2": {"payload": {"status": "BEGIN", "id": "571", "message_version": "2.0"}},
+    "end_2": {"payload": {"status": "END", "id": "571", "message_version": "2.0"}},
+    "message_2": v2("m", after=None),
+    # rejects
+    "unknown": v1("MERGE"), "wrong_case": v1("insert"), "unknown_2": v2("x"),
+    "no_op_with_row": v1(None), "empty": {"payload": {}}, "other": {"a": 1},
+    "no_image": v1(data=None), "no_image_2": v2("u", after=None),
+    "no_old_image": v1("DELETE", before=None, unique=None), "no_table": v1(TABLE_NAME=None),
+    "no_table_truncate": v1("TRUNCATE", TABLE_NAME=None),
+    "twice": text_of(v1(), '"data": {"id": 1', '"data": {"id": 1, "id": 2'),
+    "twice_in_key": text_of(v1(), '"unique": {"id": 1', '"unique": {"id": 1, "id": 2'),
+    "twice_property": v1(properties=pairs(lsn=5) + pairs(lsn=6)),
+    "bad_lobs": v1("UPDATE", LOB_COLUMNS='["name"'),
+    # order
+    "lsn_hex": placed(lsn="26/2C85F750"), "lsn_text": placed(lsn=str(LSN)),
+    "lsn_hex_small": placed(lsn="26/A"), "lsn_long": placed(lsn="9" * 40),
+    "lsn_word": placed(lsn="XXX"), "lsn_fraction": placed(lsn=1.5), "lsn_negative": placed(lsn=-1),
+    "lsn_huge": text_of(v1(), str(LSN), "1e999"), "lsn_empty": placed(lsn=""),
+    "lsn_null": placed(lsn=None), "no_lsn": placed(txId=1), "no_properties": v1(properties=[]),
+    "no_transaction": v1(transaction=None), "null_property": v1(properties=[None]),
+    "paired_2": v2("u", {"sequence": '["100","90"]', "lsn": 90}),
+    "unpaired_2": v2("u", {"sequence": '[null,"90"]', "lsn": 90}),
+    "mysql": placed(file="mysql-bin.000012", pos=345, row=2, txId=7),
+    "mysql_no_row": placed(file="mysql-bin.000012", pos=345),
+    "mysql_bad": placed(file="mysql-bin", pos=345),
+    "oracle": placed(commit_scn=99, scn=98, rs_id="0x00000a.00000010.0001", ssn=3),
+    "oracle_scn": placed(scn=98), "oracle_bad": placed(scn="x"),
+    "opengauss_2": v2("c", {"connector": "opengauss", "lsn": "0/10"}),
+    # values
+    "exact": text_of(v1(), '"id": 1, "name": "a"', (
+        '"id": 12345678901234567890.123456789, "x": 1.10, "big": 1e999, "n": null, '
+        '"o": {"k": 1.10}, "l": [1, 2.50], "b": true, "s": " 1.10 "')),
+    "time_huge": v1(TIMESTAMP=9223372036854775807), "time_text": v1(TIMESTAMP="noon"),
+    # large values
+    "lob_null": v1("UPDATE", data={"id": 1, "a": None, "b": None}, LOB_COLUMNS="a"),
+    "lob_missing": v1("UPDATE", data={"id": 1}, LOB_COLUMNS="a, b"),
+    "lob_sent": v1("UPDATE", data={"id": 1, "a": "x", "b": None}, LOB_COLUMNS="a,b,"),
+    "lob_list": v1("UPDATE", data={"id": 1, "a": None}, LOB_COLUMNS=["a"]),
+    "lob_list_text": v2("u", after={"id": 1, "a": None}, LOB_COLUMNS='["a"]'),
+    "lob_insert": v1(data={"id": 1, "a": None}, LOB_COLUMNS="a"),
+    "lob_delete": v1("DELETE", before={"id": 1, "a": None}, LOB_COLUMNS="a"),
+    "lob_empty": v1("UPDATE", LOB_COLUMNS=""),
+    "unsent": v1("UPDATE", data={"id": 1, "a": DEFAULT_PLACEHOLDER, "b": None}),
+    "unsent_list": v2("u", after={"id": 1, "a": [DEFAULT_PLACEHOLDER], "b": HEXED}),
+    "unsent_too": v2("u", after={"id": 1, "a": None, "b": HEXED}, LOB_COLUMNS="a"),
+    "left_out": v1("UPDATE", before={"id": 1, "a": 1}, data={"id": 1}),
+    # keys
+    "no_key": v1(unique=None), "empty_key": v1(unique={}), "half_key": v1(unique={"id": 1, "k": 2}),
+    "two_keys": v1(unique={"id": 1, "name": "a"}),
+    # descriptions
+    "schema_text": text_of(v1(), '"schema": null', '"schema": "no"'),
+    "schema": text_of(v1(), '"schema": null', '"schema": {"type": "struct"}'),
+    **BAD_LINES,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """Every message above, decoded in one read, by its name."""
+    file = jsonl(tmp_path_factory.mktemp("cdl") / "all.jsonl", MESSAGES.values())
+    decoded = HuaweiCdl().read(spark, (file,), {})
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    names = list(MESSAGES)
+    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("insert", "insert"), ("update", "update"), ("update_alone", "update"),
+        ("delete", "delete"), ("truncate", "truncate"), ("ddl", "ddl"),
+        ("insert_2", "insert"), ("update_2", "update"), ("delete_2", "delete"),
+        ("read_2", "insert"), ("truncate_2", "truncate"), ("ddl_2", "ddl"),
+        ("no_version", "insert"), ("no_version_2", "insert"), ("version_number", "insert"),
+        ("heartbeat_table_elsewhere", "insert"),
+    ],
+)  # fmt: skip
+def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["op"], rows[name]["raw"]) == ("event", op, None)
+    assert rows[name]["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *((n, "heartbeat") for n in MESSAGES if n.startswith("heartbeat") and "else" not in n),
+        ("begin_2", "transaction_marker"), ("end_2", "transaction_marker"),
+        ("message_2", "logical_message"),
+    ],
+)  # fmt: skip
+def test_heartbeats_and_markers_are_ignored(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("ignore", reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unknown", "unknown_op:MERGE"), ("wrong_case", "unknown_op:insert"),
+        ("unknown_2", "unknown_op:x"), ("version_3", "unknown_version:3.0"),
+        ("mixed", "not_an_envelope"), ("no_op_with_row", "not_an_envelope"),
+        ("empty", "not_an_envelope"), ("other", "not_an_envelope"),
+        ("no_image", "image_missing"), ("no_image_2", "image_missing"),
+        ("no_old_image", "image_missing"), ("no_table", "table_missing"),
+        ("no_table_truncate", "table_missing"), ("twice", "duplicate_column"),
+        ("twice_in_key", "duplicate_column"), ("twice_property", "duplicate_property"),
+        ("bad_lobs", "bad_lob_columns"), ("mysql_bad", "bad_position"),
+        ("oracle_bad", "bad_position"),
+        *((f"lsn_{n}", "bad_position") for n in ("word", "fraction", "negative", "huge", "empty")),
+        *((name, "not_json") for name in BAD_LINES),
+    ],
+)  # fmt: skip
+def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
+    assert rows[name]["raw"] is not None
+    if name in BAD_LINES:
+        assert rows[name]["raw"] == BAD_LINES[name]
+
+
+def test_names_times_and_transactions(rows: dict[str, Row]) -> None:
+    one, two = rows["insert"], rows["insert_2"]
+    assert (one["database"], one["schema"], one["table"]) == (None, "public", "t")
+    assert (two["database"], two["schema"], two["table"]) == ("cdl", "public", "t")
+    assert (one["tx_id"], two["tx_id"]) == ("57227595", "57227663")
+    assert one["source_ts"].timestamp() == 1707047996.013
+    assert two["source_ts"].timestamp() == 1707048891.235
+    assert rows["ddl"]["ddl"] == "ALTER TABLE t ADD c INT"
+    assert rows["ddl_2"]["ddl"] == "DROP TABLE t"
+
+
+def test_a_time_that_is_none_costs_no_event(rows: dict[str, Row]) -> None:
+    for name in ("time_huge", "time_text"):
+        assert (rows[name]["outcome"], rows[name]["source_ts"]) == ("event", None)
+
+
+@pytest.mark.parametrize("version", ["", "_2"])
+def test_images(rows: dict[str, Row], version: str) -> None:
+    old, new = {"id": "1", "name": "a"}, {"id": "2", "name": "a"}
+    expected = {"insert": (None, old), "update": (old, new), "delete": (old, None),
+                "truncate": (None, None), "ddl": (None, None),
+                "delete_by_unique": ({"id": "1"}, None)}  # fmt: skip
+    for name, images in expected.items():
+        row = rows[name + version]
+        assert (row["before"], row["after"]) == images, name
+    assert rows["insert_before"]["before"] is None
+
+
+def test_values_keep_their_exact_text(rows: dict[str, Row]) -> None:
+    assert rows["exact"]["after"] == {
+        "id": "12345678901234567890.123456789", "x": "1.10", "big": "1e999", "n": None,
+        "o": '{"k": 1.10}', "l": "[1, 2.50]", "b": "true", "s": " 1.10 ",
+    }  # fmt: skip
+
+
+LSN_POSITION = f"2.{encode_number(LSN)}.{encode_number(LSN)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "position"),
+    [
+        ("insert", LSN_POSITION), ("insert_2", LSN_POSITION), ("lsn_text", LSN_POSITION),
+        ("truncate", LSN_POSITION), ("no_version", LSN_POSITION),
+        # 0x26 * 2**32 + 0x2C85F750, and 0x26 * 2**32 + 10
+        ("lsn_hex", "2.12163955734352.12163955734352"),
+        ("lsn_hex_small", "2.12163208757258.12163208757258"),
+        ("opengauss_2", "2.0216.0216"),
+        ("lsn_long", f"2.{encode_number('9' * 40)}.{encode_number('9' * 40)}"),
+        ("paired_2", "2.03100.0290"), ("unpaired_2", f"2.{ZERO}.0290"),
+        ("mysql", "2.0212.03345.012"), ("mysql_no_row", f"2.0212.03345.{ZERO}"),
+        ("oracle", "2.0299.0298.0210.0216.011.013"),
+        ("oracle_scn", f"2.0298.0298.{ZERO}.{ZERO}.{ZERO}.{ZERO}"),
+        ("read_2", f"0.{encode_number(LSN)}.{encode_number(1707048984208)}"),
+        ("snapshot_2", f"0.{encode_number(LSN)}.{encode_number(1707048984208)}"),
+        ("snapshot_last_2", f"0.{encode_number(LSN)}.{encode_number(1707048984209)}"),
+        ("snapshot_no_lsn_2", f"0.{ZERO}.{encode_number(1707048984208)}"),
+        *((name, None) for name in ("lsn_null", "no_lsn", "no_properties", "no_transaction",
+                                    "null_property")),
+    ],
+)  # fmt: skip
+def test_positions(rows: dict[str, Row], name: str, position: str | None) -> None:
+    assert (rows[name]["outcome"], rows[name]["position"]) == ("event", position)
+
+
+def test_a_snapshot_is_below_every_change_and_a_later_one_above_it(rows: dict[str, Row]) -> None:
+    first, later = rows["read_2"]["position"], rows["snapshot_later_2"]["position"]
+    assert first < rows["snapshot_last_2"]["position"] < later < rows["opengauss_2"]["position"]
+
+
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [
+        ("lob_null", ["a"]), ("lob_missing", ["a", "b"]), ("lob_sent", ["b"]),
+        ("lob_list", ["a"]), ("lob_list_text", ["a"]), ("lob_insert", ["a"]),
+        ("lob_delete", None), ("lob_empty", None), ("unsent", ["a"]),
+        ("unsent_list", ["a", "b"]), ("unsent_too", ["a", "b"]), ("left_out", ["a"]),
+        ("insert", None), ("update", None),
+    ],
+)  # fmt: skip
+def test_what_was_not_sent_is_absent(
+    rows: dict[str, Row], name: str, absent: list[str] | None
+) -> None:
+    assert (rows[name]["outcome"], rows[name]["absent"]) == ("event", absent)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("insert", ["id"]), ("delete_2", ["id"]), ("two_keys", ["id", "name"]),
+        ("delete_by_unique", ["id"]), ("no_key", None), ("empty_key", None), ("half_key", None),
+        ("truncate", None), ("ddl", None),
+    ],
+)  # fmt: skip
+def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+    assert rows[name]["key"] == key
+
+
+def test_a_schema_that_is_none_says_nothing(rows: dict[str, Row]) -> None:
+    assert rows["schema_text"]["types"] is None
+    assert rows["insert"]["types"] is None
+    assert json.loads(rows["schema"]["types"]) == {"type": "struct"}
+    assert HuaweiCdl().columns(rows["schema"]["types"], {}) == []
+
+
+def schema(field: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """A message's schema with the row in `field`."""
+    row = {"type": "struct", "field": field, "name": field, "fields": fields}
+    key = {"type": "struct", "field": "unique", "fields": [{"type": "int32", "field": "id"}]}
+    return {"type": "struct", "fields": [{"type": "string", "field": "op"}, key, row]}
+
+
+def vendor(name: str, kind: str = "string", **parameters: str) -> dict[str, Any]:
+    return {"type": kind, "name": name, "field": "c", "parameters": parameters}
+
+
+@pytest.mark.parametrize("image", ["data", "after", "before"])
+def test_columns_come_from_the_schema_of_the_row(image: str) -> None:
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "int64", "optional": True, "field": "n", "default": 7},
+    ]
+    columns = HuaweiCdl().columns(json.dumps(schema(image, fields)), {})
+    told = [(c.name, c.type, c.nullable, c.default) for c in columns]
+    assert told == [("id", ColumnType("int"), False, None), ("n", ColumnType("bigint"), True, "7")]
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        (vendor("com.xxx.cdc.data.timestamp"), ColumnType("timestamp_ntz")),
+        (vendor("com.huawei.cdc.data.Timestamp"), ColumnType("timestamp_ntz")),
+        (vendor("com.xxx.cdc.data.timestamp", "int64"), ColumnType("bigint")),
+        (vendor("com.xxx.cdc.data.Decimal"), STRING),
+        (vendor("com.xxx.cdc.data.Decimal", scale="2"), decimal(38, 2)),
+        (vendor("com.xxx.cdc.data.Decimal", scale="2", **{"connect.decimal.precision": "10"}),
+         decimal(10, 2)),
+        (vendor("com.xxx.cdc.data.Decimal", scale="-2"), STRING),
+        (vendor("com.xxx.cdc.data.Decimal", scale="40"), STRING),
+        (vendor("com.xxx.cdc.data.Geometry"), STRING),
+        (vendor("org.apache.kafka.connect.data.Timestamp", "int64"),
+         ColumnType("timestamp_ntz", "ms")),
+        (vendor("org.apache.kafka.connect.data.Date", "int32"), ColumnType("date", "days")),
+        (vendor("org.apache.kafka.connect.data.Decimal", "bytes", scale="2"),
+         decimal(38, 2, "base64")),
+        (vendor("io.debezium.time.ZonedTimestamp"), ColumnType("timestamp")),
+        ({"type": "boolean", "field": "c"}, ColumnType("boolean")),
+        ({"type": "bytes", "field": "c"}, ColumnType("binary", "base64")),
+    ],
+)  # fmt: skip
+def test_types(field: dict[str, Any], kind: ColumnType) -> None:
+    assert HuaweiCdl().columns(json.dumps(schema("data", [field])), {})[0].type == kind
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        "[1]", "{", '{"fields": "x"}', '{"fields": [1]}', '{"fields": null}',
+        json.dumps(schema("data", [{"type": "int32"}])),
+        json.dumps(schema("data", [{"field": "id"}])),
+        json.dumps(schema("data", [vendor("com.xxx.cdc.data.Decimal", scale="two")])),
+        '{"fields": ' + "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_a_damaged_schema_says_nothing(types: str) -> None:
+    assert HuaweiCdl().columns(types, {}) == []
+
+
+def test_options(spark: SparkSession, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "o.jsonl", [v1(data={"id": 1, "a": "gone"}), v2()])
+    given = {"database": "cdl", "unavailable_value": "gone"}
+    one, two = HuaweiCdl().read(spark, (file,), given).collect()
+    assert (one["database"], one["absent"]) == ("cdl", ["a"])
+    assert (two["database"], two["absent"]) == ("cdl", None)
+    with pytest.raises(ConfigError, match=r"unknown \['databse'\]; known: database, unavailable"):
+        HuaweiCdl().read(spark, (file,), {"databse": "cdl"})
+
+
+def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    folder = fixtures / "seed-examples"
+    paths = [p for f in ("cdl-json", "cdl-debezium-json") for p in sorted((folder / f).iterdir())]
+    file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
+    one, two = HuaweiCdl().read(spark, (file,), {}).collect()
+    for row in (one, two):
+        assert (row["outcome"], row["op"], row["key"]) == ("event", "insert", ["id"])
+        assert (row["schema"], row["table"]) == ("public", "ct_pg2hudi")
+        assert (row["before"], row["absent"]) == (None, None)
+    assert one["after"] == {"count1": "13", "id": "34", "time1": None, "decimalNum": None}
+    assert two["after"] == {"count1": "14", "id": "35", "time1": None, "decimalNum": None}
+    assert (one["position"], two["position"]) == (
+        "2.12163955221008.12163955221008", "2.12163955586912.12163955586912",
+    )  # fmt: skip
+    types = [[(c.name, c.type) for c in HuaweiCdl().columns(r["types"], {})] for r in (one, two)]
+    times = (ColumnType("timestamp_ntz", "ms"), ColumnType("timestamp_ntz"))
+    for told, time in zip(types, times, strict=True):
+        assert told == [("count1", ColumnType("bigint")), ("id", ColumnType("int")),
+                        ("time1", time), ("decimalNum", STRING)]  # fmt: skip
+
+
+FIELDS = {
+    "1.0": [{"type": "int32", "optional": False, "field": "id"},
+            {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
+            {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "field": "at"},
+            {"type": "string", "field": "doc"}],
+    "2.0": [{"type": "int32", "optional": False, "field": "id"},
+            {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
+            {"type": "string", "name": "com.xxx.cdc.data.timestamp", "field": "at"},
+            {"type": "string", "field": "doc"}],
+}  # fmt: skip
+
+
+def order(ident: int, amount: str | None, at: Any, doc: str | None = "d") -> dict[str, Any]:
+    return {"id": ident, "amount": amount, "at": at, "doc": doc}
+
+
+def change(lsn: int, operation: str, **parts: Any) -> dict[str, Any]:
+    """A change of version 1.0 with its schema."""
+    row = parts.get("data") or parts.get("before")
+    unique = {"id": row["id"]} if row else None
+    message = v1(operation, pairs(lsn=lsn, txId=lsn), **{**BARE, "unique": unique, **parts})
+    return message | {"schema": schema("data", FIELDS["1.0"])}
+
+
+def change_2(lsn: int, op: str, snapshot: str = "false", **parts: Any) -> dict[str, Any]:
+    """The same of version 2.0."""
+    row = parts.get("after") or parts.get("before")
+    source = {"lsn": lsn, "snapshot": snapshot}
+    empty = {"after": None, "before": None, "unique": {"id": row["id"]}}
+    return v2(op, source, **empty | parts) | {"schema": schema("after", FIELDS["2.0"])}
+
+
+HISTORY = [
+    change_2(10, "c", "true", after=order(1, "1.10", "2024-02-04 11:59:56", "long")),
+    change(20, "INSERT", data=order(2, "12345678901234567890.123456789", 1707047996013)),
+    change(30, "UPDATE", data=order(1, "2.20", 1707047996013, None), LOB_COLUMNS="doc"),
+    change(40, "INSERT", data=order(3, None, None)),
+    change_2(50, "u", before=order(3, None, None), after=order(4, "0.00", None, None)),
+    change_2(60, "c", after=order(5, "1", "2024-02-04T11:59:56.000001Z")),
+    change(70, "DELETE", before={"id": 5}),
+    change_2(80, "c", after=order(6, "1", "2024-02-04T11:59:56+08:00")),
+    change_2(5, "r", after=order(2, "9", "2024-02-04 00:00:00", "stale")),
+    v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
+    v1("DDL", **BARE, ddl="ALTER TABLE t ADD doc text"),
+    "null",
+]
+LOADED = [
+    {"id": 1, "amount": Decimal("2.200000000"), "at": datetime(2024, 2, 4, 11, 59, 56, 13000),
+     "doc": "long"},
+    {"id": 2, "amount": Decimal("12345678901234567890.123456789"),
+     "at": datetime(2024, 2, 4, 11, 59, 56, 13000), "doc": "d"},
+    {"id": 4, "amount": Decimal("0.000000000"), "at": None, "doc": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_history_ends_in_the_same_table(
+    spark: SparkSession, tmp_path: Path, turned: bool
+) -> None:
+    """Two versions, two batches in either order, half of the first delivered again."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "huawei_cdl", "format_options": {"database": "cdl"},
+        "tables": {"t": {"columns": {"amount": "decimal(38,9)"}}},
+    })  # fmt: skip
+    halves = [HISTORY[:5] + HISTORY[8:], HISTORY[5:8] + HISTORY[:4] + HISTORY[8:9]]
+    results = []
+    for number, records in enumerate(reversed(halves) if turned else halves):
+        sandbox.write(f"{number}.jsonl", reversed(records) if turned else records)
+        result = sandbox.stage_manifest(sandbox.land())
+        sandbox.publish(result)
+        results.append(total(result))
+        (sandbox.landing / f"{number}.jsonl").unlink()
+    assert sorted(sandbox.rows("t"), key=lambda row: row["id"]) == LOADED
+    assert all(counts.balanced for counts in results)
+    assert sum(counts.quarantined for counts in results) == 1
+    assert "at" in sandbox.quarantined()[0]["detail"]
+    assert sum(counts.ignored for counts in results) == 3
