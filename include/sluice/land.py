@@ -184,10 +184,12 @@ def _inspect(
 ) -> list[tuple[StoredObject, Inspection]]:
     """What each object is; one that is not settled is left out, unless it was named."""
     prefix = ctx.files.staging_prefix(ctx.pipeline.name)
+    limit = ctx.pipeline.max_document_bytes
+    layout = str(ctx.pipeline.format_options.get("layout", ""))
 
     def look(found: StoredObject) -> Inspection | None:
         try:
-            return inspect(store, ctx.files.store, found, prefix, ctx.pipeline.max_document_bytes)
+            return inspect(store, ctx.files.store, found, prefix, limit, layout)
         except Unsettled as error:
             if named:
                 raise

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from sluice import avrofile, compression
+from sluice import avrofile, compression, framed
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE, Pipeline
@@ -61,6 +62,7 @@ class _Look:
     split: bool = False
     reason: str = ""
     head: bytes = b""
+    framed_as: str = ""
 
 
 def list_objects(pipeline: Pipeline) -> list[StoredObject]:
@@ -75,13 +77,16 @@ def inspect(
     found: StoredObject,
     prefix: str,
     max_document_bytes: int = DOCUMENT_LIMIT,
+    layout: str = "",
 ) -> Inspection:
     """Read one object through; where Spark could not read it, stage a copy under `prefix`.
+
+    `layout` is one of `framed.LAYOUTS` where what is no Avro container holds binary messages.
 
     Raises Unsettled when the object is not what the listing said: it is being written.
     """
     try:
-        look = _look(store, found, max_document_bytes)
+        look = _look(store, found, max_document_bytes, layout)
     except FileNotFoundError as error:
         raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
@@ -111,7 +116,8 @@ def _spark_reads(key: str, look: _Look) -> bool:
     return look.container == AVRO or ending not in _CODEC_ENDINGS
 
 
-def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
+def _look(store: ObjectStore, found: StoredObject, limit: int, layout: str) -> _Look:
+    framed_as = layout if layout in framed.LAYOUTS else ""
     digest = hashlib.sha256()
     size = 0
 
@@ -127,7 +133,7 @@ def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
         head, raw = _peek(raw)
         kind = compression.detect(head)
         plain = compression.Plain(raw, kind)
-        look = _look_inside(plain, limit)
+        look = _look_inside(plain, limit, framed_as)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
@@ -146,11 +152,14 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return b"".join(first), chain(first, filled)
 
 
-def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
+def _look_inside(plain: Iterator[bytes], limit: int, framed_as: str) -> _Look:
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
             return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
+        if framed_as:
+            deque(plain, maxlen=0)  # to the end, for damage
+            return _Look("", "", split=True, framed_as=framed_as)
         if reason := _unreadable(head):
             return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
         check = LineCheck(limit)
@@ -160,7 +169,7 @@ def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
     except Damage as damage:
         if not damage.trusted:
             return _Look("", "", reason=damage.reason)
-        return _Look("", "", split=True)
+        return _Look("", "", split=True, framed_as=framed_as)
     return _Look("", "", split=check.split_needed)
 
 
@@ -209,7 +218,9 @@ def _copy(
     if look.container == AVRO:
         yield from _copy_avro(plain, copy, look.avro, key)
         return
-    for record, part in enumerate(split(plain, limit)):
+    framed_as = look.framed_as
+    parts = framed.split(plain, limit, framed_as) if framed_as else split(plain, limit)
+    for record, part in enumerate(parts):
         if isinstance(part, Line):
             copy.write(part.text)
             copy.write(b"\n")

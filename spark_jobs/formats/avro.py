@@ -7,9 +7,10 @@ nothing is rounded, shifted to a calendar or cut. The session's time zone has to
 from __future__ import annotations
 
 import json
+from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -42,6 +43,17 @@ _LOGICAL: Final = {
 }
 _LIMB: Final = 1_000_000_000
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+def union(scans: list[DataFrame]) -> DataFrame:
+    """All scans as one, with a harmless non-deterministic term that keeps the envelope above them.
+
+    Pushed below the union the envelope would be compiled once a scan: 37 s instead of 6 for 34.
+    """
+    if len(scans) == 1:
+        return scans[0]
+    pinned = F.col("ordinal") + F.monotonically_increasing_id().bitwiseAND(F.lit(0))
+    return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
 
 
 def parse(text: str) -> Node:

@@ -1,4 +1,4 @@
-"""Debezium JSON: with or without `schema`, as values or as key/value records.
+"""Debezium JSON: with or without `schema`, as values or as key/value records; Avro likewise.
 
 Source: formats.md 6.1. Order: PostgreSQL by the pair of `source.sequence`, MySQL and MariaDB by
 (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn), SQL Server by
@@ -28,6 +28,7 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
+from spark_jobs.formats import avro, debezium_avro, tombstones
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 
@@ -77,6 +78,7 @@ class Debezium:
     options: ClassVar[Mapping[str, str]] = {
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",
+        **debezium_avro.OPTIONS,
     }
     ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
 
@@ -87,16 +89,32 @@ class Debezium:
         options: Mapping[str, Any],
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted."""
+        """Decode files of JSON and of Avro; a Kafka tombstone (null value) is ignored, counted."""
+        wanted = debezium_avro.Wanted(SOURCE_FIELDS, _SCALARS, known.old_columns)
+        in_avro = debezium_avro.find(spark, files, options)
+        flats = debezium_avro.read_flat(spark, in_avro, options, wanted)
+        scans = [_read_documents(f) if _is_text(f) else _read_rows(f, None) for f in flats]
+        lines = tuple(f for f in files if f not in in_avro.all)
+        if lines or not scans:
+            scans.append(self._read_json(spark, lines, options, known))
+        placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+        envelope = _envelope(avro.union(scans), placeholder)
+        return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
+
+    def _read_json(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known,
+    ) -> DataFrame:
         documents = options.get("connector") == "mongodb" or _holds_documents(spark, files)
         image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
         few = None if documents else known.old_columns
         before = image if few is None else _struct_of(few)
         lines = spark.read.schema(_record_schema(before, image)).json([f.url for f in files])
         flat = lines.select(*_flatten(), *place())
-        flat = _read_documents(flat) if documents else _read_rows(flat, few)
-        placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        return _envelope(flat, placeholder)
+        return _read_documents(flat) if documents else _read_rows(flat, few)
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
@@ -108,6 +126,10 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool
     lines = spark.read.text([f.url for f in files]) if files else None
     first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
     return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
+
+
+def _is_text(flat: DataFrame) -> bool:
+    return dict(flat.dtypes)["after"] == _DOCUMENT_TEXT
 
 
 def _struct_of(columns: frozenset[str]) -> str:
@@ -156,7 +178,9 @@ def _any(name: str) -> Column:
 def _flatten() -> list[Column]:
     fields = [_any(n) for n in ("before", "after", "source", *_SCALARS)]
     types = F.expr("coalesce(schema, value.schema) AS types")
-    return [*fields, types, _key().alias("key"), F.col("_corrupt_record").alias("raw")]
+    corrupt = F.col("_corrupt_record")
+    refused = F.when(corrupt.isNotNull(), F.lit("not_json")).alias("refused")
+    return [*fields, types, _key().alias("key"), corrupt.alias("raw"), refused]
 
 
 def _key() -> Column:
@@ -190,7 +214,7 @@ def _envelope(flat: DataFrame, placeholder: str) -> DataFrame:
         F.expr("source.txId AS tx_id"),
         F.expr("CAST(NULL AS string) AS event_id"),
         "ddl",
-        "raw",
+        F.when(_outcome() == OUTCOME_REJECT, F.col("raw")).alias("raw"),
         "file",
         "block",
         "ordinal",
@@ -217,7 +241,7 @@ def _reason() -> Column:
     ops = ", ".join(f"'{op}'" for op in _OPS)
     needs = "(op IN ('c', 'r', 'u') AND after IS NULL) OR (op = 'd' AND before IS NULL)"
     return F.expr(
-        f"""CASE WHEN raw IS NOT NULL THEN 'not_json'
+        f"""CASE WHEN refused IS NOT NULL THEN refused
         WHEN op = 'm' THEN 'logical_message'
         WHEN op IN ({ops}) THEN CASE WHEN {needs} THEN 'image_missing' END
         WHEN ddl IS NOT NULL THEN NULL
