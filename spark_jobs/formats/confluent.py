@@ -163,7 +163,9 @@ def _split_line() -> Column:
     schema = f"key string, value string, {CORRUPT} string"
     record = F.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT})
     parts = F.split(F.replace(text, F.lit('"'), F.lit("")), r"\^")
-    told = text.rlike(r'"value"\s*:')
+    # Base64 has no quotes, so names are counted: of one that comes twice the last would win.
+    times = {n: F.regexp_count(text, F.lit(rf'"{n}"\s*:')) for n in ("key", "value")}
+    told = (times["value"] == 1) & (times["key"] <= 1)
     key, value = (F.get(parts, F.size(parts) - back) for back in (2, 1))
     bare = (key, F.nullif(value, F.lit("")), F.lit(None))
     return F.when(

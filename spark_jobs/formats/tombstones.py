@@ -41,7 +41,8 @@ def as_deletes(envelope: DataFrame) -> DataFrame:
     )
     last = F.last(F.when(changed, F.struct(*_TAKEN)), ignorenulls=True).over(before)
     placed = envelope.withColumn("_last", last)
-    deleted = (F.col("reason") == TOMBSTONE) & F.col("_last").isNotNull()
+    keyed = F.col("before").isNotNull() & F.col("_last").isNotNull()
+    deleted = (F.col("reason") == TOMBSTONE) & keyed
     given = {name: F.col("_last")[name] for name in _TAKEN} | {
         "outcome": F.lit(OUTCOME_EVENT),
         "reason": F.lit(None),

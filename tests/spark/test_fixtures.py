@@ -29,10 +29,12 @@ pytestmark = pytest.mark.spark
 FIXTURES = SHARED / "fixtures"
 FORMATS = {
     "debezium-json": "debezium",
+    "debezium-avro": "debezium",
     "datastream-json": "datastream",
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
 }
+OPTIONS = {"debezium-avro": {"tombstones": "delete"}}
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
 
@@ -96,6 +98,7 @@ def load_group(spark: SparkSession, root: Path, group: Group) -> Loaded:
     """Land the files in the order in which they arrived, and load them in one batch."""
     pipeline = {
         "format": FORMATS[group.format],
+        "format_options": OPTIONS.get(group.format, {}),
         "table_name": "{database}_{schema}_{table}",
         "landing": {"url": "landing"},
     }
