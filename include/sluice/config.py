@@ -22,20 +22,11 @@ from pydantic import (
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configerrors import explain
 from sluice.errors import ConfigError
+from sluice.formatnames import FORMAT_NAMES
 from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
-FORMAT_NAMES: Final = (
-    "debezium",
-    "datastream",
-    "streamx",
-    "canal",
-    "shareplex",
-    "datahub_tuple",
-    "huawei_cdl",
-)
-TABLE_FORMATS: Final = frozenset({"datahub_tuple"})
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from sluice import ledger as states
-from sluice.config import TABLE_FORMATS
 from sluice.context import Context
-from sluice.csvrows import style_of
 from sluice.errors import TerminalError, Unsettled
 from sluice.landing import Inspection, inspect
 from sluice.ledger import FileRow
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
+from sluice.reading import reading_of
 from sluice.store import ObjectStore, StoredObject, open_store
 
 INSPECTED_AT_ONCE: Final = 4
@@ -186,13 +185,11 @@ def _inspect(
 ) -> list[tuple[StoredObject, Inspection]]:
     """What each object is; one that is not settled is left out, unless it was named."""
     prefix = ctx.files.staging_prefix(ctx.pipeline.name)
-    options = ctx.pipeline.format_options
-    tables = style_of(options) if ctx.pipeline.format in TABLE_FORMATS else None
+    reading = reading_of(ctx.pipeline)
 
     def look(found: StoredObject) -> Inspection | None:
         try:
-            limit = ctx.pipeline.max_document_bytes
-            return inspect(store, ctx.files.store, found, prefix, limit, tables)
+            return inspect(store, ctx.files.store, found, prefix, reading)
         except Unsettled as error:
             if named:
                 raise

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from sluice import avrofile, compression, csvrows, parquetfile
+from sluice import avrofile, compression, csvrows, datums, framed, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE, Pipeline
@@ -21,6 +22,7 @@ from sluice.errors import Unsettled
 from sluice.jsonlines import LineCheck
 from sluice.manifest import LandingReject, SourceFile
 from sluice.positions import natural_key
+from sluice.reading import PLAIN, Reading
 from sluice.store import ObjectStore, StoredObject, open_store
 
 JSONL: Final = "jsonl"
@@ -28,7 +30,6 @@ AVRO: Final = "avro"
 PARQUET: Final = "parquet"
 CHUNK_BYTES: Final = MEBIBYTE
 RAW_LIMIT: Final = MEBIBYTE
-DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 IN_MEMORY: Final = 16 * MEBIBYTE
 
 # Spark decompresses by the name's ending alone.
@@ -64,6 +65,8 @@ class _Look:
     csv: CsvStyle | None = None
     reason: str = ""
     head: bytes = b""
+    framed_as: str = ""
+    framing: str = ""
 
 
 def list_objects(pipeline: Pipeline) -> list[StoredObject]:
@@ -77,17 +80,14 @@ def inspect(
     staging: ObjectStore,
     found: StoredObject,
     prefix: str,
-    max_document_bytes: int = DOCUMENT_LIMIT,
-    tables: CsvStyle | None = None,
+    reading: Reading = PLAIN,
 ) -> Inspection:
     """Read one object through; where Spark could not read it, stage a copy under `prefix`.
-
-    `tables` is for formats that are rows of a table: their files may be Parquet, or CSV of a style.
 
     Raises Unsettled when the object is not what the listing said: it is being written.
     """
     try:
-        look = _look(store, found, max_document_bytes, tables)
+        look = _look(store, found, reading)
     except FileNotFoundError as error:
         raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
@@ -100,15 +100,16 @@ def inspect(
         hour=found.hour,
         container=look.container,
         arrival=natural_key(found.key),
-        avro_schema=look.avro.schema,
+        avro_schema=datums.SCHEMA if look.framing else look.avro.schema,
     )
     if _spark_reads(found.key, look):
         return Inspection(file)
-    return _stage(store, staging, found, prefix, look, file, max_document_bytes)
+    return _stage(store, staging, found, prefix, look, file, reading.limit)
 
 
 def _spark_reads(key: str, look: _Look) -> bool:
-    if look.reason or look.split or look.csv or look.avro.damage or _ODD_IN_PATHS & set(key):
+    odd = look.reason or look.split or look.csv or look.framing or look.avro.damage
+    if odd or _ODD_IN_PATHS & set(key):
         return False
     ending = os.path.splitext(key)[1].lower()
     if look.compression:
@@ -117,7 +118,7 @@ def _spark_reads(key: str, look: _Look) -> bool:
     return look.container != JSONL or ending not in _CODEC_ENDINGS
 
 
-def _look(store: ObjectStore, found: StoredObject, limit: int, tables: CsvStyle | None) -> _Look:
+def _look(store: ObjectStore, found: StoredObject, reading: Reading) -> _Look:
     digest = hashlib.sha256()
     size = 0
 
@@ -133,7 +134,7 @@ def _look(store: ObjectStore, found: StoredObject, limit: int, tables: CsvStyle 
         head, raw = _peek(raw)
         kind = compression.detect(head)
         plain = compression.Plain(raw, kind)
-        look = _look_inside(plain, limit, found.key, tables)
+        look = _look_inside(plain, found.key, reading)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
@@ -152,28 +153,37 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return b"".join(first), chain(first, filled)
 
 
-def _look_inside(plain: Iterator[bytes], limit: int, key: str, tables: CsvStyle | None) -> _Look:
+def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
+    bare = ""
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
             return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
-        if tables and head.startswith(parquetfile.MAGIC):
+        if reading.tables and head.startswith(parquetfile.MAGIC):
             return _look_at_parquet(plain, head)
+        if reading.layout:
+            deque(plain, maxlen=0)  # to the end, for damage
+            return _Look("", "", split=True, framed_as=reading.layout)
+        bare = reading.framing if datums.are_in(head) else ""
+        if bare:
+            deque(plain, maxlen=0)
+            return _Look("", "", AVRO, framing=bare)
         if reason := _unreadable(head):
             return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
-        if tables and csvrows.is_csv(key):
-            for _ in plain:
-                pass  # to the end, for damage
-            return _Look("", "", csv=tables)
-        check = LineCheck(limit)
+        if reading.tables and csvrows.is_csv(key):
+            deque(plain, maxlen=0)
+            return _Look("", "", csv=reading.tables)
+        check = LineCheck(reading.limit)
         for piece in plain:
             check.add(piece)
         check.finish()
     except Damage as damage:
         if not damage.trusted:
             return _Look("", "", reason=damage.reason)
-        csv = tables if csvrows.is_csv(key) else None
-        return _Look("", "", split=True, csv=csv)
+        if bare:
+            return _Look("", "", AVRO, framing=bare)
+        csv = reading.tables if csvrows.is_csv(key) else None
+        return _Look("", "", split=True, csv=csv, framed_as=reading.layout)
     return _Look("", "", split=check.split_needed)
 
 
@@ -216,7 +226,7 @@ def _stage(
         else:
             chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
             plain = compression.Plain(chunks, look.compression)
-            rejects = list(_copy(plain, copy, look, file.key, limit))
+            rejects = list(_copy(plain, copy, look, file, limit))
         copy.seek(0)
         staging.put_stream(key, copy)  # type: ignore[arg-type]
     return Inspection(replace(file, url=staging.url(key), staged=True), tuple(rejects))
@@ -229,22 +239,46 @@ def _staged_name(file: SourceFile) -> str:
 
 
 def _copy(
-    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], look: _Look, key: str,
-    limit: int,
+    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], look: _Look,
+    file: SourceFile, limit: int,
 ) -> Iterator[LandingReject]:  # fmt: skip
+    if look.framing:
+        yield from _copy_datums(datums.split(plain, look.framing, limit), copy, file)
+        return
     if look.container == AVRO:
-        yield from _copy_avro(plain, copy, look.avro, key)
+        yield from _copy_avro(plain, copy, look.avro, file.key)
         return
     if look.container == PARQUET:
         copy.writelines(plain)
         return
-    parts = csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
-    for record, part in enumerate(parts):
+    for record, part in enumerate(_parts(plain, look, limit)):
         if isinstance(part, Line):
             copy.write(part.text)
             copy.write(b"\n")
         else:
-            yield _refused(key, record, part)
+            yield _refused(file.key, record, part)
+
+
+def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | Refused]:
+    if look.framed_as:
+        return framed.split(plain, limit, look.framed_as)
+    return csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
+
+
+def _copy_datums(
+    parts: Iterator[bytes | Refused], copy: tempfile.SpooledTemporaryFile[bytes], file: SourceFile
+) -> list[LandingReject]:
+    rejects = []
+
+    def whole() -> Iterator[bytes]:
+        for record, part in enumerate(parts):
+            if isinstance(part, Refused):
+                rejects.append(_refused(file.key, record, part))
+            else:
+                yield part
+
+    datums.write_container(copy, whole(), bytes.fromhex(file.sha256))
+    return rejects
 
 
 def _copy_avro(

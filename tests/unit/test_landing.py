@@ -19,6 +19,7 @@ import zstandard
 from sluice.errors import TerminalError, Unsettled
 from sluice.landing import AVRO, JSONL, Inspection, inspect
 from sluice.positions import natural_key
+from sluice.reading import Reading
 from sluice.store import LocalStore, StoredObject, glob_pattern, is_hidden, open_store
 
 LINES = b'{"a":1}\n{"a":2}\n'
@@ -46,7 +47,7 @@ class Lake:
     def look(self, content: bytes, key: str = "x/file.jsonl", limit: int = 1 << 20) -> Inspection:
         self.landing.put(key, content)
         found = next(o for o in self.landing.list() if o.key == key)
-        return inspect(self.landing, self.staging, found, "shop/staged/", limit)
+        return inspect(self.landing, self.staging, found, "shop/staged/", Reading(limit))
 
     def staged(self, look: Inspection) -> bytes:
         assert look.file.staged

@@ -14,6 +14,7 @@ import zstandard
 
 from sluice.csvrows import CsvStyle
 from sluice.landing import AVRO, JSONL, PARQUET, Inspection, inspect
+from sluice.reading import Reading
 from sluice.store import LocalStore
 
 CSV = b'a,b\n1,\n2,""\n'
@@ -30,7 +31,9 @@ def look(root: Path, key: str, content: bytes, tables: CsvStyle | None) -> Inspe
     landing = LocalStore(root / "landing")
     landing.put(key, content)
     (found,) = landing.list()
-    return inspect(landing, LocalStore(root / "staging"), found, "p/staged/", 1 << 20, tables)
+    return inspect(
+        landing, LocalStore(root / "staging"), found, "p/staged/", Reading(1 << 20, tables)
+    )
 
 
 def taken(inspection: Inspection) -> bytes:
