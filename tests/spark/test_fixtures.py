@@ -36,6 +36,8 @@ FORMATS = {
 }
 # The cases' own name of a table that the messages do not name.
 OPTIONS = {"canal": {"table": "None.None"}}
+# Files that say a wrong type: seatunnel's ids like A101 are `int(11)` to it.
+HINTS = {"mydb.project": {"columns": {"id": "string"}}}
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
 
@@ -103,6 +105,9 @@ def load_group(spark: SparkSession, root: Path, group: Group) -> Loaded:
         "table_name": "{database}_{schema}_{table}",
         "landing": {"url": "landing"},
     }
+    tables = {name: HINTS.get(name, {}) for name in group.tables}
+    if any(tables.values()):
+        pipeline["tables"] = tables
     sandbox = Sandbox(spark, root, pipeline)
     for case_number, case in enumerate(group.cases):
         for number, name in enumerate(case["inputs"]):
@@ -118,8 +123,7 @@ def load_group(spark: SparkSession, root: Path, group: Group) -> Loaded:
         if len(untold) != str(error).count("nobody tells the key") or not untold:
             raise
         keys = {name: {"key": _key(group.tables[name])} for name in untold}
-        others = {name: {} for name in group.tables if name not in untold}
-        sandbox.configure(**pipeline, tables=keys | others)
+        sandbox.configure(**{**pipeline, "tables": tables | keys})
         result = sandbox.stage_manifest(manifest)
     sandbox.publish(result)
     return sandbox, result
