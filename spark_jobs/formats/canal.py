@@ -34,7 +34,6 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
-    PLACE,
     arrival_position,
     number_or_zero,
     outcome,
@@ -44,6 +43,7 @@ from spark_jobs.formats.envelope import (
     with_arrival,
 )
 from spark_jobs.formats.mysqltypes import mysql_type
+from spark_jobs.quarantine import PLACE
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"
@@ -79,7 +79,6 @@ _FIELDS: Final = {
     "old": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
-
 _NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE))
 
 

@@ -23,7 +23,6 @@ from spark_jobs.canonical import (
 
 CORRUPT: Final = "_corrupt_record"
 ARRIVAL: Final = "_arrival"
-PLACE: Final = ("file", "block", "ordinal")
 ZERO: Final = "010"
 NAME: Final = r'"[^"]+"|[^".]+'
 TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
@@ -44,9 +43,9 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
     """Add each line's place in the order of arrival, as `decode` gives it to what has none."""
     # From Arrow it is a local relation: no job with Python in it.
-    arrivals = spark.createDataFrame(
-        pa.table({"file": [f.url for f in files], "_object": [f.arrival for f in files]})
-    )
+    rows = [{"file": f.url, "_object": f.arrival} for f in files]
+    columns = pa.schema([("file", pa.string()), ("_object", pa.string())])
+    arrivals = spark.createDataFrame(pa.Table.from_pylist(rows, columns))
     joined = lines.join(F.broadcast(arrivals), "file", "left")
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
     arrival = F.concat_ws(".", F.coalesce("_object", "file"), *place_in_file)

@@ -91,6 +91,8 @@ EVENTS: dict[str, Any] = {
     "exact": json.dumps(message("INSERT", {"id": 0})).replace(
         '"id": 0',
         '"id": 12345678901234567890.123456789, "d": 1.10, "e": 1e999, "b": true, "j": {"k": 1.10}'),
+    "described_twice": json.dumps(message("INSERT", row("1", "a"))).replace(
+        '"id": "bigint(20)"', '"id": "int", "ID": "bigint"'),
     "gtid": message("INSERT", row("1", "a"), gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:23"),
     "no_times": message("INSERT", row("1", "a"), es=0, gtid=""),
     "wild_times": message("INSERT", row("1", "a"), es="9223372036854775807"),
@@ -527,8 +529,7 @@ GOODS = [
 ]
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("order", [None, "offset"])
+@pytest.mark.parametrize(("turned", "order"), [(False, None), (True, None), (True, "offset")])
 def test_from_files_to_rows(
     spark: SparkSession, tmp_path: Path, turned: bool, order: str | None
 ) -> None:
