@@ -23,7 +23,7 @@ from spark_jobs.formats.connect_avro import Datum, Records
 from spark_jobs.formats.envelope import CORRUPT
 
 _PARTS: Final = ("key", "value")
-_HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{\s*"type"\s*:\s*"record"'
+_HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{[^{}]*"type"\s*:\s*"record"'
 
 
 def headers(
@@ -35,6 +35,8 @@ def headers(
     landing split begins with such a line: `KEY^VALUE` is always split, and a look costs a pass.
     """
     split = [f.url for f in files if f.staged]
+    if not files:
+        return {}
     if not told and not (split and _header_lines(spark.read.text(split[0]).limit(1)).first()):
         return {}
     lines = spark.read.text([f.url for f in files]).select("value", *place())

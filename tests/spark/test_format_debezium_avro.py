@@ -583,7 +583,8 @@ def test_schemas_of_a_registry(
 def encoded(op: str, after: Any = None, **more: Any) -> dict[str, Any]:
     """An event of the schema ORDERS_LINE in Avro's JSON encoding."""
     image = None if after is None else {"srv.shop.t.Value": after}
-    src = {"connector": "postgresql", "db": "shop", "lsn": {"long": more.pop("lsn", 5)}}
+    lsn = {"long": more.pop("lsn", 5)}
+    src = {"connector": "postgresql", "db": "shop", "table": "t", "lsn": lsn}
     return {"before": None, "after": image, "op": op, "source": src, "ts_ms": {"long": 9}} | more
 
 
@@ -593,7 +594,7 @@ def json_encoding_lines() -> list[str]:
     schema = envelope(columns)
     schema["fields"][2]["type"] = {"type": "record", "name": "Source", "fields": [
         {"name": "connector", "type": "string"}, {"name": "db", "type": "string"},
-        {"name": "lsn", **optional("long")}]}  # fmt: skip
+        {"name": "table", "type": "string"}, {"name": "lsn", **optional("long")}]}  # fmt: skip
     variable = {"io.debezium.data.VariableScaleDecimal": {"scale": 1, "value": "\u00ff"}}
     full = {"id": 1, "n": {"long": 2**62}, "b": {"bytes": "\u0000\u00e9"}, "v": variable,
             "u": {"int": 3}}  # fmt: skip
