@@ -26,8 +26,8 @@ from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
-FORMAT_NAMES: Final = ("debezium", "datastream", "streamx", "datahub_tuple")
-TABLE_FORMATS: Final = frozenset({"datahub_tuple"})
+FORMAT_NAMES: Final = ("debezium", "datastream", "streamx", "datahub_tuple", "aws_dms")
+TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms"})
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"

@@ -78,15 +78,16 @@ def test_compressed_parquet_is_staged(tmp_path: Path) -> None:
     assert found.file.url.endswith(".parquet")
 
 
-def test_cut_parquet_is_rejected_whole(tmp_path: Path) -> None:
-    found = look(tmp_path, "a.parquet", parquet_bytes()[:-9], CsvStyle())
+@pytest.mark.parametrize("content", [parquet_bytes()[:-9], gzip.compress(parquet_bytes())[:-9]])
+def test_cut_parquet_is_rejected_whole(tmp_path: Path, content: bytes) -> None:
+    found = look(tmp_path, "a.parquet", content, CsvStyle())
     assert [r.reason for r in found.rejects] == ["damaged_parquet"]
     assert taken(found) == b""
 
 
 def test_other_formats_have_neither(tmp_path: Path) -> None:
-    csv = look(tmp_path / "csv", "a.csv", b'{"a":1}\n', None)
-    assert (csv.file.container, csv.file.staged) == (JSONL, False)
+    csv = look(tmp_path / "csv", "a.csv", b'[{"a":1}]', None)
+    assert taken(csv) == b'{"a":1}\n'
     parquet = look(tmp_path / "parquet", "a.parquet", parquet_bytes(), None)
     assert [r.reason for r in parquet.rejects] == ["not_json_nor_avro"]
     assert parquet.file.container not in (AVRO, PARQUET)
