@@ -73,7 +73,7 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
             return
         if isinstance(found, Refused):
             yield found
-        elif found and not names:
+        elif not names:
             names = [encoder.encode_basestring(name) for name in found]
         elif found:
             yield _object(names, found, lines.record(), style)

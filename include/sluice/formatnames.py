@@ -12,6 +12,7 @@ FORMAT_NAMES: Final = (
     "shareplex",
     "datahub_tuple",
     "huawei_cdl",
+    "aws_dms",
 )
 # Rows of a table, which CSV and Parquet files may hold as well.
-TABLE_FORMATS: Final = frozenset({"datahub_tuple"})
+TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms"})

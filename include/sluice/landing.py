@@ -190,12 +190,11 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
 def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
     """Its columns are told at the end of the file: without that nothing of it can be read."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
-        for piece in plain:
-            copy.write(piece)
-        copy.seek(0)
         try:
+            copy.writelines(plain)
+            copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
-        except ValueError:
+        except (Damage, ValueError):
             return _Look("", "", reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
     return _Look("", "", PARQUET, AvroFile(schema))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spark_jobs.formats.aws_dms import AwsDms
 from spark_jobs.formats.base import Registry
 from spark_jobs.formats.canal import Canal
 from spark_jobs.formats.datahub_tuple import DatahubTuple
@@ -17,6 +18,7 @@ _ALL: Final = (
     Debezium(),
     Datastream(),
     StreamX(),
+    AwsDms(),
     Canal(),
     DatahubTuple(),
     HuaweiCdl(),

@@ -34,6 +34,7 @@ FORMATS = {
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
     "canal-json": "canal",
+    "aws-dms-json": "aws_dms",
 }
 # A table's name where the messages have none is the cases' own; some cases delete by tombstones.
 OPTIONS = {"canal-json": {"table": "None.None"}, "debezium-avro": {"tombstones": "delete"}}

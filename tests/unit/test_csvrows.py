@@ -71,7 +71,7 @@ def test_other_delimiters_and_names() -> None:
 
 
 def test_names_are_the_first_line() -> None:
-    assert rows(b'\xef\xbb\xbf"a ""x""",b\r\n\r\n1,2\r\n\r\n') == ['{"a \\"x\\"":"1","b":"2"}']
+    assert rows(b'\xef\xbb\xbf\n"a ""x""",b\r\n\r\n1,2\r\n\r\n') == ['{"a \\"x\\"":"1","b":"2"}']
     assert rows(b"") == []
     assert rows(b"a,b\n") == []
 

@@ -23,7 +23,8 @@ LINES = b'{"a":"1","b":null}\n{"a":"2","b":""}\n'
 
 def parquet_bytes() -> bytes:
     out = io.BytesIO()
-    pq.write_table(pa.table({"id": pa.array([1, None], pa.int32())}), out)
+    fields = [pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int32())]
+    pq.write_table(pa.Table.from_pylist([{"id": 1}], pa.schema(fields)), out)
     return out.getvalue()
 
 
@@ -70,7 +71,8 @@ def test_parquet_is_read_where_it_is(tmp_path: Path) -> None:
     found = look(tmp_path, "part-0.snappy.parquet", parquet_bytes(), CsvStyle())
     assert (found.file.container, found.file.staged, found.rejects) == (PARQUET, False, ())
     assert json.loads(found.file.avro_schema)["fields"] == [
-        {"name": "id", "type": ["null", {"type": "int"}]}
+        {"name": "id", "type": {"type": "long"}},
+        {"name": "n", "type": ["null", {"type": "int"}]},
     ]
 
 
@@ -81,15 +83,16 @@ def test_compressed_parquet_is_staged(tmp_path: Path) -> None:
     assert found.file.url.endswith(".parquet")
 
 
-def test_cut_parquet_is_rejected_whole(tmp_path: Path) -> None:
-    found = look(tmp_path, "a.parquet", parquet_bytes()[:-9], CsvStyle())
+@pytest.mark.parametrize("content", [parquet_bytes()[:-9], gzip.compress(parquet_bytes())[:-9]])
+def test_cut_parquet_is_rejected_whole(tmp_path: Path, content: bytes) -> None:
+    found = look(tmp_path, "a.parquet", content, CsvStyle())
     assert [r.reason for r in found.rejects] == ["damaged_parquet"]
     assert taken(found) == b""
 
 
 def test_other_formats_have_neither(tmp_path: Path) -> None:
-    csv = look(tmp_path / "csv", "a.csv", b'{"a":1}\n', None)
-    assert (csv.file.container, csv.file.staged) == (JSONL, False)
+    csv = look(tmp_path / "csv", "a.csv", b'[{"a":1}]', None)
+    assert taken(csv) == b'{"a":1}\n'
     parquet = look(tmp_path / "parquet", "a.parquet", parquet_bytes(), None)
     assert [r.reason for r in parquet.rejects] == ["not_json_nor_avro"]
     assert parquet.file.container not in (AVRO, PARQUET)

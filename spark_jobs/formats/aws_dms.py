@@ -1,0 +1,248 @@
+"""AWS DMS: messages of its Kafka and Kinesis targets, CSV and Parquet files of its S3 target.
+
+Order: the column that a mapping rule fills from `AR_H_CHANGE_SEQ`, where the pipeline names one;
+else arrival, for nothing else in a record is an order. Full-load rows rank below every change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.csvrows import is_csv
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    IMAGE_TYPE,
+    OP_DDL,
+    OP_DELETE,
+    OP_INSERT,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    source_position,
+)
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    ZERO,
+    outcome,
+    read_lines,
+    repeats_column,
+    select_envelope,
+    union,
+)
+from spark_jobs.formats.tabular import (
+    META,
+    REPEATS,
+    ROW,
+    columns_of,
+    options_with,
+    read_rows,
+    refuse_unknown,
+)
+
+OPERATION: Final = "Op"
+LOAD: Final = "load"
+OPS: Final = {
+    LOAD: OP_INSERT, "insert": OP_INSERT, "update": OP_UPDATE, "delete": OP_DELETE,
+    "I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE,
+}  # fmt: skip
+CONTROL: Final = "control"
+BEFORE_PREFIX: Final = "BI_"
+_SCHEMA: Final = f"""
+    data {IMAGE_TYPE}, `before-image` {IMAGE_TYPE}, control string,
+    metadata struct<timestamp:string, `record-type`:string, operation:string,
+        `schema-name`:string, `table-name`:string, `transaction-id`:string,
+        `commit-timestamp`:string>
+"""
+_FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
+_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
+_DIGITS: Final = r"^\d{1,99}$"
+
+
+class AwsDms:
+    """The decoder of `format: aws_dms`."""
+
+    name: ClassVar[str] = "aws_dms"
+    ignorable: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, str]] = options_with(
+        {
+            "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
+            "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",
+            "timestamp_column": "the endpoint's TimestampColumnName, in the files of the S3 target",
+        }
+    )
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
+        refuse_unknown(options, self.options)
+        rows = tuple(f for f in files if f.container != "jsonl" or is_csv(f.key))
+        messages = tuple(f for f in files if f not in rows)
+        scans = [_read_rows(spark, rows, options)] if rows else []
+        if messages or not rows:
+            scans.append(_read_messages(spark, messages, options))
+        prefix = str(options.get("before_prefix", BEFORE_PREFIX))
+        return select_envelope(union(scans), _envelope(prefix))
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The columns of Parquet files; columns with old values are none of the table's."""
+        prefix = str(options.get("before_prefix", BEFORE_PREFIX))
+        described = columns_of(types)
+        names = {column.name for column in described}
+        return [c for c in described if not _is_old(c.name, prefix, names)]
+
+
+def _is_old(name: str, prefix: str, names: set[str]) -> bool:
+    return bool(prefix) and name.startswith(prefix) and name.removeprefix(prefix) in names
+
+
+def _read_messages(
+    spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+) -> DataFrame:
+    lines = read_lines(spark, files, _SCHEMA)
+    about = F.col("metadata")
+    operation = about["operation"]
+    order = options.get("order_column")
+    return lines.select(
+        about["schema-name"].alias("schema"),
+        about["table-name"].alias("table"),
+        operation.alias("_op"),
+        (about["record-type"] == CONTROL).alias("_control"),
+        (operation == LOAD).alias("_full_load"),
+        (F.col("data")[order] if order else F.lit(None)).cast("string").alias("_order"),
+        F.coalesce(about["commit-timestamp"], about["timestamp"]).alias("_time"),
+        about["transaction-id"].alias("tx_id"),
+        _without(F.col("data"), order).alias(ROW),
+        F.col("before-image").alias("_before"),
+        F.coalesce("control", operation).alias("_statement"),
+        (repeats_column(F.col("data")) | repeats_column(F.col("before-image"))).alias(REPEATS),
+        F.coalesce(CORRUPT, F.to_json(F.struct("data", "before-image", "metadata"))).alias("_text"),
+        F.lit(None).cast("string").alias("types"),
+        *(CORRUPT, "file", "block", "ordinal"),
+    )
+
+
+def _without(row: Column, name: str | None) -> Column:
+    return F.map_filter(row, lambda key, _: key != name) if name else row
+
+
+def _read_rows(
+    spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+) -> DataFrame:
+    """Rows of the S3 target as `_read_messages` gives them; the object's key names the table."""
+    order, time = (options.get(name) for name in ("order_column", "timestamp_column"))
+    about = [name for name in (OPERATION, order, time) if name]
+    named = spark.createDataFrame(pa.Table.from_pylist([_told_by_key(f) for f in files]))
+    rows = read_rows(spark, files, about).join(F.broadcast(named), "file", "left")
+    operation = F.col(META)[OPERATION]
+    none = F.lit(None).cast("string")
+    return rows.select(
+        "schema",
+        "table",
+        F.coalesce(operation, F.lit("I")).alias("_op"),
+        F.lit(False).alias("_control"),
+        (operation.isNull() | F.col("loaded")).alias("_full_load"),
+        (F.col(META)[order] if order else none).alias("_order"),
+        (F.col(META)[time] if time else none).alias("_time"),
+        none.alias("tx_id"),
+        ROW,
+        F.lit(None).cast(IMAGE_TYPE).alias("_before"),
+        none.alias("_statement"),
+        REPEATS,
+        F.coalesce(CORRUPT, F.to_json(F.struct(META, ROW))).alias("_text"),
+        "types",
+        *(CORRUPT, "file", "block", "ordinal"),
+    )
+
+
+def _told_by_key(file: SourceFile) -> dict[str, Any]:
+    """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
+    *folders, name = file.key.split("/")
+    named = [part for part in folders if not _DATE_FOLDER.fullmatch(part)]
+    schema, table = [*[None] * 2, *named][-2:]
+    loaded = _FULL_LOAD_FILE.match(name) is not None
+    return {"file": file.url, "schema": schema or "", "table": table or "", "loaded": loaded}
+
+
+def _envelope(prefix: str) -> dict[str, Column]:
+    control, reason = F.coalesce("_control", F.lit(False)), _reason()
+    op = F.when(control, F.lit(OP_DDL)).otherwise(_known_op())
+    old, new = _images(prefix)
+    return {
+        "outcome": outcome(F.lit(False), reason),
+        "reason": reason,
+        "schema": F.nullif("schema", F.lit("")),
+        "table": F.nullif("table", F.lit("")),
+        "op": op,
+        "position": _position(),
+        "before": F.when(op == OP_DELETE, new).when(op == OP_UPDATE, old),
+        "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
+        "source_ts": F.when(~F.col("_full_load"), F.col("_time").try_cast("timestamp")),
+        "ddl": F.when(control, F.col("_statement")),
+        "raw": F.when(reason.isNotNull(), F.col("_text")),
+    }
+
+
+def _known_op() -> Column:
+    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
+    return F.try_element_at(known, F.col("_op"))
+
+
+def _images(prefix: str) -> tuple[Column, Column]:
+    """The old values, NULL where the record has none, and the row without them.
+
+    Old values come apart in `before-image`, or beside the new ones under names with a prefix; the
+    columns that they leave out are as in the row.
+    """
+    # A name that comes twice, for which the row is rejected, would be an error below.
+    sound = ~F.coalesce(REPEATS, F.lit(False))
+    row, before = F.when(sound, F.col(ROW)), F.when(sound, F.col("_before"))
+    if not prefix:
+        return _over(row, before), row
+    bare = F.lit(len(prefix) + 1)
+
+    def is_old(name: Column) -> Column:
+        column = F.substr(name, bare)
+        return name.startswith(prefix) & F.map_contains_key(row, column)
+
+    apart = F.map_filter(row, lambda name, _: is_old(name))
+    carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))
+    old = F.coalesce(before, F.when(F.size(carried) > 0, carried))
+    new = F.map_filter(row, lambda name, _: ~is_old(name))
+    return _over(new, old), new
+
+
+def _over(row: Column, old: Column) -> Column:
+    kept = F.map_filter(row, lambda name, _: ~F.map_contains_key(old, name))
+    return F.when(old.isNotNull(), F.map_concat(kept, old))
+
+
+def _reason() -> Column:
+    control = F.coalesce("_control", F.lit(False))
+    return (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(F.col("_op").isNull(), F.lit("not_an_envelope"))
+        .when(~control & _known_op().isNull(), F.concat(F.lit("unknown_op:"), "_op"))
+        .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
+        .when(~control & F.col(ROW).isNull(), F.lit("image_missing"))
+        .when(~F.col("_order").rlike(_DIGITS), F.lit("bad_order"))
+        .when(F.col(REPEATS), F.lit("duplicate_column"))
+    )
+
+
+def _position() -> Column:
+    """A full-load row has no order beside its rank; a change has the column that gives one."""
+    return F.when(F.col("_full_load"), full_load_position(F.lit(ZERO))).otherwise(
+        source_position(number(F.col("_order")))
+    )

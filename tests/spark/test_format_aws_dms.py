@@ -1,0 +1,203 @@
+"""AWS DMS: messages and rows, before images, full loads, order by a column, whole runs."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.errors import PlanError
+from sluice.positions import encode_number
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.aws_dms import AwsDms
+from tests.spark.envelopes import by_name, envelope_columns, jsonl
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+OPTIONS = {"order_column": "seq"}
+
+
+def message(operation: str, data: Any = None, /, **parts: Any) -> dict[str, Any]:
+    """A message on table `s.t`; `parts` are metadata, or `top` for its neighbours."""
+    top = parts.pop("top", {})
+    metadata = {
+        "timestamp": "2024-10-27T12:39:03.210671Z", "record-type": "data", "operation": operation,
+        "partition-key-type": "schema-table", "schema-name": "s", "table-name": "t",
+        "transaction-id": 670014899490,
+    }  # fmt: skip
+    row = {"id": 1, "n": None} if data is None else data
+    return {"data": row, "metadata": metadata | parts} | top
+
+
+MESSAGES: dict[str, Any] = {
+    "load": message("load"),
+    "insert": message("insert"),
+    "update": message("update"),
+    "delete": message("delete"),
+    "prefixed": message("update", {"id": 2, "n": "b", "BI_id": 1, "BI_n": "a"}),
+    "key_only": message("update", {"id": 2, "n": "b", "BI_id": 1}),
+    "apart": message("update", {"id": 2, "n": "b"}, top={"before-image": {"id": 1}}),
+    "own_prefix": message("insert", {"id": 1, "BI_x": "mine"}),
+    "ordered": message("insert", {"id": 1, "seq": "20241027123903000000000000000000123"}),
+    "committed": message("insert", **{"commit-timestamp": "2024-10-27T12:39:02Z"}),
+    "exact": json.dumps(message("insert", {"n": 0})).replace(
+        '"n": 0', '"n": 12345678901234567890.10, "e": 1e999, "o": {"k": 1.10}'),
+    "create": {"control": {"table-def": {"columns": {}}}, "metadata": {
+        "record-type": "control", "operation": "create-table", "schema-name": "s",
+        "table-name": "t"}},
+    "drop": {"metadata": {"record-type": "control", "operation": "drop-table",
+                          "schema-name": "s", "table-name": "t"}},
+    "unknown": message("merge"),
+    "wrong_case": message("INSERT"),
+    "no_operation": message("x", operation=None),
+    "no_table": message("insert", **{"table-name": None}),
+    "no_data": message("insert", top={"data": None}),
+    "bad_order": message("insert", {"id": 1, "seq": "7.5"}),
+    "twice": json.dumps(message("update")).replace('"n": null', '"BI_id": 1, "BI_id": 2'),
+    "cut": '{"data": {"id": 1',
+    "shape": '{"data": [], "metadata": 1}',
+    "other": '{"a": 1}',
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """Every message above, decoded in one read, by its name."""
+    file = jsonl(tmp_path_factory.mktemp("dms") / "all.jsonl", MESSAGES.values())
+    decoded = AwsDms().read(spark, (file,), OPTIONS)
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    names = list(MESSAGES)
+    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+
+
+ROW = {"id": "1", "n": None}
+NEW = {"id": "2", "n": "b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "before", "after"),
+    [
+        ("load", "insert", None, ROW), ("insert", "insert", None, ROW),
+        ("update", "update", None, ROW), ("delete", "delete", ROW, None),
+        ("prefixed", "update", {"id": "1", "n": "a"}, NEW),
+        ("key_only", "update", {"id": "1", "n": "b"}, NEW),
+        ("apart", "update", {"id": "1", "n": "b"}, NEW),
+        ("own_prefix", "insert", None, {"id": "1", "BI_x": "mine"}),
+        ("ordered", "insert", None, {"id": "1"}),
+        ("create", "ddl", None, None), ("drop", "ddl", None, None),
+        ("exact", "insert", None,
+         {"n": "12345678901234567890.10", "e": "1e999", "o": '{"k": 1.10}'}),
+    ],
+)  # fmt: skip
+def test_operations(
+    rows: dict[str, Row], name: str, op: str, before: dict[str, str], after: dict[str, str]
+) -> None:
+    row = rows[name]
+    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert (row["before"], row["after"]) == (before, after)
+    assert (row["database"], row["schema"], row["table"]) == (None, "s", "t")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unknown", "unknown_op:merge"), ("wrong_case", "unknown_op:INSERT"),
+        ("no_operation", "not_an_envelope"), ("other", "not_an_envelope"),
+        ("no_table", "table_missing"), ("no_data", "image_missing"), ("bad_order", "bad_order"),
+        ("twice", "duplicate_column"), ("cut", "not_json"), ("shape", "not_json"),
+    ],
+)  # fmt: skip
+def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
+    assert rows[name]["raw"] is not None
+
+
+def test_positions_and_times(rows: dict[str, Row]) -> None:
+    assert rows["load"]["position"] == "0.010"
+    assert rows["insert"]["position"] is None
+    sequence = encode_number("20241027123903000000000000000000123")
+    assert rows["ordered"]["position"] == f"2.{sequence}"
+    assert rows["insert"]["source_ts"].timestamp() == 1730032743.210671
+    assert rows["committed"]["source_ts"].timestamp() == 1730032742
+    assert rows["load"]["source_ts"] is None
+    assert rows["insert"]["tx_id"] == "670014899490"
+    assert rows["create"]["ddl"] == '{"table-def": {"columns": {}}}'
+    assert rows["drop"]["ddl"] == "drop-table"
+
+
+def test_unknown_options_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(PlanError, match="before_prefix, csv_columns"):
+        AwsDms().read(spark, (), {"prefix": "x"})
+
+
+# Whole runs over the layout of the S3 target
+
+PIPELINE = {
+    "format": "aws_dms",
+    "format_options": {"order_column": "seq", "timestamp_column": "at"},
+    "tables": {"hr.emp": {"key": ["id"], "columns": {"id": "bigint", "pay": "decimal(9,2)"}}},
+}
+LOADED = 'id,pay,note\n1,1.10,a\n2,2.20,\n3,3.30,""\n'
+CHANGED = (
+    "Op,seq,at,id,pay,note\n"
+    "U,12,2024-10-27 12:39:03.210671,1,1.15,b\nD,9,2024-10-27 12:39:03.000000,2,2.20,\n"
+    "U,11,2024-10-27 12:39:02.000000,1,1.12,c\nI,13,2024-10-27 12:39:03.210671,4,4.40,d\n"
+)
+EXPECTED = [
+    {"id": 1, "pay": Decimal("1.15"), "note": "b"},
+    {"id": 3, "pay": Decimal("3.30"), "note": ""},
+    {"id": 4, "pay": Decimal("4.40"), "note": "d"},
+]
+
+
+def load(sandbox: Sandbox, key: str, content: str) -> None:
+    """Write one object, land it, load and publish it."""
+    path = sandbox.landing / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    result = sandbox.stage_manifest(sandbox.land())
+    sandbox.publish(result)
+    assert total(result).balanced
+    assert total(result).quarantined == 0
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_files_of_the_s3_target(spark: SparkSession, tmp_path: Path, turned: bool) -> None:
+    """A full load and its changes, in any order, a part of them twice."""
+    sandbox = Sandbox(spark, tmp_path / "p", PIPELINE)
+    files = [
+        ("dms/hr/emp/LOAD0000000A.csv", LOADED),
+        ("dms/hr/emp/2024/10/27/20241027-123904210.csv", CHANGED),
+    ]
+    for key, content in reversed(files) if turned else files:
+        load(sandbox, key, content)
+    load(sandbox, "dms/hr/emp/20241027-123905000.csv", "".join(CHANGED.splitlines(True)[:3]))
+    assert sorted(sandbox.rows("emp"), key=lambda row: row["id"]) == EXPECTED
+
+
+def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of a full load with an `Op` rank below changes too: the file's name says so."""
+    sandbox = Sandbox(spark, tmp_path / "p", PIPELINE | {"tables": {"hr.emp": {"key": ["id"]}}})
+    folder = sandbox.landing / "hr" / "emp"
+    folder.mkdir(parents=True)
+    kinds = {"Op": pa.string(), "seq": pa.string(), "id": pa.int64(), "BI_id": pa.int64(),
+             "pay": pa.decimal128(9, 2), "hired": pa.date32()}  # fmt: skip
+    schema = pa.schema(list(kinds.items()))
+    pay = Decimal("1.10")
+    changes = [
+        {"Op": "U", "seq": "5", "id": 2, "BI_id": 1, "pay": pay},
+        {"Op": "I", "seq": "4", "id": 1, "pay": pay},
+    ]
+    pq.write_table(pa.Table.from_pylist(changes, schema), folder / "20241027-1.parquet")
+    loaded = [{"Op": "I", "id": n, "pay": pay} for n in (1, 2, 3)]
+    pq.write_table(pa.Table.from_pylist(loaded, schema), folder / "LOAD00000001.parquet")
+    result = sandbox.stage_manifest(sandbox.land())
+    sandbox.publish(result)
+    assert sorted(r["id"] for r in sandbox.rows("emp")) == [2, 3]
+    assert sandbox.types("emp") == {"id": "long", "pay": "decimal(9, 2)", "hired": "date"}
