@@ -16,7 +16,16 @@ LOAD_BATCH: Final = startup.CHECKOUT / "spark_jobs" / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_DEFAULT_CONF: Final = {"spark.driver.memory": "2g", JAVA_OPTIONS: "-XX:+UseParallelGC"}
+# A driver lives a minute: what is compiled at the highest level has to be hot, or the compiler takes
+# the cores that the data needs. Four times the JVM's own thresholds.
+_COMPILE_LATE: Final = (
+    "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
+    "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
+)
+_DEFAULT_CONF: Final = {
+    "spark.driver.memory": "2g",
+    JAVA_OPTIONS: f"-XX:+UseParallelGC {_COMPILE_LATE}",
+}
 
 
 def spark_conf(project: Project) -> dict[str, str]:
