@@ -70,8 +70,7 @@ _MOST_DIGITS: Final = 38
 _HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
 _YEAR_1, _YEAR_9999 = -62_135_596_800_000, 253_402_300_799_999
 _SOURCE: Final = ",".join(
-    f"{n}:string"
-    for n in ("connector", "ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
+    f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
 )
 _SCALARS: Final = ",".join(
     f"{n}:string"
@@ -186,7 +185,7 @@ def _envelope() -> dict[str, Column]:
     ignored, op = F.col("_ignored"), F.col("_op")
     reason = _reason()
     deleted, upsert = op.isin(*DELETES), op.isin(*UPSERTS)
-    before = F.when(deleted, F.coalesce(_payload("before"), _payload("unique")))
+    before = F.when(deleted, _deleted_row())
     updated = F.when(op.isin("UPDATE", "u"), _payload("before"))
     schema = F.col("schema")
     return {
@@ -238,8 +237,7 @@ def _version_known() -> Column:
 def _reason() -> Column:
     op = F.col("_op")
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
-    gone = F.coalesce(_payload("before"), _payload("unique"))
-    lacks_image = (upsert & F.col("_after").isNull()) | (delete & gone.isNull())
+    lacks_image = (upsert & F.col("_after").isNull()) | (delete & _deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
     twice = [F.coalesce(repeats_column(image), F.lit(False)) for image in images]
     told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
@@ -253,10 +251,15 @@ def _reason() -> Column:
         .when(op.isin(*OPS) & (op != DDL) & F.col("table").isNull(), F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(told & F.col("position").isNull(), F.lit("bad_position"))
-        .when(twice[0] | twice[1] | twice[2], F.lit("duplicate_column"))
+        .when(reduce(or_, twice), F.lit("duplicate_column"))
         .when(_repeats_property(), F.lit("duplicate_property"))
         .when(lobs, F.lit("bad_lob_columns"))
     )
+
+
+def _deleted_row() -> Column:
+    """Of a deleted row the key is enough."""
+    return F.coalesce(_payload("before"), _payload("unique"))
 
 
 def _repeats_property() -> Column:
@@ -339,7 +342,7 @@ def _lob_columns() -> Column:
 
 def _key() -> Column:
     """The columns of `unique`; NULL where the row does not have them all."""
-    image = F.coalesce("_after", _payload("before"), _payload("unique"))
+    image = F.coalesce(F.col("_after"), _deleted_row())
     named = F.map_keys(_payload("unique"))
     carried = F.size(F.array_except(named, F.map_keys(image))) == 0
     return F.when(carried & (F.size(named) > 0), named)
