@@ -7,8 +7,9 @@ from typing import Final
 from spark_jobs.formats.base import Registry
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.maxwell import Maxwell
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
-_ALL: Final = (Debezium(), Datastream(), StreamX(), SharePlex())
+_ALL: Final = (Debezium(), Datastream(), StreamX(), SharePlex(), Maxwell())
 FORMATS: Final = Registry({f.name: f for f in _ALL})

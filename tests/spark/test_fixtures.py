@@ -32,6 +32,7 @@ FORMATS = {
     "datastream-json": "datastream",
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
+    "maxwell-json": "maxwell",
 }
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
