@@ -8,8 +8,9 @@ from spark_jobs.formats.base import Registry
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
 from spark_jobs.formats.maxwell import Maxwell
+from spark_jobs.formats.ogg import GoldenGate
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
-_ALL: Final = (Debezium(), Datastream(), StreamX(), SharePlex(), Maxwell())
+_ALL: Final = (Debezium(), Datastream(), StreamX(), SharePlex(), Maxwell(), GoldenGate())
 FORMATS: Final = Registry({f.name: f for f in _ALL})

@@ -33,6 +33,7 @@ FORMATS = {
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
     "maxwell-json": "maxwell",
+    "ogg-json": "ogg",
 }
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
