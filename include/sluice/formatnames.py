@@ -13,6 +13,8 @@ FORMAT_NAMES: Final = (
     "datahub_tuple",
     "huawei_cdl",
     "aws_dms",
+    "maxwell",
+    "ogg",
 )
 # Rows of a table, which CSV and Parquet files may hold as well.
 TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms"})

@@ -11,6 +11,8 @@ from spark_jobs.formats.datahub_tuple import DatahubTuple
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.formats.maxwell import Maxwell
+from spark_jobs.formats.ogg import GoldenGate
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
@@ -22,6 +24,8 @@ _ALL: Final = (
     Canal(),
     DatahubTuple(),
     HuaweiCdl(),
+    Maxwell(),
+    GoldenGate(),
     SharePlex(),
 )
 FORMATS: Final = Registry({f.name: f for f in _ALL})

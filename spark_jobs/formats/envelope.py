@@ -84,6 +84,8 @@ def absent_but(changed: Column, row: Column) -> Column:
     """`absent` of an update that sends what changed: `row` is that over what is known of before.
 
     A NULL of the old row may be a value that was not logged: it says nothing of the new one.
+    Neither may be called like a column of the envelope: in the select that gives the envelope a
+    lambda sees the new column of that name, not the old one.
     """
     names = F.map_keys(changed)
     sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))

@@ -89,7 +89,7 @@ class SharePlex:
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
     # A commit record marks the end of a transaction; with a row in it, it would be no marker.
-    empty = F.col("data").isNull() & F.col("_old").isNull()
+    empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_old").isNull()
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
     before, after = _before(), F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_after"))
     reason = _reason(before, after)
@@ -103,7 +103,6 @@ def _envelope() -> dict[str, Column]:
         "before": before,
         "after": after,
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_after"))),
-        "key": F.lit(None).cast("array<string>"),
         "source_ts": F.col("_time").try_cast("timestamp"),
         "tx_id": F.col("_trans"),
         "ddl": F.when(op == OP_DDL, _ddl()),

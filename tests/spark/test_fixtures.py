@@ -35,6 +35,8 @@ FORMATS = {
     "streamx-json": "streamx",
     "canal-json": "canal",
     "aws-dms-json": "aws_dms",
+    "maxwell-json": "maxwell",
+    "ogg-json": "ogg",
 }
 # A table's name where the messages have none is the cases' own; some cases delete by tombstones.
 OPTIONS = {"canal-json": {"table": "None.None"}, "debezium-avro": {"tombstones": "delete"}}

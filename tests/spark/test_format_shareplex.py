@@ -24,6 +24,7 @@ NOT_JSON = {
     "bare_word": '{"meta": {"op": "upd" ….}, "data": {"ID": "1"}}',
     "trailing_comma": '{"meta": {"op": "del",}, "data": {"ID": "1"}}',
     "data_is_a_list": '{"meta": {"op": "ins", "table": "O.T"}, "data": [{"ID": "1"}]}',
+    "commit_with_a_list": '{"meta": {"op": "commit"}, "data": [{"ID": "1"}]}',
     "meta_is_text": '{"meta": "ins", "data": {"ID": "1"}}',
     "deep": DEEP,
 }

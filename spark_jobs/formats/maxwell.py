@@ -1,0 +1,202 @@
+"""Maxwell JSON: what Maxwell's daemon writes of a MySQL or MariaDB binary log.
+
+Source: maxwells-daemon.io, "Data format" and "Bootstrapping". Order: `position` (number of the
+binlog file, offset) where it is there, else `xid`; then the row that commits after the others of
+its transaction, `xoffset`, and the kind of change. Bootstrapped rows are below every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice.errors import ConfigError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    IMAGE_TYPE,
+    OP_DDL,
+    OP_DELETE,
+    OP_INSERT,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    source_position,
+)
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    number_or_zero,
+    outcome,
+    overlaid,
+    read_lines,
+    repeats_column,
+    select_envelope,
+)
+
+BOOTSTRAPPED: Final = "bootstrap-insert"
+IGNORED: Final = ("bootstrap-start", "bootstrap-complete")
+DDL: Final = tuple(
+    f"{what}-{change}" for what in ("database", "table") for change in ("create", "alter", "drop")
+)
+OPS: Final = {
+    "insert": OP_INSERT,
+    BOOTSTRAPPED: OP_INSERT,
+    "update": OP_UPDATE,
+    "delete": OP_DELETE,
+    **dict.fromkeys(DDL, OP_DDL),
+}
+OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
+BY_LOG: Final = "log"
+BY_ARRIVAL: Final = "arrival"
+_LAST_SECOND: Final = 253402300799  # of the year 9999
+_PLACE: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
+_NUMBER: Final = r"^\d{1,99}$"
+_TEXTS: Final = (
+    "database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "sql",
+)  # fmt: skip
+_SCHEMA: Final = ", ".join(
+    [
+        *(f"{name} string" for name in _TEXTS),
+        f"data {IMAGE_TYPE}",
+        f"old {IMAGE_TYPE}",
+        "primary_key_columns array<string>",
+    ]
+)
+
+
+class Maxwell:
+    """The decoder of `format: maxwell`."""
+
+    name: ClassVar[str] = "maxwell"
+    ignorable: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, str]] = {
+        "order": "log (default): by the binary log; arrival: as files and lines come",
+    }
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode JSON-lines files; the marks around a bootstrap are ignored and counted."""
+        by_log = _by_log(options)
+        lines = read_lines(spark, files, _SCHEMA)
+        rows = lines.withColumns({"op": _op(), "_twice": _twice()})
+        return select_envelope(rows, _envelope(by_log))
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """Rows describe no types: every column is text until a hint says more."""
+        return []
+
+
+def _by_log(options: Mapping[str, Any]) -> bool:
+    order = options.get("order", BY_LOG)
+    if order not in (BY_LOG, BY_ARRIVAL) or set(options) - {"order"}:
+        raise ConfigError(
+            f"format_options {dict(options)}: maxwell takes `order: {BY_LOG}` or `{BY_ARRIVAL}`"
+        )
+    return bool(order == BY_LOG)
+
+
+def _op() -> Column:
+    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
+    return F.try_element_at(known, F.col("type"))
+
+
+def _twice() -> Column:
+    """Whether a row names a column twice."""
+    data, old = (F.coalesce(repeats_column(F.col(c)), F.lit(False)) for c in ("data", "old"))
+    return data | old
+
+
+def _envelope(by_log: bool) -> dict[str, Column]:
+    op, data = F.col("op"), F.col("data")
+    # The vendor's rule: the old row is `data` with `old` over it.
+    old = F.when(~F.col("_twice"), overlaid(data, F.col("old")))
+    reason = _reason(by_log)
+    ignored = F.col("type").isin(*IGNORED) & F.col(CORRUPT).isNull()
+    return {
+        "outcome": outcome(ignored, reason),
+        "reason": F.when(ignored, F.col("type")).otherwise(reason),
+        "position": _position(by_log),
+        "before": F.when(op == OP_UPDATE, old).when(op == OP_DELETE, data),
+        "after": F.when(op.isin(OP_INSERT, OP_UPDATE), data),
+        "key": _key(),
+        "source_ts": _source_ts(),
+        "tx_id": F.col("xid"),
+        "ddl": F.when(op == OP_DDL, F.col("sql")),
+        "raw": F.when(reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), _raw()),
+    }
+
+
+def _reason(by_log: bool) -> Column:
+    """Why a record is no event; NULL for an event."""
+    op, row = F.col("op"), F.col("op") != OP_DDL
+    without_row = ~F.coalesce(F.size("data") > 0, F.lit(False))
+    unplaced = F.col("position").isNull() & F.col("xid").isNotNull() & _offset().isNull()
+    return F.coalesce(
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")),
+        F.when(F.col("type").isNull(), F.lit("not_an_envelope")),
+        F.when(op.isNull(), F.concat(F.lit("unknown_op:"), F.col("type"))),
+        F.when(F.col("_twice"), F.lit("duplicate_column")),
+        F.when(row & F.col("table").isNull(), F.lit("table_missing")),
+        F.when(row & without_row, F.lit("image_missing")),
+        F.when(~F.col("xid").rlike(_NUMBER), F.lit("bad_xid")),
+        F.when(~F.col("xoffset").rlike(_NUMBER), F.lit("bad_xoffset")),
+        F.when(~F.col("position").rlike(_PLACE), F.lit("bad_position")),
+        F.when(F.lit(by_log) & row & ~_bootstrapped() & unplaced, F.lit("xoffset_missing")),
+    )
+
+
+def _bootstrapped() -> Column:
+    return F.col("type") == BOOTSTRAPPED
+
+
+def _offset() -> Column:
+    """The place in a transaction; its last row has `commit` instead of an offset."""
+    last = F.when(F.col("commit") == "true", F.lit("0"))
+    return F.coalesce("xoffset", last)
+
+
+def _position(by_log: bool) -> Column:
+    """A bootstrapped row by its time, so that a newer bootstrap wins."""
+    bootstrapped = full_load_position(number_or_zero(F.col("ts")))
+    return F.when(_bootstrapped(), bootstrapped).when(F.lit(by_log), _log_position())
+
+
+def _log_position() -> Column:
+    """By the log, then inside the transaction.
+
+    The kind comes last for records that an edited stream put at one place: a row begins with its
+    insert and ends with its delete.
+    """
+    place = [number(F.regexp_extract("position", _PLACE, group)) for group in (1, 2)]
+    last = F.when(F.col("commit") == "true", F.lit("1")).otherwise(F.lit("0"))
+    kinds = [F.when(F.col("op") == op, F.lit(str(n))) for n, op in enumerate(OPS_IN_LIFE)]
+    rest = (number(last), number_or_zero(_offset()), number_or_zero(F.coalesce(*kinds)))
+    return F.coalesce(source_position(*place, *rest), source_position(number(F.col("xid")), *rest))
+
+
+def _key() -> Column:
+    """The primary key where the record names it and its row has it."""
+    named = F.when(F.size("primary_key_columns") > 0, F.col("primary_key_columns"))
+    return F.when(F.size(F.array_except(named, F.map_keys("data"))) == 0, named)
+
+
+def _source_ts() -> Column:
+    """Seconds of a row, milliseconds of a statement; a bootstrapped row did not change then."""
+    time = F.col("ts").try_cast("bigint")
+    seconds = F.when(time.between(0, _LAST_SECOND), F.timestamp_seconds(time))
+    millis = F.when(time.between(0, _LAST_SECOND * 1000), F.timestamp_millis(time))
+    return F.when(F.col("op") == OP_DDL, millis).when(~_bootstrapped(), seconds)
+
+
+def _raw() -> Column:
+    """The line itself, or the record rebuilt from its fields where the line could be read."""
+    fields = F.struct(*_TEXTS, "data", "old", "primary_key_columns")
+    return F.coalesce(F.col(CORRUPT), F.to_json(fields))

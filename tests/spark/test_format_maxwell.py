@@ -1,0 +1,234 @@
+"""Maxwell JSON: every type, order, keys, full load, and what is no record at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.errors import ConfigError
+from sluice.positions import encode_number
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.maxwell import DDL, IGNORED, Maxwell
+from tests.spark.envelopes import by_name, envelope_columns, jsonl
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+NOT_JSON = {
+    "cut": '{"database":"d","table":"t","type":"ins',
+    "encrypted": '{"database":"d","table":"t","type":"insert","xid":1,"data":"bm8="}',
+    "deep": '{"type":"insert","data":{"a":' + "[" * 2000 + "]" * 2000 + "}}",
+}
+
+
+def record(kind: str | None, data: Any = None, **more: Any) -> dict[str, Any]:
+    """A record on `d.t`: the second row of transaction 90."""
+    fields = {"database": "d", "table": "t", "type": kind, "ts": 1477053217, "xid": 90,
+              "xoffset": 1, "data": data, "primary_key_columns": ["id"]}  # fmt: skip
+    return {name: value for name, value in (fields | more).items() if value is not ...}
+
+
+ROW = {"id": 1, "v": "a", "n": None}
+PLACE = "master.000006:800911"
+RECORDS: dict[str, Any] = {
+    **{kind: record(kind, ROW) for kind in ("insert", "delete")},
+    "update": record("update", ROW, old={"v": "z", "n": 7}),
+    "moved": record("update", {"id": 2, "v": "a"}, old={"id": 1}),
+    "update_without_old": record("update", ROW),
+    "bootstrap": record("bootstrap-insert", ROW, xid=..., xoffset=...),
+    "old_bootstrap": record("insert", ROW, xid=..., xoffset=...),
+    **{kind: record(kind, {}, xid=..., xoffset=...) for kind in IGNORED},
+    **{kind: {"type": kind, "database": "d", "table": "t", "ts": 1477053217123,
+              "sql": f"{kind} x", "def": {"columns": []}, "position": PLACE} for kind in DDL},
+    "last": record("insert", ROW, xoffset=..., commit=True),
+    "next": record("insert", ROW, xoffset=10),
+    "next_transaction": record("insert", ROW, xid=100, xoffset=0),
+    "placed": record("insert", ROW, position=PLACE),
+    "placed_without_offset": record("insert", ROW, position=PLACE, xoffset=...),
+    "next_file": record("insert", ROW, position="master.1000000:4"),
+    "unplaced": record("insert", ROW, xoffset=...),
+    "no_key": record("insert", ROW, primary_key_columns=...),
+    "empty_key": record("insert", ROW, primary_key_columns=[]),
+    "half_key": record("insert", ROW, primary_key_columns=["id", "k"]),
+    "exact": json.dumps(record("insert", {"id": 0})).replace(
+        '"id": 0', '"id": 18446744073709551615, "x": 1.10, "e": 1e999, "s": ["b", "c"], '
+        '"j": {"k": 1.10}, "z": "0000-00-00 00:00:00"'),
+    "far_future": record("insert", ROW, ts=9 * 10**18),
+    "unknown": record("merge", ROW), "wrong_case": record("INSERT", ROW),
+    "no_type": record(None, ROW), "other": {"a": 1},
+    "no_table": record("insert", ROW, table=...),
+    "no_data": record("insert", ...), "empty_data": record("delete", {}),
+    "twice": json.dumps(record("insert", {"id": 0})).replace('"id": 0', '"id": 1, "id": 2'),
+    "twice_in_old": json.dumps(record("update", ROW, old={"v": 0})).replace(
+        '"v": 0', '"v": 1, "v": 2'),
+    "bad_xid": record("insert", ROW, xid=-1),
+    "bad_xoffset": record("insert", ROW, xoffset=1.5),
+    "bad_position": record("insert", ROW, position="master.6"),
+    **NOT_JSON,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """Every record above, decoded in one read, by its name."""
+    file = jsonl(tmp_path_factory.mktemp("maxwell") / "all.jsonl", RECORDS.values())
+    decoded = Maxwell().read(spark, (file,), {})
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    names = list(RECORDS)
+    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("insert", "insert"), ("bootstrap", "insert"), ("update", "update"),
+        ("delete", "delete"), *((kind, "ddl") for kind in DDL),
+    ],
+)  # fmt: skip
+def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
+    row = rows[name]
+    assert (row["outcome"], row["op"], row["raw"]) == ("event", op, None)
+    assert (row["database"], row["schema"], row["table"]) == ("d", None, "t")
+    assert row["ddl"] == (f"{name} x" if op == "ddl" else None)
+
+
+@pytest.mark.parametrize("kind", IGNORED)
+def test_marks_of_a_bootstrap_are_ignored(rows: dict[str, Row], kind: str) -> None:
+    assert (rows[kind]["outcome"], rows[kind]["reason"]) == ("ignore", kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unknown", "unknown_op:merge"), ("wrong_case", "unknown_op:INSERT"),
+        ("no_type", "not_an_envelope"), ("other", "not_an_envelope"),
+        ("no_table", "table_missing"), ("no_data", "image_missing"),
+        ("empty_data", "image_missing"), ("twice", "duplicate_column"),
+        ("twice_in_old", "duplicate_column"), ("bad_xid", "bad_xid"),
+        ("bad_xoffset", "bad_xoffset"), ("bad_position", "bad_position"),
+        ("unplaced", "xoffset_missing"), *((name, "not_json") for name in NOT_JSON),
+    ],
+)  # fmt: skip
+def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
+    assert rows[name]["raw"] is not None
+    if reason == "not_json":
+        assert rows[name]["raw"] == NOT_JSON[name]
+
+
+def test_images(rows: dict[str, Row]) -> None:
+    """An update has its whole new row in `data`; `old` over it is the old row."""
+    row = {"id": "1", "v": "a", "n": None}
+    assert (rows["insert"]["before"], rows["insert"]["after"]) == (None, row)
+    assert (rows["delete"]["before"], rows["delete"]["after"]) == (row, None)
+    assert (rows["update"]["before"], rows["update"]["after"]) == (row | {"v": "z", "n": "7"}, row)
+    assert rows["moved"]["before"] == {"id": "1", "v": "a"}
+    assert rows["moved"]["after"] == {"id": "2", "v": "a"}
+    assert rows["update_without_old"]["before"] is None
+    assert rows["update_without_old"]["after"] == row
+
+
+def test_values_keep_their_text(rows: dict[str, Row]) -> None:
+    assert rows["exact"]["after"] == {
+        "id": "18446744073709551615", "x": "1.10", "e": "1e999", "s": '["b", "c"]',
+        "j": '{"k": 1.10}', "z": "0000-00-00 00:00:00",
+    }  # fmt: skip
+
+
+def position(*numbers: int) -> str:
+    """The numbers of the log, whether the row commits, the offset, and the kind of change."""
+    return ".".join(["2", *map(encode_number, numbers)])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("insert", position(90, 0, 1, 0)), ("update", position(90, 0, 1, 1)),
+        ("delete", position(90, 0, 1, 2)), ("last", position(90, 1, 0, 0)),
+        ("placed", position(6, 800911, 0, 1, 0)),
+        ("placed_without_offset", position(6, 800911, 0, 0, 0)),
+        ("next_file", position(1000000, 4, 0, 1, 0)),
+        ("bootstrap", "0." + encode_number(1477053217)), ("old_bootstrap", None),
+    ],
+)  # fmt: skip
+def test_positions(rows: dict[str, Row], name: str, expected: str | None) -> None:
+    assert (rows[name]["outcome"], rows[name]["position"]) == ("event", expected)
+
+
+def test_positions_sort_as_the_log(rows: dict[str, Row]) -> None:
+    """Offset 10 after offset 1, the committing row after both, full load below all."""
+    ordered = ["bootstrap", "insert", "next", "last", "next_transaction"]
+    found = [rows[name]["position"] for name in ordered]
+    assert found == sorted(set(found))
+    assert rows["placed"]["position"] < rows["next_file"]["position"]
+
+
+def test_order_of_arrival_where_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    names = ("insert", "unplaced", "placed", "bootstrap")
+    file = jsonl(tmp_path / "a.jsonl", [RECORDS[name] for name in names])
+    rows = Maxwell().read(spark, (file,), {"order": "arrival"}).collect()
+    assert {r["outcome"] for r in rows} == {"event"}
+    assert [r["position"] for r in rows] == [None, None, None, rows[3]["position"]]
+    assert rows[3]["position"].startswith("0.")
+
+
+@pytest.mark.parametrize("options", [{"order": "xid"}, {"ordre": "log"}])
+def test_wrong_options_are_refused(spark: SparkSession, options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"log.*arrival"):
+        Maxwell().read(spark, (), options)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("insert", ["id"]), ("delete", ["id"]), ("no_key", None), ("empty_key", None),
+     ("half_key", None)],
+)  # fmt: skip
+def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
+    assert rows[name]["key"] == key
+
+
+def test_times_and_transactions(rows: dict[str, Row]) -> None:
+    assert rows["insert"]["source_ts"].timestamp() == 1477053217
+    assert rows["table-alter"]["source_ts"].timestamp() == 1477053217.123
+    assert rows["bootstrap"]["source_ts"] is None
+    assert (rows["far_future"]["outcome"], rows["far_future"]["source_ts"]) == ("event", None)
+    assert rows["insert"]["tx_id"] == "90"
+
+
+def change(xid: int, kind: str, data: Any, **more: Any) -> dict[str, Any]:
+    """A change of a transaction of its own."""
+    return record(kind, data, xid=xid, xoffset=..., commit=True, **more)
+
+
+HISTORY: list[Any] = [
+    record("bootstrap-start", {}, xid=..., xoffset=...),
+    *(record("bootstrap-insert", {"id": n, "v": "loaded"}, xid=..., xoffset=...)
+      for n in range(1, 5)),
+    record("bootstrap-complete", {}, xid=..., xoffset=...),
+    change(9, "update", {"id": 1, "v": "b"}, old={"v": "loaded"}),
+    change(10, "update", {"id": 1, "v": None}, old={"v": "b"}),
+    change(11, "delete", {"id": 2, "v": "loaded"}),
+    change(12, "update", {"id": 30, "v": "loaded"}, old={"id": 3}),
+    record("insert", {"id": 5, "v": "first"}, xid=13, xoffset=0),
+    record("update", {"id": 5, "v": "second"}, old={"v": "first"}, xid=13, xoffset=1),
+    record("update", {"id": 5, "v": "last"}, old={"v": "second"}, xid=13, xoffset=..., commit=True),
+    '{"database":"d"',
+]  # fmt: skip
+
+
+def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    """The same rows from two orders, cut into batches, with a repetition."""
+    pipeline = {"format": "maxwell", "table_name": "{database}_{table}"}
+    expected = [(1, None), (4, "loaded"), (5, "last"), (30, "loaded")]
+    for name, history, cut in (("forth", HISTORY, 8), ("back", HISTORY[::-1], 6)):
+        sandbox = Sandbox(spark, tmp_path / name, pipeline)
+        for number, batch in enumerate((history[:cut], history[cut - 2 :])):
+            sandbox.write(f"{number}.jsonl", batch)
+            result = sandbox.stage_manifest(sandbox.land())
+            assert total(result).balanced
+            sandbox.publish(result)
+        assert sorted((int(r["id"]), r["v"]) for r in sandbox.rows("d_t")) == expected
+        assert {r["reason"] for r in sandbox.quarantined()} == {"not_json"}
