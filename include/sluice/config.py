@@ -26,7 +26,7 @@ from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
-FORMAT_NAMES: Final = ("debezium", "datastream", "streamx")
+FORMAT_NAMES: Final = ("debezium", "datastream", "streamx", "dts_avro")
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"

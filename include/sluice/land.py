@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from sluice import datums
 from sluice import ledger as states
 from sluice.context import Context
 from sluice.errors import TerminalError, Unsettled
@@ -184,10 +185,12 @@ def _inspect(
 ) -> list[tuple[StoredObject, Inspection]]:
     """What each object is; one that is not settled is left out, unless it was named."""
     prefix = ctx.files.staging_prefix(ctx.pipeline.name)
+    limit = ctx.pipeline.max_document_bytes
+    framing = datums.framing_of(ctx.pipeline.format, ctx.pipeline.format_options)
 
     def look(found: StoredObject) -> Inspection | None:
         try:
-            return inspect(store, ctx.files.store, found, prefix, ctx.pipeline.max_document_bytes)
+            return inspect(store, ctx.files.store, found, prefix, limit, framing)
         except Unsettled as error:
             if named:
                 raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from sluice import avrofile, compression
+from sluice import avrofile, compression, datums
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE, Pipeline
@@ -59,6 +59,7 @@ class _Look:
     container: str = JSONL
     avro: AvroFile = _NO_AVRO
     split: bool = False
+    framing: str = ""
     reason: str = ""
     head: bytes = b""
 
@@ -75,13 +76,16 @@ def inspect(
     found: StoredObject,
     prefix: str,
     max_document_bytes: int = DOCUMENT_LIMIT,
+    framing: str = "",
 ) -> Inspection:
     """Read one object through; where Spark could not read it, stage a copy under `prefix`.
+
+    `framing`: how the format's files hold bare datums, see `sluice.datums`; "" where they do not.
 
     Raises Unsettled when the object is not what the listing said: it is being written.
     """
     try:
-        look = _look(store, found, max_document_bytes)
+        look = _look(store, found, max_document_bytes, framing)
     except FileNotFoundError as error:
         raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
@@ -94,7 +98,7 @@ def inspect(
         hour=found.hour,
         container=look.container,
         arrival=natural_key(found.key),
-        avro_schema=look.avro.schema,
+        avro_schema=datums.SCHEMA if look.framing else look.avro.schema,
     )
     if _spark_reads(found.key, look):
         return Inspection(file)
@@ -102,7 +106,7 @@ def inspect(
 
 
 def _spark_reads(key: str, look: _Look) -> bool:
-    if look.reason or look.split or look.avro.damage or _ODD_IN_PATHS & set(key):
+    if look.reason or look.split or look.framing or look.avro.damage or _ODD_IN_PATHS & set(key):
         return False
     ending = os.path.splitext(key)[1].lower()
     if look.compression:
@@ -111,7 +115,7 @@ def _spark_reads(key: str, look: _Look) -> bool:
     return look.container == AVRO or ending not in _CODEC_ENDINGS
 
 
-def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
+def _look(store: ObjectStore, found: StoredObject, limit: int, framing: str) -> _Look:
     digest = hashlib.sha256()
     size = 0
 
@@ -127,7 +131,7 @@ def _look(store: ObjectStore, found: StoredObject, limit: int) -> _Look:
         head, raw = _peek(raw)
         kind = compression.detect(head)
         plain = compression.Plain(raw, kind)
-        look = _look_inside(plain, limit)
+        look = _look_inside(plain, limit, framing)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
@@ -146,11 +150,17 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return b"".join(first), chain(first, filled)
 
 
-def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
+def _look_inside(plain: Iterator[bytes], limit: int, framing: str) -> _Look:
+    bare = ""
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
             return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
+        bare = framing if datums.are_in(head) else ""
+        if bare:
+            for _ in plain:
+                pass  # to the end, for damage
+            return _Look("", "", AVRO, framing=bare)
         if reason := _unreadable(head):
             return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
         check = LineCheck(limit)
@@ -160,7 +170,7 @@ def _look_inside(plain: Iterator[bytes], limit: int) -> _Look:
     except Damage as damage:
         if not damage.trusted:
             return _Look("", "", reason=damage.reason)
-        return _Look("", "", split=True)
+        return _Look("", "", AVRO, framing=bare) if bare else _Look("", "", split=True)
     return _Look("", "", split=check.split_needed)
 
 
@@ -190,7 +200,7 @@ def _stage(
         else:
             chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
             plain = compression.Plain(chunks, look.compression)
-            rejects = list(_copy(plain, copy, look, file.key, limit))
+            rejects = list(_copy(plain, copy, look, file, limit))
         copy.seek(0)
         staging.put_stream(key, copy)  # type: ignore[arg-type]
     return Inspection(replace(file, url=staging.url(key), staged=True), tuple(rejects))
@@ -203,9 +213,13 @@ def _staged_name(file: SourceFile) -> str:
 
 
 def _copy(
-    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], look: _Look, key: str,
-    limit: int,
+    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], look: _Look,
+    file: SourceFile, limit: int,
 ) -> Iterator[LandingReject]:  # fmt: skip
+    key = file.key
+    if look.framing:
+        yield from _copy_datums(datums.split(plain, look.framing, limit), copy, file)
+        return
     if look.container == AVRO:
         yield from _copy_avro(plain, copy, look.avro, key)
         return
@@ -215,6 +229,22 @@ def _copy(
             copy.write(b"\n")
         else:
             yield _refused(key, record, part)
+
+
+def _copy_datums(
+    parts: Iterator[bytes | Refused], copy: tempfile.SpooledTemporaryFile[bytes], file: SourceFile
+) -> list[LandingReject]:
+    rejects = []
+
+    def whole() -> Iterator[bytes]:
+        for record, part in enumerate(parts):
+            if isinstance(part, Refused):
+                rejects.append(_refused(file.key, record, part))
+            else:
+                yield part
+
+    datums.write_container(copy, whole(), bytes.fromhex(file.sha256))
+    return rejects
 
 
 def _copy_avro(

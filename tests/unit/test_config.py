@@ -162,7 +162,7 @@ def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:
     ("old", "new", "expected"),
     [
         ("format: debezium\n", "", "shop.yaml:1: format: expected a value; the key is missing"),
-        ("debezium", "debesium", "format: expected one of debezium, datastream, streamx, got"),
+        ("debezium", "debesium", "format: expected one of debezium, datastream, streamx, dts_avro"),
         ("name: shop", "name: Shop 1", "name: expected only characters of ^[a-z0-9_-]+$"),
         ("namespace: shop", "namespace: sluice", "namespace: expected a name other than 'sluice'"),
         ("namespace: shop", "namespace: a__cdc", "that does not end with __cdc"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,11 +38,11 @@ def growing(monkeypatch: pytest.MonkeyPatch, context: Context) -> Path:
     path = context.project.root / "landing" / "b.jsonl"
 
     def grow_and_inspect(
-        store: ObjectStore, staging: ObjectStore, found: StoredObject, prefix: str, limit: int
+        store: ObjectStore, staging: ObjectStore, found: StoredObject, *rest: Any
     ) -> Inspection:
         if found.key == path.name:
             path.write_text(path.read_text() + '{"op": "more"}\n')
-        return inspect(store, staging, found, prefix, limit)
+        return inspect(store, staging, found, *rest)
 
     monkeypatch.setattr(land_module, "inspect", grow_and_inspect)
     return path
