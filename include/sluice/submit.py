@@ -15,8 +15,15 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 LOAD_BATCH: Final = CHECKOUT / "spark_jobs" / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
+# Damaged bytes may claim any length: Avro would take the memory for it before it reads on.
+AVRO_LIMITS: Final = " ".join(
+    f"-Dorg.apache.avro.limits.{name}.maxLength={most}"
+    for name, most in (("bytes", 64 << 20), ("string", 64 << 20), ("collectionItems", 1_000_000))
+)
 _DEFAULT_CONF: Final = {
     "spark.driver.memory": "2g",
+    "spark.driver.defaultJavaOptions": AVRO_LIMITS,
+    "spark.executor.defaultJavaOptions": AVRO_LIMITS,
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 

@@ -19,7 +19,8 @@ from spark_jobs.canonical import (
 
 CORRUPT: Final = "_corrupt_record"
 ZERO: Final = "010"
-_ARRAYS: Final = frozenset(("key", "absent"))
+_PARTIAL: Final = frozenset(("absent",))
+_ARRAYS: Final = _PARTIAL | {"key"}
 
 
 def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) -> DataFrame:
@@ -54,8 +55,11 @@ def outcome(ignored: Column, reason: Column) -> Column:
 
 
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Select the envelope; what `columns` does not give is a column of `df` or NULL."""
-    given = {name: columns.get(name) for name in ENVELOPE}
+    """Select the envelope; what `columns` does not give is a column of `df` or NULL.
+
+    `absent` comes with it where `columns` has it: for formats with partial rows.
+    """
+    given = {name: columns.get(name) for name in (*ENVELOPE, *(_PARTIAL & columns.keys()))}
     return df.select(
         *(_given(df, name) if c is None else c.alias(name) for name, c in given.items())
     )

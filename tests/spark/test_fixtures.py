@@ -32,6 +32,7 @@ FORMATS = {
     "datastream-json": "datastream",
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
+    "dts-avro": "dts_avro",
 }
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
