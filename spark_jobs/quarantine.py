@@ -5,20 +5,27 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from sluice import datums
 from sluice.manifest import LandingReject, SourceFile
 from spark_jobs.canonical import place, quoted
 
 PLACE = ("file", "block", "ordinal")
+_NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
 
 def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     """Every line of the JSON-lines files with its place and its number within the file.
 
     The places are those of the JSON reader, which passes over blank lines and splits files alike.
+    A bare datum has no text: its own bytes are in `datum`.
     """
     lines = spark.read.text([f.url for f in files if f.container == "jsonl"])
     # The reader skips a blank line before it counts, so the numbering here must too.
-    kept = lines.where(F.trim("value") != "").select("value", *place())
+    kept = lines.where(F.trim("value") != "").select("value", F.expr(_NO_DATUM), *place())
+    if bare := [f.url for f in files if f.avro_schema == datums.SCHEMA]:
+        found = spark.read.format("avro").schema(f"{datums.COLUMN} binary").load(bare)
+        text = F.lit(None).cast("string").alias("value")
+        kept = kept.unionByName(found.select(text, datums.COLUMN, *place()))
     first = F.min("ordinal").alias("first")
     blocks = kept.groupBy("file", "block").agg(first, F.count("*").alias("records"))
     before = F.sum("records").over(
@@ -27,14 +34,15 @@ def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     starts = blocks.select("file", "block", "first", F.coalesce(before, F.lit(0)).alias("before"))
     number = F.col("ordinal") - F.col("first") + F.col("before") + 1
     return kept.join(F.broadcast(starts), ["file", "block"]).select(
-        *PLACE, F.col("value"), number.alias("record")
+        *PLACE, "value", datums.COLUMN, number.alias("record")
     )
 
 
 def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
-    """Add the record's own text and number to rows that have a place."""
+    """Add the record's own bytes and number to rows that have a place."""
     found = rejects.join(lines, list(PLACE), "left")
-    return found.withColumn("raw", F.coalesce("value", "raw"))
+    text = F.encode(F.coalesce("value", "raw"), "UTF-8")
+    return found.withColumn("raw", F.coalesce(datums.COLUMN, text))
 
 
 def rows(
@@ -48,7 +56,7 @@ def rows(
         "source_table",
         "reason",
         "detail",
-        F.encode("raw", "UTF-8").alias("raw"),
+        "raw",
         F.coalesce("origin", "file").alias("file"),
         F.col("record").cast("bigint").alias("record"),
         at.alias("at"),

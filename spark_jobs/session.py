@@ -20,6 +20,9 @@ DEFAULTS = {
     "spark.sql.files.openCostInBytes": "1048576",
     # The JVM does not compile a method above this size; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # `decode` knows GBK and its like, and what it cannot read shows as U+FFFD, not as an error.
+    "spark.sql.legacy.javaCharsets": "true",
+    "spark.sql.legacy.codingErrorAction": "true",
 }
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 

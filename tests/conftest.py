@@ -28,12 +28,14 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from sluice.catalog import ICEBERG_EXTENSIONS
+    from sluice.submit import AVRO_LIMITS
     from spark_jobs.session import DEFAULTS
 
     conf = {
         **DEFAULTS,
         "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
         "spark.driver.memory": "2g",
+        "spark.driver.defaultJavaOptions": AVRO_LIMITS,
         "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
     }

@@ -12,6 +12,7 @@ FORMAT_NAMES: Final = (
     "shareplex",
     "datahub_tuple",
     "huawei_cdl",
+    "dts_avro",
     "aws_dms",
     "maxwell",
     "ogg",

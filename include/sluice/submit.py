@@ -16,14 +16,21 @@ LOAD_BATCH: Final = startup.CHECKOUT / "spark_jobs" / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# A driver lives a minute: what is compiled at the highest level has to be hot, or the compiler takes
-# the cores that the data needs. Four times the JVM's own thresholds.
+# Damaged bytes may claim any length: Avro would take the memory for it before it reads on.
+AVRO_LIMITS: Final = " ".join(
+    f"-Dorg.apache.avro.limits.{name}.maxLength={most}"
+    for name, most in (("bytes", 64 << 20), ("string", 64 << 20), ("collectionItems", 1_000_000))
+)
+# A driver lives a minute: what is compiled at the highest level has to be hot, or the compiler
+# takes the cores that the data needs. Four times the JVM's own thresholds.
 _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
 )
 _DEFAULT_CONF: Final = {
     "spark.driver.memory": "2g",
+    "spark.driver.defaultJavaOptions": AVRO_LIMITS,
+    "spark.executor.defaultJavaOptions": AVRO_LIMITS,
     JAVA_OPTIONS: f"-XX:+UseParallelGC {_COMPILE_LATE}",
 }
 

@@ -10,6 +10,7 @@ from spark_jobs.formats.canal import Canal
 from spark_jobs.formats.datahub_tuple import DatahubTuple
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.dts_avro import DtsAvro
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.formats.maxwell import Maxwell
 from spark_jobs.formats.ogg import GoldenGate
@@ -23,6 +24,7 @@ _ALL: Final = (
     AwsDms(),
     Canal(),
     DatahubTuple(),
+    DtsAvro(),
     HuaweiCdl(),
     Maxwell(),
     GoldenGate(),

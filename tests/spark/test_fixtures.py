@@ -37,6 +37,7 @@ FORMATS = {
     "aws-dms-json": "aws_dms",
     "maxwell-json": "maxwell",
     "ogg-json": "ogg",
+    "dts-avro": "dts_avro",
 }
 # A table's name where the messages have none is the cases' own; some cases delete by tombstones.
 OPTIONS = {"canal-json": {"table": "None.None"}, "debezium-avro": {"tombstones": "delete"}}

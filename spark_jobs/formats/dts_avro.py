@@ -1,0 +1,379 @@
+"""DTS Avro: what Alibaba DTS writes to Kafka, as object containers, bare datums or JSON lines.
+
+Order: `id`, "unique id of this record in the whole stream" (record.avsc), which rises through it;
+rows of the full load (INIT) below every change. A bare datum has no header: it is decoded by
+record.avsc, with or without its last field `bornTimestamp`, and has to end where the record does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, ClassVar, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from sluice import datums
+from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.errors import TerminalError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import (
+    OP_DDL,
+    OP_DELETE,
+    OP_INSERT,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    full_load_position,
+    number,
+    place,
+    source_position,
+)
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.dts_schema import (
+    END,
+    FULL_LOAD,
+    JSON_VALUE,
+    OPERATIONS,
+    SOURCES,
+    UNIONS_BY_NAME,
+    ends,
+    record_schema,
+)
+from spark_jobs.formats.dts_values import AsBytes, cell
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    number_or_zero,
+    outcome,
+    read_lines,
+    select_envelope,
+)
+
+ROWS: Final = {
+    "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
+}  # fmt: skip
+MARKERS: Final = tuple(op for op in OPERATIONS if op not in ROWS and op != "DDL")
+MYSQL: Final = ("MySQL", "DRDS")
+POSTGRESQL: Final = ("PostgreSQL", "PPAS")
+
+_UNSIGNED: Final = decimal(20, 0)
+_INT, _BIGINT = ColumnType("int"), ColumnType("bigint")
+_DATE, _TIME = ColumnType("date"), ColumnType("time")
+_LOCAL, _INSTANT = ColumnType("timestamp_ntz"), ColumnType("timestamp")
+_FLOAT, _DOUBLE = ColumnType("float"), ColumnType("double")
+# Nothing tells signed from unsigned. TEXT shares its numbers with BLOB: both are text here.
+_MYSQL_TYPES: Final = {
+    1: _INT, 2: _INT, 9: _INT, 3: _BIGINT, 8: _UNSIGNED, 16: _UNSIGNED, 4: _FLOAT, 5: _DOUBLE,
+    13: _INT, 10: _DATE, 14: _DATE, 11: _TIME, 19: _TIME, 12: _LOCAL, 18: _LOCAL,
+    7: _INSTANT, 17: _INSTANT,
+}  # fmt: skip
+_POSTGRESQL_TYPES: Final = {
+    16: ColumnType("boolean"), 21: _INT, 23: _INT, 20: _BIGINT, 26: _BIGINT, 700: _FLOAT,
+    701: _DOUBLE, 1082: _DATE, 1083: _TIME, 1114: _LOCAL, 1184: _INSTANT,
+    17: ColumnType("binary", "base64"),
+}  # fmt: skip
+TYPES: Final = dict.fromkeys(MYSQL, _MYSQL_TYPES) | dict.fromkeys(POSTGRESQL, _POSTGRESQL_TYPES)
+
+_FIELDS: Final = "array<struct<name:string,dataTypeNumber:int>>"
+_JSON: Final = """
+    id string, sourceTimestamp string, sourceTxid string, source struct<sourceType:string>,
+    operation string, objectName string, tags map<string,string>, fields string,
+    beforeImages string, afterImages string
+"""
+_JSON_FIELDS: Final = (
+    "id",
+    "operation",
+    "objectName",
+    "tags",
+    "fields",
+    "beforeImages",
+    "afterImages",
+)
+_LAST_SECOND: Final = 253_402_300_799
+_TRUNCATE: Final = (
+    r"(?isU)^\s*(?:/\*.*?\*/\s*)*truncate\s+(?:table\s+)?"
+    r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)\s*;?\s*$"
+)
+
+
+class DtsAvro:
+    """The decoder of `format: dts_avro`."""
+
+    name: ClassVar[str] = "dts_avro"
+    ignorable: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, str]] = {
+        datums.OPTION: "bare datums: one_per_file (default) or length_prefixed, each after its "
+        "length as four bytes, big-endian",
+    }
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
+        _refuse_unknown(options)
+        bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
+        whole = tuple(f for f in files if f.container == "avro" and f not in bare)
+        lines = tuple(f for f in files if f.container != "avro")
+        kinds = ((_read_datums, bare), (_read_containers, whole), (_read_json, lines))
+        scans = [read(spark, part) for read, part in kinds if part]
+        return reduce(DataFrame.unionByName, scans or [_read_json(spark, ())])
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The row's columns; a number without a documented meaning is text."""
+        told = json.loads(types)
+        known = TYPES.get(told.get("source"), {})
+        return [
+            SourceColumn(f["name"], known.get(f.get("dataTypeNumber"), STRING))
+            for f in told["fields"]
+        ]
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    unknown = sorted(set(options) - set(DtsAvro.options))
+    if unknown:
+        raise TerminalError(
+            f"format_options: {', '.join(unknown)}: dts_avro has {', '.join(DtsAvro.options)}"
+        )
+    datums.framing_of(DtsAvro.name, options)
+
+
+def _read_datums(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Bare datums, each decoded once for both layouts."""
+    schema = f"{datums.COLUMN} binary"
+    found = spark.read.format("avro").schema(schema).load([f.url for f in files])
+    record = from_avro(
+        F.concat(datums.COLUMN, F.lit(END)),
+        record_schema(bare=True),
+        {"mode": "PERMISSIVE", **UNIONS_BY_NAME},
+    )
+    rows = found.select(record.alias("r"), datums.COLUMN, *place())
+    parts = _avro_parts(lambda symbols, at: F.coalesce(F.get(symbols, at), at.cast("string")))
+    problem = F.when(~ends(F.hex("r.end")), F.lit("not_a_record"))
+    return _envelope(rows.select("*", *parts, problem.alias("_problem")), F.base64(datums.COLUMN))
+
+
+def _read_containers(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Object containers of records, whichever layout their writer had."""
+    for file in files:
+        if not all(f'"{name}"' in file.avro_schema for name in ("beforeImages", "afterImages")):
+            raise TerminalError(
+                f"{file.key} is not a DTS Avro file: its records need `beforeImages` and "
+                "`afterImages`; take it out of the pipeline's landing pattern"
+            )
+    reader = spark.read.format("avro").options(**UNIONS_BY_NAME)
+    found = reader.option("avroSchema", record_schema(bare=False)).load([f.url for f in files])
+    rows = found.select(F.struct("*").alias("r"), *place())
+    parts = _avro_parts(lambda _, symbol: symbol)
+    rows = rows.select("*", *parts, F.lit(None).cast("string").alias("_problem"))
+    return _envelope(rows, F.to_json("r"))
+
+
+def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
+    """A record by the names that `_envelope` takes; `symbol` reads an enum."""
+    operations, sources = (F.array(*map(F.lit, names)) for names in (OPERATIONS, SOURCES))
+    parts = {
+        "_id": F.col("r.id").cast("string"),
+        "_seconds": F.col("r.sourceTimestamp"),
+        "_source": symbol(sources, F.col("r.source.sourceType")),
+        "_op": symbol(operations, F.col("r.operation")),
+        "_object": F.col("r.objectName"),
+        "_tx": F.col("r.sourceTxid"),
+        "_tags": F.col("r.tags"),
+        "_fields": F.col("r.fields.array"),
+        "_before": _cells(F.col("r.beforeImages.array"), lambda raw: raw),
+        "_after": _cells(F.col("r.afterImages.array"), lambda raw: raw),
+        "_statement": F.col("r.afterImages.string"),
+    }
+    return [part.alias(name) for name, part in parts.items()]
+
+
+def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Records as Avro prints them: bytes as characters, each value under its type's name."""
+    rows = read_lines(spark, files, _JSON)
+    problem = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")).when(
+        F.col("operation").isNull(), F.lit("not_a_record")
+    )
+    parts = {
+        "_id": F.col("id"),
+        "_seconds": F.col("sourceTimestamp").try_cast("bigint"),
+        "_source": F.col("source.sourceType"),
+        "_op": F.col("operation"),
+        "_object": F.col("objectName"),
+        "_tx": F.col("sourceTxid"),
+        "_tags": F.col("tags"),
+        "_fields": F.from_json("fields", _FIELDS),
+        "_before": _json_cells("beforeImages"),
+        "_after": _json_cells("afterImages"),
+        "_statement": F.col("afterImages"),
+        "_problem": problem,
+    }
+    named = rows.select("*", *(part.alias(name) for name, part in parts.items()))
+    return _envelope(named, F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*_JSON_FIELDS))))
+
+
+def _json_cells(name: str) -> Column:
+    images = F.from_json(name, f"array<struct<{JSON_VALUE}>>")
+    return _cells(images, lambda text: F.encode(text, "ISO-8859-1"))
+
+
+def _cells(image: Column, as_bytes: AsBytes) -> Column:
+    return F.transform(image, lambda value: cell(value, as_bytes))
+
+
+def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
+    """Decoded records as the envelope; `raw` is what a reject shows."""
+    named = rows.select("*", *_names(), _filled().alias("_full"))
+    judged = named.select("*", _reason().alias("_reason"))
+    return select_envelope(judged, _columns(raw))
+
+
+def _columns(raw: Column) -> dict[str, Column]:
+    op, reason = F.col("_op"), F.col("_reason")
+    ignored = op.isin(*MARKERS) & reason.isNull()
+    names = F.col("_fields.name")
+    row = op.isin(*ROWS) & reason.isNull()
+    truncated = F.col("_truncated").isNotNull()
+    return {
+        "outcome": outcome(ignored, reason),
+        "reason": F.when(ignored, op).otherwise(reason),
+        "database": F.col("_database"),
+        "schema": F.col("_schema"),
+        "table": F.coalesce("_truncated", "_table"),
+        "op": F.when(truncated, F.lit(OP_TRUNCATE)).otherwise(_op()),
+        "position": _position(),
+        "before": F.when(row & op.isin("UPDATE", "DELETE"), _image(names, F.col("_before"))),
+        "after": F.when(row & (op != "DELETE"), _image(names, F.col("_full"))),
+        "key": F.when(row, _key(names)),
+        "types": F.when(row, _types()),
+        "source_ts": _source_ts(),
+        "tx_id": F.nullif(F.col("_tx"), F.lit("")),
+        "event_id": F.col("_id"),
+        "ddl": F.when(op == "DDL", F.col("_statement")),
+        "raw": F.when(reason.isNotNull(), raw),
+        "absent": F.when(row & (op != "DELETE"), _absent(names)),
+    }
+
+
+def _names() -> list[Column]:
+    """Database, schema and table; a sharded source has its logical names in the tags.
+
+    A TRUNCATE comes as DDL on the database: the statement has the table. That of a shard empties
+    a part of its logical table alone, so it stays DDL.
+    """
+    parts = F.transform(
+        F.split("_object", r"\."), lambda part: F.regexp_replace(part, r"(?i)\\u002e", ".")
+    )
+    count = F.size(parts)
+    of_table = F.when(count == 2, F.get(parts, F.lit(1))).when(count == 3, F.get(parts, F.lit(2)))
+    logical, ddl = _tag("l_tb_name"), F.col("_op") == "DDL"
+    statement = F.when(ddl & F.col("_source").isin(*MYSQL) & logical.isNull(), F.col("_statement"))
+    prefix, truncated = (_unquoted(F.regexp_extract(statement, _TRUNCATE, at)) for at in (1, 2))
+    return [
+        F.coalesce(prefix, _tag("l_db_name"), F.get(parts, F.lit(0))).alias("_database"),
+        F.when(count == 3, F.get(parts, F.lit(1))).alias("_schema"),
+        F.coalesce(logical, F.nullif(of_table, F.lit(""))).alias("_table"),
+        truncated.alias("_truncated"),
+        count.alias("_depth"),
+    ]
+
+
+def _tag(name: str) -> Column:
+    return F.nullif(F.col("_tags")[name], F.lit(""))
+
+
+def _unquoted(name: Column) -> Column:
+    return F.nullif(F.translate(name, "`", ""), F.lit(""))
+
+
+def _filled() -> Column:
+    """The new image; what an update did not send is as it was, where the old image has it."""
+    before, after = F.col("_before"), F.col("_after")
+    both = F.zip_with(
+        after, before, lambda new, old: F.when(new["absent"] & ~old["absent"], old).otherwise(new)
+    )
+    return F.when((F.col("_op") == "UPDATE") & (F.size(before) == F.size(after)), both).otherwise(
+        after
+    )
+
+
+def _op() -> Column:
+    known = {**ROWS, "DDL": OP_DDL}
+    pairs = F.create_map(*(F.lit(text) for pair in known.items() for text in pair))
+    return F.try_element_at(pairs, F.col("_op"))
+
+
+def _reason() -> Column:
+    """Why a record is no event; NULL for an event and for a marker."""
+    op, fields = F.col("_op"), F.col("_fields")
+    row, marker = op.isin(*ROWS), op.isin(*MARKERS)
+    before, after = F.col("_before"), F.col("_after")
+    names = F.col("_fields.name")
+    lacks_image = F.when(op == "DELETE", before.isNull()).otherwise(after.isNull())
+    uneven = (F.size(before) != F.size(fields)) | (F.size(after) != F.size(fields))
+    twice = F.size(names) != F.size(F.array_distinct(names))
+    return (
+        F.when(F.col("_problem").isNotNull(), F.col("_problem"))
+        .when(~op.isin(*OPERATIONS), F.concat(F.lit("unknown_op:"), op))
+        .when(marker & (before.isNotNull() | after.isNotNull()), F.lit("marker_with_row"))
+        .when(marker, F.lit(None))
+        .when(~F.coalesce(F.col("_id").rlike(r"^\d{1,19}$"), F.lit(False)), F.lit("bad_id"))
+        .when((op == "DDL") & F.col("_statement").isNull(), F.lit("statement_missing"))
+        .when(row & (F.col("_depth") > 3), F.lit("bad_object_name"))
+        .when(row & F.col("_table").isNull(), F.lit("table_missing"))
+        .when(row & fields.isNull(), F.lit("fields_missing"))
+        .when(row & lacks_image, F.lit("image_missing"))
+        .when(row & uneven, F.lit("image_length"))
+        .when(row & F.exists(names, lambda name: name.isNull()), F.lit("fields_missing"))
+        .when(row & twice, F.lit("duplicate_column"))
+        .when(row, F.coalesce(_first_problem(after), _first_problem(before)))
+    )
+
+
+def _first_problem(cells: Column) -> Column:
+    return F.get(F.filter(F.transform(cells, lambda c: c["problem"]), _is_there), F.lit(0))
+
+
+def _is_there(value: Column) -> Column:
+    return value.isNotNull()
+
+
+def _position() -> Column:
+    """By id; a row of the full load by when it was read, so that a newer full load wins."""
+    read = number_or_zero(F.col("_seconds").cast("string"))
+    full_load = full_load_position(read, number_or_zero(F.col("_id")))
+    return F.when(F.col("_op") == FULL_LOAD, full_load).otherwise(
+        source_position(number(F.col("_id")))
+    )
+
+
+def _image(names: Column, cells: Column) -> Column:
+    return F.map_from_arrays(names, F.transform(cells, lambda c: c["text"]))
+
+
+def _absent(names: Column) -> Column:
+    """Columns that were not sent, in the new image nor in the old one."""
+    unsent = F.zip_with(names, F.col("_full"), lambda name, c: F.when(c["absent"], name))
+    found = F.filter(unsent, _is_there)
+    return F.when(F.size(found) > 0, found)
+
+
+def _key(names: Column) -> Column:
+    """The primary key by the tag `pk_uk_info`; NULL where the row does not have it all."""
+    told = F.from_json(F.col("_tags")["pk_uk_info"], "PRIMARY array<string>")["PRIMARY"]
+    return F.when((F.size(told) > 0) & (F.size(F.array_except(told, names)) == 0), told)
+
+
+def _types() -> Column:
+    return F.to_json(F.struct(F.col("_source").alias("source"), F.col("_fields").alias("fields")))
+
+
+def _source_ts() -> Column:
+    """`sourceTimestamp`, in seconds; 0 is no time."""
+    seconds = F.col("_seconds")
+    return F.when(seconds.between(1, _LAST_SECOND), F.timestamp_seconds(seconds))

@@ -1,0 +1,123 @@
+"""DTS Avro's record: record.avsc as Spark has to read it, in containers and as bare datums."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+FULL_LOAD: Final = "INIT"
+OPERATIONS: Final = (
+    "INSERT", "UPDATE", "DELETE", "DDL", "BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT",
+    "CHECKPOINT", "COMMAND", "FILL", "FINISH", "CONTROL", "RDB", "NOOP", FULL_LOAD,
+)  # fmt: skip
+SOURCES: Final = (
+    "MySQL", "Oracle", "SQLServer", "PostgreSQL", "MongoDB", "Redis", "DB2", "PPAS", "DRDS",
+    "HBASE", "HDFS", "FILE", "OTHER",
+)  # fmt: skip
+# Unions become structs with a field for each branch, by its name.
+UNIONS_BY_NAME: Final = {
+    "enableStableIdentifiersForUnionType": "true",
+    "stableIdentifierPrefixForUnionType": "",
+}
+# Stands behind each bare datum, in bytes that no number ends with; the record ends before it.
+END: Final = bytes(range(0x90, 0xA0))
+_BORN: Final = "^((?:[89A-F].){0,9}[0-7].)"
+_UNKNOWN: Final = "UNKNOWN"
+_BRANCHES: Final[dict[str, dict[str, Any]]] = {
+    "Integer": {"precision": "int", "value": "string"},
+    "Character": {"charset": "string", "value": "bytes"},
+    "Decimal": {"value": "string", "precision": "int", "scale": "int"},
+    "Float": {"value": "double", "precision": "int", "scale": "int"},
+    "Timestamp": {"timestamp": "long", "millis": "int"},
+    "DateTime": {
+        part: ["null", "int"]
+        for part in ("year", "month", "day", "hour", "minute", "second", "millis")
+    },
+    "TimestampWithTimeZone": {"value": "DateTime", "timezone": "string"},
+    "BinaryGeometry": {"type": "string", "value": "bytes"},
+    "TextGeometry": {"type": "string", "value": "string"},
+    "BinaryObject": {"type": "string", "value": "bytes"},
+    "TextObject": {"type": "string", "value": "string"},
+}
+_NAMESPACE: Final = "com.alibaba.dts.formats.avro"
+
+
+def _json_value() -> str:
+    structs: dict[str, str] = {}
+    for name, fields in _BRANCHES.items():
+        parts = (
+            f"{field}:{structs['DateTime'] if kind == 'DateTime' else _json_kind(kind)}"
+            for field, kind in fields.items()
+        )
+        structs[name] = f"struct<{','.join(parts)}>"
+    listed = ",".join(f"{name}:{struct}" for name, struct in structs.items())
+    return f"{listed},EmptyObject:string"
+
+
+def _json_kind(kind: Any) -> str:
+    return {"bytes": "string", "long": "bigint"}.get(
+        str(kind), "int" if isinstance(kind, list) else str(kind)
+    )
+
+
+JSON_VALUE: Final = _json_value()
+
+
+def record_schema(bare: bool) -> str:
+    """The schema to read by, record.avsc without what nobody needs.
+
+    A container is resolved against it, so an unknown symbol is UNKNOWN. Of a bare datum the enums
+    are their numbers, and what follows `afterImages` is taken with the mark behind it.
+    """
+    image = ["null", "string", {"type": "array", "items": ["null", *_named(), _empty()]}]
+    fields = {"name": "string", "dataTypeNumber": "int"}
+    types: dict[str, Any] = {
+        "version": "int", "id": "long", "sourceTimestamp": "long", "sourcePosition": "string",
+        "safeSourcePosition": "string", "sourceTxid": "string",
+        "source": _record(
+            "Source", {"sourceType": _enum("SourceType", SOURCES, bare), "version": "string"}
+        ),
+        "operation": _enum("Operation", OPERATIONS, bare),
+        "objectName": ["null", "string"],
+        "processTimestamps": ["null", {"type": "array", "items": "long"}],
+        "tags": {"type": "map", "values": "string"},
+        "fields": ["null", "string", {"type": "array", "items": _record("Field", fields)}],
+        "beforeImages": image,
+        "afterImages": ["null", "string", {"type": "array", "items": [
+            "null", *_BRANCHES, "EmptyObject"]}],
+    }  # fmt: skip
+    if bare:
+        types["end"] = {"type": "fixed", "name": "End", "size": len(END)}
+    return json.dumps({**_record("Record", types), "namespace": _NAMESPACE})
+
+
+def _named() -> list[dict[str, Any]]:
+    return [_record(name, fields) for name, fields in _BRANCHES.items()]
+
+
+def _empty() -> dict[str, Any]:
+    return {"type": "enum", "name": "EmptyObject", "symbols": ["NULL", "NONE"]}
+
+
+def _record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    listed = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": name, "fields": listed}
+
+
+def _enum(name: str, symbols: tuple[str, ...], bare: bool) -> Any:
+    if bare:
+        return "int"
+    return {
+        "type": "enum", "name": name, "symbols": [*symbols, _UNKNOWN], "default": _UNKNOWN,
+    }  # fmt: skip
+
+
+def ends(end: Column) -> Column:
+    """Whether nothing but a whole `bornTimestamp`, or not even that, is before the mark."""
+    born = F.length(F.regexp_extract(end, _BORN, 1))
+    rest = F.substr(end, born + 1)
+    return F.coalesce(F.startswith(F.lit(END.hex().upper()), rest), F.lit(False))

@@ -1,0 +1,147 @@
+"""DTS Avro's values as text: one union of twelve types in every image.
+
+Sources: record.avsc for the shapes; Alibaba's own readers for what `millis` and the charsets of
+`Character` mean, and for the text that MySQL writes of dates and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+UNREADABLE: Final = "unreadable_value"
+BAD_CHARACTERS: Final = "bad_characters"
+UNKNOWN_CHARSET: Final = "unknown_charset"
+
+_UTF8: Final = ("utf8mb4", "utf8", "utf8mb3", "utf-8", "unicode", "al32utf8", "")
+_MYSQL_LATIN1: Final = "latin1"
+_JAVA_CHARSETS: Final = {
+    "ascii": "US-ASCII", "us7ascii": "US-ASCII", "binary": "ISO-8859-1", "latin1": "ISO-8859-1",
+    "we8iso8859p1": "ISO-8859-1", "latin2": "ISO-8859-2", "latin5": "ISO-8859-9",
+    "latin7": "ISO-8859-13", "greek": "ISO-8859-7", "hebrew": "ISO-8859-8",
+    "cp1250": "windows-1250", "cp1251": "windows-1251", "cp1256": "windows-1256",
+    "cp1257": "windows-1257", "we8mswin1252": "windows-1252", "cp850": "IBM850",
+    "cp852": "IBM852", "cp866": "IBM866", "koi8r": "KOI8-R", "koi8u": "KOI8-U",
+    "macce": "x-MacCentralEurope", "macroman": "x-MacRoman", "tis620": "TIS-620",
+    "gbk": "GBK", "zhs16gbk": "GBK", "gb2312": "GB2312", "gb18030": "GB18030", "big5": "Big5",
+    "sjis": "Shift_JIS", "cp932": "windows-31j", "ujis": "EUC-JP", "euc_jp": "EUC-JP",
+    "eucjpms": "x-eucJP-Open", "euckr": "EUC-KR", "euc_kr": "EUC-KR", "euc_cn": "GB2312",
+    "ucs2": "UTF-16BE", "utf16": "UTF-16BE", "utf16le": "UTF-16LE", "utf32": "UTF-32BE",
+}  # fmt: skip
+# MySQL's latin1 is windows-1252, whose five unused bytes it keeps as they are.
+_WINDOWS_1252: Final = {
+    chr(byte): bytes([byte]).decode("cp1252")
+    for byte in range(0x80, 0xA0)
+    if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+}
+_REPLACED: Final = "\ufffd"
+_PARTS: Final = ("year", "month", "day", "hour", "minute", "second", "millis")
+_SECOND: Final = 1_000_000
+_ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+
+AsBytes = Callable[[Column], Column]
+
+
+def cell(value: Column, as_bytes: AsBytes) -> Column:
+    """A value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL.
+
+    `as_bytes` turns what the file has for Avro's bytes into bytes.
+    """
+    text = _text(value, as_bytes)
+    empty = value["EmptyObject"]
+    unread = value.isNotNull() & empty.isNull() & text.isNull()
+    charset = value["Character"]["charset"]
+    return F.struct(
+        text.alias("text"),
+        F.coalesce(empty == "NONE", F.lit(False)).alias("absent"),
+        F.when(unread & charset.isNull(), F.lit(UNREADABLE))
+        .when(unread & _is_known(charset), F.lit(BAD_CHARACTERS))
+        .when(unread, F.concat(F.lit(f"{UNKNOWN_CHARSET}:"), charset))
+        .alias("problem"),
+    )
+
+
+def _text(value: Column, as_bytes: AsBytes) -> Column:
+    character = value["Character"]
+    return F.coalesce(
+        value["Integer"]["value"],
+        _decoded(as_bytes(character["value"]), character["charset"]),
+        value["Decimal"]["value"],
+        value["TextObject"]["value"],
+        _wall_clock(value["DateTime"]),
+        _instant(value["Timestamp"]),
+        value["Float"]["value"].cast("string"),
+        F.base64(as_bytes(value["BinaryObject"]["value"])),
+        _zoned(value["TimestampWithTimeZone"]),
+        F.hex(as_bytes(value["BinaryGeometry"]["value"])),
+        value["TextGeometry"]["value"],
+    )
+
+
+def _is_known(charset: Column) -> Column:
+    return F.lower(charset).isin(*_UTF8, *_JAVA_CHARSETS)
+
+
+def _decoded(raw: Column, charset: Column) -> Column:
+    """The characters; NULL where the bytes are not of that charset, or nobody knows it."""
+    utf8 = raw.cast("string")
+    latin1 = F.translate(F.decode(raw, "ISO-8859-1"), *_cp1252())
+    names = F.create_map(*(F.lit(text) for pair in _JAVA_CHARSETS.items() for text in pair))
+    other = F.call_function("decode", raw, F.try_element_at(names, F.lower(charset)))
+    return (
+        F.when(F.lower(charset).isin(*_UTF8), F.when(F.is_valid_utf8(utf8), utf8))
+        .when(charset == _MYSQL_LATIN1, latin1)
+        .otherwise(F.when(~F.contains(other, F.lit(_REPLACED)), other))
+    )
+
+
+def _cp1252() -> tuple[str, str]:
+    return "".join(_WINDOWS_1252), "".join(_WINDOWS_1252.values())
+
+
+def _instant(value: Column) -> Column:
+    """Seconds since 1970 and, in spite of the name, microseconds."""
+    seconds = F.try_multiply(value["timestamp"], F.lit(_SECOND).cast("bigint"))
+    return F.date_format(F.timestamp_micros(F.try_add(seconds, value["millis"])), _ISO)
+
+
+def _wall_clock(value: Column) -> Column:
+    """Date, time of day, both, or a bare year, by the parts that are there.
+
+    A missing part of a date is 00, as MySQL writes it; a negative time has negative parts.
+    """
+    part = {name: value[name].cast("bigint") for name in _PARTS}
+    bare_year = F.coalesce(*(part[name] for name in _PARTS[1:])).isNull()
+    date = F.when(F.coalesce(*(part[n] for n in _PARTS[:3])).isNotNull(), _date(part))
+    clock = F.when(F.coalesce(*(part[n] for n in _PARTS[3:])).isNotNull(), _clock(part))
+    both = F.coalesce(F.concat(date, F.lit("T"), clock), date, clock)
+    fits = F.coalesce(F.abs(part["millis"]) < _SECOND, F.lit(True))
+    return F.when(bare_year, part["year"].cast("string")).when(fits, both)
+
+
+def _date(part: dict[str, Column]) -> Column:
+    sign = F.when(part["year"] < 0, F.lit("-")).otherwise(F.lit(""))
+    return F.concat(sign, F.format_string("%04d-%02d-%02d", *_sizes(part, _PARTS[:3])))
+
+
+def _clock(part: dict[str, Column]) -> Column:
+    negative = F.least(*(part[name] for name in _PARTS[3:])) < 0
+    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
+    shown = F.format_string("%02d:%02d:%02d", *_sizes(part, _PARTS[3:6]))
+    (micros,) = _sizes(part, _PARTS[6:])
+    fraction = F.when(micros != 0, F.format_string(".%06d", micros)).otherwise(F.lit(""))
+    return F.concat(sign, shown, fraction)
+
+
+def _sizes(part: dict[str, Column], names: tuple[str, ...]) -> list[Column]:
+    return [F.abs(F.coalesce(part[name], F.lit(0).cast("bigint"))) for name in names]
+
+
+def _zoned(value: Column) -> Column:
+    """A wall clock with its offset, or with the name of its zone after a blank."""
+    zone = value["timezone"]
+    gap = F.when(zone.rlike("^([+-]|Z$)"), F.lit("")).otherwise(F.lit(" "))
+    return F.concat(_wall_clock(value["value"]), gap, zone)

@@ -1,0 +1,548 @@
+"""DTS Avro: every operation and type, both layouts, all three containers, and what is damaged."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.coltypes import ColumnType
+from sluice.errors import ConfigError, TerminalError
+from sluice.positions import encode_number
+from sluice.result import BatchResult
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.dts_avro import DtsAvro
+from tests.spark.dts_records import (
+    OLD,
+    bare_file,
+    clock,
+    container,
+    datum,
+    flat,
+    integer,
+    message,
+    prefixed,
+    text,
+    union,
+    value,
+    when,
+)
+from tests.spark.envelopes import by_name, envelope_columns, jsonl
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+ROW = [integer(1), text("a")]
+NEXT = [integer(1), text("b")]
+MARKERS = (
+    "BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "COMMAND", "FILL", "FINISH",
+    "CONTROL", "RDB", "NOOP",
+)  # fmt: skip
+NONE, NULL = "NONE", "NULL"  # the symbols of EmptyObject
+
+
+def of_one(*values: Any, **parts: Any) -> dict[str, Any]:
+    """An INSERT whose columns are named c0, c1, … and have these values."""
+    fields = [(f"c{n}", 253) for n in range(len(values))]
+    return message("INSERT", after=list(values), fields=fields, tags={}, **parts)
+
+
+def characters(*pairs: tuple[str, bytes]) -> dict[str, Any]:
+    return of_one(*(value("Character", charset, raw) for charset, raw in pairs))
+
+
+def truncating(statement: str, **parts: Any) -> dict[str, Any]:
+    return message("DDL", after=statement, **{"object": "db", "tags": {}, **parts})
+
+
+MESSAGES: dict[str, Any] = {
+    "insert": message("INSERT", after=ROW),
+    "update": message("UPDATE", before=ROW, after=NEXT),
+    "update_of_key": message("UPDATE", before=ROW, after=[integer(2), text("a")]),
+    "update_without_old": message("UPDATE", after=NEXT),
+    "delete": message("DELETE", before=ROW),
+    "full_load": message("INIT", 3, after=ROW, seconds=1700000000),
+    "full_load_without_time": message("INIT", 4, after=ROW, seconds=0),
+    "ddl": message("DDL", after="alter table t add c int", object="db", tags={}),
+    "ddl_without_object": message("DDL", after="create database x", object=None),
+    "truncate": truncating("TRUNCATE TABLE t"),
+    "truncate_quoted": truncating("/* x */ truncate `o-db` . `a b`; "),
+    "truncate_elsewhere": truncating("TRUNCATE TABLE t", source="Oracle"),
+    "truncate_of_shard": truncating("TRUNCATE TABLE t_3", source="DRDS", tags={"l_tb_name": "t"}),
+    "truncate_partition": truncating("ALTER TABLE t TRUNCATE PARTITION p0"),
+    **{op: message(op, object=None, tags={}) for op in MARKERS},
+    "big_id": message("INSERT", 2**63 - 1, after=ROW),
+    "null": message("INSERT", after=[integer(1), None]),
+    "null_object": message("INSERT", after=[integer(1), NULL]),
+    "none": message("UPDATE", after=[integer(1), NONE]),
+    "none_in_both": message("UPDATE", before=[integer(1), NONE], after=[NONE, NONE]),
+    "none_before": message("UPDATE", before=[integer(1), NONE], after=NEXT),
+    "none_but_known": message("UPDATE", before=ROW, after=[integer(2), NONE]),
+    "none_was_null": message("UPDATE", before=[integer(1), None], after=[integer(1), NONE]),
+    "three_names": message("INSERT", after=ROW, object="db.s.t"),
+    "dots": message("INSERT", after=ROW, object=r"d\u002Eb.t\u002e1"),
+    "shard": message("INSERT", after=ROW, object="db_0007.t_3", tags={
+        "l_db_name": "db", "l_tb_name": "t"}, source="DRDS"),
+    "processed": message("INSERT", after=ROW, processed=[1, 2, 3], tx="gtid:7"),
+    "no_primary_key": message("INSERT", after=ROW, tags={"pk_uk_info": '{"uk":["v"]}'}),
+    "strange_key": message("INSERT", after=ROW, tags={"pk_uk_info": "{"}),
+    "half_key": message("INSERT", after=ROW, tags={"pk_uk_info": '{"PRIMARY":["id","x"]}'}),
+    "two_keys": message("INSERT", after=ROW, tags={"pk_uk_info": '{"PRIMARY":["v","id"]}'}),
+    "numbers": of_one(
+        integer("18446744073709551615"), integer("-9223372036854775808"),
+        value("Decimal", "12345678901234567890.1234567890", 30, 10),
+        value("Decimal", "1.10", 3, 2), value("Float", 0.1, 8, 2),
+        value("Float", float("nan"), 8, 2), value("Float", -1e300, 8, 2)),
+    "clocks": of_one(
+        when(2024, 2, 29), when(2024, 2, 29, 23, 59, 58, 7), when(2024, 2, 29, 1, 2, 3),
+        when(None, None, None, 838, 59, 59, 999999), when(None, None, None, -1, -2, -3, -500000),
+        when(None, None, None, 0, 0, 0, -1), when(1999), when(0, 0, 0), when(2024, 0, None),
+        when(0, 0, 0, 0, 0, 0), when(-44, 3, 15), when(10000, 1, 1)),
+    "instants": of_one(
+        value("Timestamp", 1696984408, 123456), value("Timestamp", -1, 500000),
+        value("Timestamp", 0, 0),
+        value("TimestampWithTimeZone", clock(2024, 1, 1, 8, 0, 0, 5), "+08:00"),
+        value("TimestampWithTimeZone", clock(2024, 1, 1, 8, 0, 0), "Asia/Shanghai")),
+    "objects": of_one(
+        value("BinaryObject", "BLOB", b"\x00\xff\x10"), value("BinaryObject", "BLOB", b""),
+        value("TextObject", "JSON", '{"k": 1.10}'), value("TextObject", "ENUM", "ä"),
+        value("BinaryGeometry", "POINT", bytes.fromhex("0101000000")),
+        value("TextGeometry", "POINT", "POINT(1 1)")),
+    "charsets": characters(
+        ("utf8mb4", "😀".encode()), ("utf8mb3", "é".encode()), ("UTF8", "é".encode()),
+        ("", "é".encode()), ("latin1", b"\x80\xe9\x81"), ("LATIN1", b"\xe9"),
+        ("gbk", b"\xc4\xe3\xba\xc3"), ("gb18030", b"\x81\x30\x89\x38"), ("big5", b"\xa7\x41"),
+        ("sjis", b"\x82\xa0"), ("euckr", b"\xb0\xa1"), ("koi8r", b"\xc1"), ("utf16", b"\x00A"),
+        ("utf16le", b"A\x00"), ("ucs2", b"\x4f\x60"), ("utf32", b"\x00\x00\x00A"),
+        ("cp1251", b"\xe0"), ("binary", b"\x00\xff"), ("ascii", b"a"), ("latin2", b"\xb1"),
+        ("utf8mb4", "a\ufffdb".encode())),
+    "bad_utf8": characters(("utf8mb4", b"\xc3")),
+    "bad_gbk": characters(("gbk", b"\xc4")),
+    "bad_ascii": characters(("ascii", b"\xe9")),
+    "unknown_charset": characters(("klingon", b"a")),
+    "bad_old_value": message("UPDATE", before=[integer(1), value("Character", "utf8mb4", b"\xff")],
+                             after=NEXT),
+    "bad_timestamp": of_one(value("Timestamp", 2**62, 0)),
+    "bad_clock": of_one(when(None, None, None, 1, 2, 3, 1000000)),
+    "lowest_clock": of_one(when(None, None, None, -(2**31), 0, 0)),
+    "no_clock": of_one(when()),
+    "no_image": message("INSERT", before=ROW),
+    "no_old_image": message("DELETE", fields=[("id", 8)], after=[integer(1)]),
+    "text_image": message("INSERT", fields=[("id", 8)], after="x"),
+    "short_image": message("INSERT", after=[integer(1)]),
+    "short_old_image": message("UPDATE", before=[integer(1)], after=NEXT),
+    "no_fields": message("INSERT", after=ROW, fields=None),
+    "text_fields": message("INSERT", after=ROW, fields="id,v"),
+    "twice": message("INSERT", after=ROW, fields=[("id", 8), ("id", 8)]),
+    "no_object": message("INSERT", after=ROW, object=None),
+    "only_database": message("INSERT", after=ROW, object="db"),
+    "four_names": message("INSERT", after=ROW, object="a.b.c.d"),
+    "negative_id": message("INSERT", -1, after=ROW),
+    "no_statement": message("DDL", object="db"),
+    "row_in_marker": message("FILL", after=ROW),
+    "far_future": message("INSERT", after=ROW, seconds=2**60),
+}  # fmt: skip
+GOOD = datum(MESSAGES["insert"])
+HOSTILE = {
+    "empty": b"",
+    "cut": GOOD[:-9],
+    "cut_in_born": GOOD[:-1],
+    "longer": GOOD + b"x",
+    "longer_by_much": GOOD + b"\xff" * 20,
+    "old_and_longer": datum(MESSAGES["insert"], OLD) + b"\x90\x91",
+    "two_in_one": GOOD + GOOD,
+    "text": b'{"version": 0}\0',
+    "long_string": b"\x00\x02\x02" + b"\xfe\xff\xff\xff\x0f" + b"a" * 9,
+    "many_tags": GOOD[: GOOD.index(b"\x00\x02\x14pk_uk_info") + 1] + b"\xfe\xff\xff\xff\x0f",
+}
+Rows = dict[str, Row]
+
+
+@pytest.fixture(scope="module")
+def kinds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    """Every message above in each layout and container, decoded in one read."""
+    folder = tmp_path_factory.mktemp("dts")
+    messages = list(MESSAGES.values())
+    new_operation = message("MERGE", after=ROW)
+    bare = [datum(m) for m in messages] + list(HOSTILE.values())
+    extended = flat(new_operations=("MERGE",))
+    bare.append(datum(new_operation, extended))
+    files = {
+        "new": bare_file(folder / "new", bare),
+        "old": bare_file(folder / "old", [datum(m, OLD) for m in messages]),
+        "container": container(folder / "c.avro", extended, [*messages, new_operation]),
+    }
+    names = {
+        "new": [*MESSAGES, *HOSTILE, "new_operation"],
+        "old": list(MESSAGES),
+        "container": [*MESSAGES, "new_operation"],
+    }
+    found: dict[str, Rows] = {}
+    for kind, file in files.items():
+        decoded = DtsAvro().read(spark, (file,), {})
+        assert set(decoded.columns) == {*ENVELOPE, "absent"}
+        assert envelope_columns(decoded) == list(ENVELOPE)
+        found[kind] = by_name(decoded.collect(), lambda row, k=kind: names[k][row["ordinal"]])
+        assert list(found[kind]) == names[kind]
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(kinds: dict[str, Rows]) -> Rows:
+    return kinds["new"]
+
+
+@pytest.mark.parametrize("other", ["old", "container"])
+@pytest.mark.parametrize("name", MESSAGES)
+def test_layouts_and_containers_say_the_same(kinds: dict[str, Rows], other: str, name: str) -> None:
+    elsewhere = ("file", "raw")
+    one, two = (
+        {k: v for k, v in kinds[kind][name].asDict().items() if k not in elsewhere}
+        for kind in ("new", other)
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("insert", "insert"), ("update", "update"), ("update_of_key", "update"),
+        ("update_without_old", "update"), ("delete", "delete"), ("full_load", "insert"),
+        ("ddl", "ddl"), ("ddl_without_object", "ddl"), ("truncate", "truncate"),
+        ("truncate_quoted", "truncate"), ("truncate_elsewhere", "ddl"),
+        ("truncate_partition", "ddl"), ("truncate_of_shard", "ddl"), ("far_future", "insert"),
+    ],
+)  # fmt: skip
+def test_operations(rows: Rows, name: str, op: str) -> None:
+    row = rows[name]
+    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+
+
+@pytest.mark.parametrize("op", MARKERS)
+def test_markers_and_heartbeats_are_ignored(rows: Rows, op: str) -> None:
+    assert (rows[op]["outcome"], rows[op]["reason"]) == ("ignore", op)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bad_utf8", "bad_characters"), ("bad_gbk", "bad_characters"),
+        ("bad_ascii", "bad_characters"), ("unknown_charset", "unknown_charset:klingon"),
+        ("bad_old_value", "bad_characters"), ("bad_timestamp", "unreadable_value"),
+        ("bad_clock", "unreadable_value"), ("no_clock", "unreadable_value"),
+        ("no_image", "image_missing"), ("no_old_image", "image_missing"),
+        ("text_image", "image_missing"), ("short_image", "image_length"),
+        ("short_old_image", "image_length"), ("no_fields", "fields_missing"),
+        ("text_fields", "fields_missing"), ("twice", "duplicate_column"),
+        ("no_object", "table_missing"), ("only_database", "table_missing"),
+        ("four_names", "bad_object_name"), ("negative_id", "bad_id"),
+        ("no_statement", "statement_missing"), ("row_in_marker", "marker_with_row"),
+        *((name, "not_a_record") for name in HOSTILE), ("new_operation", "unknown_op:17"),
+    ],
+)  # fmt: skip
+def test_rejects_say_why_and_keep_their_bytes(rows: Rows, name: str, reason: str) -> None:
+    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
+    if name in HOSTILE:
+        assert base64.b64decode(rows[name]["raw"]) == HOSTILE[name]
+
+
+def test_a_containers_unknown_operation(kinds: dict[str, Rows]) -> None:
+    row = kinds["container"]["new_operation"]
+    assert (row["outcome"], row["reason"]) == ("reject", "unknown_op:UNKNOWN")
+    assert json.loads(row["raw"])["id"] == 5
+
+
+def test_images(rows: Rows) -> None:
+    assert (rows["insert"]["before"], rows["insert"]["after"]) == (None, {"id": "1", "v": "a"})
+    assert rows["update"]["before"] == {"id": "1", "v": "a"}
+    assert rows["update"]["after"] == {"id": "1", "v": "b"}
+    assert (rows["delete"]["before"], rows["delete"]["after"]) == ({"id": "1", "v": "a"}, None)
+    assert rows["full_load"]["after"] == {"id": "1", "v": "a"}
+    assert (rows["ddl"]["before"], rows["ddl"]["after"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "absent"),
+    [
+        ("null", {"id": "1", "v": None}, None),
+        ("null_object", {"id": "1", "v": None}, None),
+        ("none", {"id": "1", "v": None}, ["v"]),
+        ("none_in_both", {"id": "1", "v": None}, ["v"]),
+        ("none_before", {"id": "1", "v": "b"}, None),
+        ("none_but_known", {"id": "2", "v": "a"}, None),
+        ("none_was_null", {"id": "1", "v": None}, None),
+    ],
+)
+def test_not_sent_is_not_null(
+    rows: Rows, name: str, after: dict[str, Any], absent: list[str]
+) -> None:
+    assert (rows[name]["after"], rows[name]["absent"]) == (after, absent)
+
+
+def values(row: Row) -> list[str | None]:
+    """The columns c0, c1, … in their order, which a map does not keep."""
+    return [row["after"][f"c{n}"] for n in range(len(row["after"]))]
+
+
+def test_numbers_keep_every_digit(rows: Rows) -> None:
+    assert values(rows["numbers"]) == [
+        "18446744073709551615", "-9223372036854775808", "12345678901234567890.1234567890",
+        "1.10", "0.1", "NaN", "-1.0E300",
+    ]  # fmt: skip
+
+
+def test_dates_and_times_by_the_parts_that_are_there(rows: Rows) -> None:
+    assert values(rows["clocks"]) == [
+        "2024-02-29", "2024-02-29T23:59:58.000007", "2024-02-29T01:02:03", "838:59:59.999999",
+        "-01:02:03.500000", "-00:00:00.000001", "1999", "0000-00-00", "2024-00-00",
+        "0000-00-00T00:00:00", "-0044-03-15", "10000-01-01",
+    ]  # fmt: skip
+    assert values(rows["lowest_clock"]) == ["-2147483648:00:00"]
+
+
+def test_instants_are_in_microseconds(rows: Rows) -> None:
+    assert values(rows["instants"]) == [
+        "2023-10-11T00:33:28.123456Z", "1969-12-31T23:59:59.500000Z",
+        "1970-01-01T00:00:00.000000Z", "2024-01-01T08:00:00.000005+08:00",
+        "2024-01-01T08:00:00 Asia/Shanghai",
+    ]  # fmt: skip
+
+
+def test_objects_and_geometries(rows: Rows) -> None:
+    assert values(rows["objects"]) == [
+        "AP8Q", "", '{"k": 1.10}', "ä", "0101000000", "POINT(1 1)",
+    ]  # fmt: skip
+
+
+def test_characters_by_their_charset(rows: Rows) -> None:
+    assert values(rows["charsets"]) == [
+        "😀", "é", "é", "é", "€é\x81", "é", "你好", "ß",
+        "你", "あ", "가", "\u0430", "A", "A", "你", "A", "\u0430", "\x00ÿ", "a", "ą", "a\ufffdb",
+    ]  # fmt: skip
+
+
+def test_positions_by_id_and_the_full_load_below(rows: Rows) -> None:
+    assert rows["insert"]["position"] == f"2.{encode_number(5)}"
+    assert rows["big_id"]["position"] == f"2.{encode_number(2**63 - 1)}"
+    first, second = rows["full_load_without_time"]["position"], rows["full_load"]["position"]
+    assert second == f"0.{encode_number(1700000000)}.{encode_number(3)}"
+    assert first < second < rows["insert"]["position"] < rows["big_id"]["position"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("insert", ["id"]), ("delete", ["id"]), ("two_keys", ["v", "id"]),
+        ("no_primary_key", None), ("strange_key", None), ("half_key", None), ("shard", None),
+        ("ddl", None),
+    ],
+)  # fmt: skip
+def test_keys_by_the_tag(rows: Rows, name: str, key: list[str] | None) -> None:
+    assert rows[name]["key"] == key
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("insert", ("db", None, "t")), ("three_names", ("db", "s", "t")),
+        ("dots", ("d.b", None, "t.1")), ("shard", ("db", None, "t")), ("ddl", ("db", None, None)),
+        ("ddl_without_object", (None, None, None)), ("truncate", ("db", None, "t")),
+        ("truncate_quoted", ("o-db", None, "a b")),
+    ],
+)  # fmt: skip
+def test_names(rows: Rows, name: str, source: tuple[str | None, ...]) -> None:
+    assert tuple(rows[name][part] for part in ("database", "schema", "table")) == source
+
+
+def test_statements_times_and_ids(rows: Rows) -> None:
+    assert rows["ddl"]["ddl"] == "alter table t add c int"
+    assert rows["truncate"]["ddl"] == "TRUNCATE TABLE t"
+    assert rows["insert"]["ddl"] is None
+    assert rows["insert"]["source_ts"].timestamp() == 1696984408
+    assert rows["full_load_without_time"]["source_ts"] is None
+    assert rows["far_future"]["source_ts"] is None
+    assert (rows["processed"]["tx_id"], rows["processed"]["event_id"]) == ("gtid:7", "5")
+
+
+def columns(source: str, numbers: list[int]) -> list[ColumnType]:
+    fields = [{"name": f"c{n}", "dataTypeNumber": n} for n in numbers]
+    found = DtsAvro().columns(json.dumps({"source": source, "fields": fields}), {})
+    assert [c.name for c in found] == [f["name"] for f in fields]
+    return [c.type for c in found]
+
+
+def test_types_of_mysql() -> None:
+    assert columns("MySQL", [1, 2, 9, 3, 13]) == [ColumnType(n) for n in (
+        "int", "int", "int", "bigint", "int")]  # fmt: skip
+    assert columns("DRDS", [8, 16]) == [ColumnType("decimal", "", 20, 0)] * 2
+    assert columns("MySQL", [4, 5, 7, 17, 12, 18, 10, 14, 11, 19]) == [ColumnType(n) for n in (
+        "float", "double", "timestamp", "timestamp", "timestamp_ntz", "timestamp_ntz", "date",
+        "date", "time", "time")]  # fmt: skip
+    texts = [0, 6, 15, 245, 246, 247, 248, 249, 250, 251, 252, 253, 254, 255, 999]
+    assert set(columns("MySQL", texts)) == {ColumnType("string")}
+
+
+def test_types_of_others() -> None:
+    assert columns("PostgreSQL", [16, 21, 20, 701, 1114, 1184, 17]) == [
+        ColumnType("boolean"), ColumnType("int"), ColumnType("bigint"), ColumnType("double"),
+        ColumnType("timestamp_ntz"), ColumnType("timestamp"), ColumnType("binary", "base64"),
+    ]  # fmt: skip
+    assert columns("PostgreSQL", [1700, 25]) == [ColumnType("string")] * 2
+    assert columns("Oracle", [2, 8]) == [ColumnType("string")] * 2
+
+
+def test_types_are_what_the_record_says(rows: Rows) -> None:
+    fields = [{"name": "id", "dataTypeNumber": 8}, {"name": "v", "dataTypeNumber": 253}]
+    assert json.loads(rows["insert"]["types"]) == {"source": "MySQL", "fields": fields}
+    assert rows["insert"]["types"] == rows["null"]["types"] == rows["delete"]["types"]
+    assert rows["ddl"]["types"] is None
+
+
+def test_a_container_of_the_union(spark: SparkSession, tmp_path: Path) -> None:
+    """record.avsc as it is: every datum has the number of its type before it."""
+    found = [("com.alibaba.dts.formats.avro.Record", MESSAGES["insert"])]
+    file = container(tmp_path / "u.avro", union(), found)
+    (row,) = DtsAvro().read(spark, (file,), {}).collect()
+    assert (row["outcome"], row["after"]) == ("event", {"id": "1", "v": "a"})
+
+
+def test_containers_of_something_else_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}
+    with pytest.raises(TerminalError, match=r"x\.avro is not a DTS Avro file"):
+        DtsAvro().read(spark, (container(tmp_path / "x.avro", schema, []),), {})
+
+
+def test_options_are_checked(spark: SparkSession) -> None:
+    with pytest.raises(TerminalError, match="frames"):
+        DtsAvro().read(spark, (), {"frames": "x"})
+    with pytest.raises(ConfigError, match="one_per_file, length_prefixed"):
+        DtsAvro().read(spark, (), {"framing": "x"})
+
+
+def printed(**parts: Any) -> dict[str, Any]:
+    """A record as Avro prints it."""
+    return {
+        "version": 0, "id": 5, "sourceTimestamp": 1696984408, "sourceTxid": "0",
+        "source": {"sourceType": "MySQL", "version": "8"}, "operation": "INSERT",
+        "objectName": "db.t", "tags": {"pk_uk_info": '{"PRIMARY":["id"]}'},
+        "fields": [{"name": "id", "dataTypeNumber": 8}, {"name": "v", "dataTypeNumber": 253}],
+        "beforeImages": None, "afterImages": [{"Integer": {"precision": 8, "value": "1"}},
+        {"Character": {"charset": "gbk", "value": "\u00c4\u00e3"}}], **parts,
+    }  # fmt: skip
+
+
+def test_printed_records(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [
+        printed(),
+        printed(operation="DDL", fields=None, afterImages="drop table [x]"),
+        printed(afterImages=[{"DateTime": {"year": 2024, "month": 1, "day": 2}}, None]),
+        printed(afterImages=[{"Integer": {"precision": 8, "value": "1"}}, {"EmptyObject": "NONE"}]),
+        printed(operation="HEARTBEAT", fields=None, afterImages=None),
+        printed(afterImages=[{"Newer": {"value": "1"}}, None]),
+        printed(afterImages="x"),
+        printed(afterImages={"a": 1}),
+        printed(fields=[{"name": None}, {"name": "v"}]),
+        printed(id="1e999"),
+        '{"version": 0, "id": 5,',
+        '{"a": 1}',
+        "[" * 2000,
+    ]
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    assert [(r["op"], r["after"], r["absent"]) for r in rows[:4]] == [
+        ("insert", {"id": "1", "v": "你"}, None),
+        ("ddl", None, None),
+        ("insert", {"id": "2024-01-02", "v": None}, None),
+        ("insert", {"id": "1", "v": None}, ["v"]),
+    ]
+    assert rows[1]["ddl"] == "drop table [x]"
+    assert [(r["outcome"], r["reason"]) for r in rows[4:]] == [
+        ("ignore", "HEARTBEAT"), ("reject", "unreadable_value"), ("reject", "image_missing"),
+        ("reject", "image_length"), ("reject", "fields_missing"), ("reject", "bad_id"),
+        ("reject", "not_json"), ("reject", "not_a_record"), ("reject", "not_json"),
+    ]  # fmt: skip
+    assert rows[10]["raw"] == lines[10]
+
+
+def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    """Four messages of a subscription, in both layouts and printed, mean the same."""
+    demo = fixtures / "dts-avro" / "cloudkdb-demo"
+    printed_ones = jsonl(tmp_path / "m.jsonl", (demo / "messages.jsonl").read_text().splitlines())
+    for kind in ("born", "no-born", "printed"):
+        paths = sorted(demo.glob(f"encoded/*.{kind}.bin"))
+        bare = bare_file(tmp_path / kind, [p.read_bytes() for p in paths])
+        file = printed_ones if kind == "printed" else bare
+        rows = DtsAvro().read(spark, (file,), {}).collect()
+        assert [(r["op"], r["table"], r["position"]) for r in rows] == [
+            ("ddl", None, f"2.{encode_number(1700104)}"),
+            ("insert", "t1", f"2.{encode_number(1700382)}"),
+            ("update", "t1", f"2.{encode_number(1700504)}"),
+            ("delete", "t1", f"2.{encode_number(1700553)}"),
+        ]
+        assert rows[0]["ddl"] == "create table t1(a bigint primary key, b varchar(100))"
+        assert rows[2]["after"] == {"a": "123456789", "b": "test update statement."}
+        assert rows[3]["key"] == ["a"]
+
+
+FIELDS = [("id", 8), ("v", 253), ("at", 12), ("d", 10)]
+MOMENT = when(2024, 1, 2, 3, 4, 5, 6)
+
+
+def whole(number: int, row: list[Any], op: str = "INSERT", **parts: Any) -> bytes:
+    return datum(message(op, number, fields=FIELDS, after=row, **parts))
+
+
+STREAM = [
+    whole(900, [integer(1), text("full load"), MOMENT, None], "INIT", seconds=1),
+    whole(901, [integer(9), text("only there"), MOMENT, when(2024, 5, 6)], "INIT", seconds=1),
+    datum(message("BEGIN", 9, object=None, tags={})),
+    whole(10, [integer(1), text("new"), MOMENT, None]),
+    whole(11, [integer(2), text("moves"), MOMENT, None]),
+    whole(12, [integer(3), text("moved"), NONE, None], "UPDATE",
+          before=[integer(2), text("moves"), MOMENT, None]),
+    whole(13, [integer(1), NONE, NONE, when(2024, 2, 29)], "UPDATE"),
+    whole(14, [integer(2**64 - 1), text("largest"), MOMENT, None]),
+    datum(message("DELETE", 15, fields=FIELDS, before=[integer(9), NONE, NONE, NONE])),
+    whole(16, [integer(4), text("zero date"), MOMENT, when(0, 0, 0)]),
+    b"\0junk",
+]  # fmt: skip
+
+
+def wanted() -> list[tuple[Any, ...]]:
+    return [
+        (1, "new", "2024-01-02 03:04:05.000006", "2024-02-29"),
+        (3, "moved", "2024-01-02 03:04:05.000006", "None"),
+        (2**64 - 1, "largest", "2024-01-02 03:04:05.000006", "None"),
+    ]
+
+
+def run(sandbox: Sandbox, *contents: bytes) -> list[BatchResult]:
+    """Land and load files one after the other."""
+    results = []
+    for content in contents:
+        (sandbox.landing / f"{len(sandbox.published)}.bin").write_bytes(content)
+        results.append(sandbox.stage_manifest(sandbox.land()))
+        sandbox.publish(results[-1])
+    return results
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) -> None:
+    """In two files, in either order, with most records twice: the same table."""
+    options = {"framing": "length_prefixed"}
+    sandbox = Sandbox(spark, tmp_path, {"format": "dts_avro", "format_options": options})
+    one, two = prefixed(*STREAM[:6]), prefixed(*STREAM[2:])
+    results = run(sandbox, *((two, one) if late else (one, two)))
+    rows = [(int(r["id"]), r["v"], str(r["at"]), str(r["d"])) for r in sandbox.rows("t")]
+    assert sorted(rows) == wanted()
+    assert sandbox.types("t")["id"] == "decimal(20, 0)"
+    assert all(total(r).balanced for r in results)
+    letters = {q["reason"]: q for q in sandbox.quarantined()}
+    assert set(letters) == {"not_a_record", "does_not_fit"}
+    assert bytes(letters["not_a_record"]["raw"]) == STREAM[10]
+    assert bytes(letters["does_not_fit"]["raw"]) == STREAM[9]
+    assert {q["record"] for q in letters.values()} == {8, 9}
+    assert {q["file"] for q in letters.values()} == {"0.bin" if late else "1.bin"}
