@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -22,7 +23,7 @@ from pydantic import (
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configerrors import explain
 from sluice.errors import ConfigError
-from sluice.formatnames import FORMAT_NAMES
+from sluice.formatnames import FormatName, refuse_unknown_options
 from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
@@ -43,12 +44,6 @@ _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 _CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
-
-
-def _one_of_formats(value: str) -> str:
-    if value not in FORMAT_NAMES:
-        raise ValueError(f"one of {', '.join(FORMAT_NAMES)}")
-    return value
 
 
 def _namespace(value: str) -> str:
@@ -217,9 +212,7 @@ class Pipeline(Strict):
     """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
 
     name: Name
-    format: Annotated[str, AfterValidator(_one_of_formats)] = Field(
-        json_schema_extra={"enum": list(FORMAT_NAMES)}
-    )
+    format: FormatName
     format_options: dict[str, Any] = Field(default_factory=dict)
     landing: Landing
     namespace: Annotated[str, AfterValidator(_namespace)]
@@ -239,6 +232,12 @@ class Pipeline(Strict):
     max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)
     keep_tags: int = Field(72, ge=1)
     lease_seconds: int = Field(300, ge=10)
+
+    @field_validator("format_options")
+    @classmethod
+    def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        refuse_unknown_options(info.data.get("format", ""), value)
+        return value
 
     @field_validator("tables", mode="before")
     @classmethod

@@ -1,21 +1,47 @@
-"""The names of the wire formats; their decoders are in `spark_jobs/formats`."""
+"""The wire formats and the options of each; their decoders are in `spark_jobs/formats`."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Annotated, Final
 
-FORMAT_NAMES: Final = (
-    "debezium",
-    "datastream",
-    "streamx",
-    "canal",
-    "shareplex",
-    "datahub_tuple",
-    "huawei_cdl",
-    "dts_avro",
-    "aws_dms",
-    "maxwell",
-    "ogg",
-)
+from pydantic import AfterValidator, Field
+
+_TABLES: Final = ("csv_columns", "csv_delimiter", "csv_null")
+OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "debezium": (
+        "connector", "layout", "schema_registry", "schemas", "tombstones", "unavailable_value",
+    ),
+    "datastream": ("records",),
+    "streamx": (),
+    "canal": ("form", "order", "table"),
+    "shareplex": (),
+    "datahub_tuple": (*_TABLES, "table"),
+    "huawei_cdl": ("database", "unavailable_value"),
+    "dts_avro": ("framing",),
+    "aws_dms": ("before_prefix", *_TABLES, "order_column", "timestamp_column"),
+    "maxwell": ("order",),
+    "ogg": (),
+}  # fmt: skip
+FORMAT_NAMES: Final = tuple(OPTIONS)
 # Rows of a table, which CSV and Parquet files may hold as well.
 TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms"})
+
+
+def one_of_formats(value: str) -> str:
+    """A format's name as it is; raises ValueError with all of them."""
+    if value not in OPTIONS:
+        raise ValueError(f"one of {', '.join(FORMAT_NAMES)}")
+    return value
+
+
+FormatName = Annotated[
+    str, AfterValidator(one_of_formats), Field(json_schema_extra={"enum": list(FORMAT_NAMES)})
+]
+
+
+def refuse_unknown_options(format_name: str, given: Iterable[str]) -> None:
+    """Raise ValueError with the format's options where one is none of them."""
+    known = OPTIONS.get(format_name)
+    if known is not None and set(given) - set(known):
+        raise ValueError(f"options of {format_name}: {', '.join(known) or 'it has none'}")

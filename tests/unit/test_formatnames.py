@@ -1,0 +1,17 @@
+"""The configuration's formats and options are those that the decoders have."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.formatnames import FORMAT_NAMES, OPTIONS
+from spark_jobs.formats import FORMATS
+
+
+def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
+    assert set(FORMAT_NAMES) == FORMATS.formats.keys()
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_the_configuration_knows_a_decoders_options(name: str) -> None:
+    assert set(OPTIONS[name]) == FORMATS.get(name).options.keys()
