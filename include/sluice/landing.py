@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from sluice import avrofile, compression, csvrows, datums, framed, parquetfile
+from sluice import avrofile, compression, csvrows, datums, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE, Pipeline
@@ -65,7 +65,6 @@ class _Look:
     csv: CsvStyle | None = None
     reason: str = ""
     head: bytes = b""
-    framed_as: str = ""
     framing: str = ""
 
 
@@ -161,12 +160,9 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
             return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
         if reading.tables and head.startswith(parquetfile.MAGIC):
             return _look_at_parquet(plain, head)
-        if reading.layout:
-            deque(plain, maxlen=0)  # to the end, for damage
-            return _Look("", "", split=True, framed_as=reading.layout)
         bare = reading.framing if datums.are_in(head) else ""
         if bare:
-            deque(plain, maxlen=0)
+            deque(plain, maxlen=0)  # to the end, for damage
             return _Look("", "", AVRO, framing=bare)
         if reason := _unreadable(head):
             return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
@@ -183,7 +179,7 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
         if bare:
             return _Look("", "", AVRO, framing=bare)
         csv = reading.tables if csvrows.is_csv(key) else None
-        return _Look("", "", split=True, csv=csv, framed_as=reading.layout)
+        return _Look("", "", split=True, csv=csv)
     return _Look("", "", split=check.split_needed)
 
 
@@ -259,8 +255,6 @@ def _copy(
 
 
 def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | Refused]:
-    if look.framed_as:
-        return framed.split(plain, limit, look.framed_as)
     return csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
 
 

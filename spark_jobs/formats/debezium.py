@@ -25,12 +25,10 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
-from spark_jobs.formats import debezium_avro, tombstones
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
 from spark_jobs.formats.debezium_order import CONNECTORS, components, position
-from spark_jobs.formats.envelope import union
 
 DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
 SOURCE_FIELDS: Final = (
@@ -74,7 +72,6 @@ class Debezium:
     options: ClassVar[Mapping[str, str]] = {
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",
-        **debezium_avro.OPTIONS,
     }
     ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
 
@@ -85,26 +82,20 @@ class Debezium:
         options: Mapping[str, Any],
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode files of JSON and of Avro; a Kafka tombstone (null value) is ignored, counted.
+        """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted.
 
         Where the tables are known only the first event's form and connector are looked for: a
         record with another is rejected, and so has the batch read again with nothing known.
         """
-        in_avro = debezium_avro.find(spark, files, options)
-        lines = tuple(f for f in files if f not in in_avro.all)
-        head = read_head(spark, lines)
-        alike = known != NOTHING_KNOWN and not in_avro.all
-        expected = head if alike and head and head.connector in CONNECTORS else None
-        scans = _read_avro(spark, in_avro, options, known)
-        if lines or not scans:
-            documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
-            forms = FORMS if expected is None else (expected.form,)
-            scans.append(_read_json(spark, lines, forms, documents, known.old_columns))
+        head = read_head(spark, files)
+        told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
+        expected = head if told else None
+        documents = options.get("connector") == MONGODB or _holds_documents(spark, files, head)
+        forms = FORMS if expected is None else (expected.form,)
+        flat = _read_json(spark, files, forms, documents, known.old_columns)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         absent = _absent(placeholder) if known.partial else _some_absent(placeholder)
-        connector = expected.connector if expected else None
-        envelope = _envelope(union(scans), absent, connector)
-        return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
+        return _envelope(flat, absent, expected.connector if expected else None)
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
@@ -118,18 +109,6 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: H
     lines = spark.read.text([f.url for f in files]) if files else None
     first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
     return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
-
-
-def _read_avro(
-    spark: SparkSession, files: debezium_avro.AvroFiles, options: Mapping[str, Any], known: Known
-) -> list[DataFrame]:
-    wanted = debezium_avro.Wanted(SOURCE_FIELDS, _SCALARS, known.old_columns)
-    flats = debezium_avro.read_flat(spark, files, options, wanted)
-    return [_read_documents(f) if _is_text(f) else _read_rows(f, None) for f in flats]
-
-
-def _is_text(flat: DataFrame) -> bool:
-    return dict(flat.dtypes)["after"] == _DOCUMENT_TEXT
 
 
 def _read_json(
@@ -188,9 +167,7 @@ def _flatten(forms: Sequence[str]) -> list[Column]:
     types = _first(schemas, "schema") if schemas else F.lit(None).cast("string")
     keyed = any(form.startswith("value.") for form in forms)
     key = _key() if keyed else F.lit(None).cast(IMAGE_TYPE)
-    corrupt = F.col("_corrupt_record")
-    refused = F.when(corrupt.isNotNull(), F.lit("not_json")).alias("refused")
-    return [*fields, types.alias("types"), key.alias("key"), corrupt.alias("raw"), refused]
+    return [*fields, types.alias("types"), key.alias("key"), F.col("_corrupt_record").alias("raw")]
 
 
 def _first(forms: Sequence[str], name: str) -> Column:
@@ -266,7 +243,7 @@ def _reason(connector: str | None) -> Column:
     ops = ", ".join(f"'{op}'" for op in _OPS)
     needs = "(op IN ('c', 'r', 'u') AND after IS NULL) OR (op = 'd' AND before IS NULL)"
     return F.expr(
-        f"""CASE WHEN refused IS NOT NULL THEN refused {other}
+        f"""CASE WHEN raw IS NOT NULL THEN 'not_json' {other}
         WHEN op = 'm' THEN 'logical_message'
         WHEN op IN ({ops}) THEN CASE WHEN {needs} THEN 'image_missing' END
         WHEN ddl IS NOT NULL THEN NULL

@@ -29,7 +29,6 @@ pytestmark = pytest.mark.spark
 FIXTURES = SHARED / "fixtures"
 FORMATS = {
     "debezium-json": "debezium",
-    "debezium-avro": "debezium",
     "datastream-json": "datastream",
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
@@ -39,8 +38,8 @@ FORMATS = {
     "ogg-json": "ogg",
     "dts-avro": "dts_avro",
 }
-# A table's name where the messages have none is the cases' own; some cases delete by tombstones.
-OPTIONS = {"canal-json": {"table": "None.None"}, "debezium-avro": {"tombstones": "delete"}}
+# A table's name where the messages have none is the cases' own.
+OPTIONS = {"canal-json": {"table": "None.None"}}
 # Files that say a wrong type: seatunnel's ids like A101 are `int(11)` to it.
 HINTS = {"mydb.project": {"columns": {"id": "string"}}}
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
