@@ -58,6 +58,10 @@ setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 se
 test: setup-tests ## All tests
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: test-formats
+test-formats: setup ## Conformance suites of the newer formats: canal, shareplex, dts_avro, … (20 minutes)
+	@.venv/bin/python -m pytest tests/spark -m formats $(PYTEST_ARGS)
+
 .PHONY: test-unit
 test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
 	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)

@@ -19,7 +19,7 @@ from spark_jobs.formats.aws_dms import AwsDms
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 OPTIONS = {"order_column": "seq"}
 
 

@@ -23,7 +23,7 @@ from spark_jobs.formats.mysqltypes import mysql_type
 from tests.spark.envelopes import envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, landed, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 ES = 1600161894000
 TYPES = {"id": "bigint(20)", "v": "varchar(50)"}

@@ -26,7 +26,7 @@ from spark_jobs.formats.datahub_tuple import DatahubTuple
 from tests.spark.envelopes import by_name, envelope_columns, fold, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 TEXT = ColumnType("string")
 FLAGS = {"I": "NY", "D": "YN", "old": "YN", "new": "NY"}
 

@@ -34,7 +34,7 @@ from tests.spark.dts_records import (
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 ROW = [integer(1), text("a")]
 NEXT = [integer(1), text("b")]

@@ -20,7 +20,7 @@ from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 LSN = 163955221008
 ZERO = encode_number(0)

@@ -16,7 +16,7 @@ from spark_jobs.formats.maxwell import DDL, IGNORED, Maxwell
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 NOT_JSON = {
     "cut": '{"database":"d","table":"t","type":"ins',
     "encrypted": '{"database":"d","table":"t","type":"insert","xid":1,"data":"bm8="}',

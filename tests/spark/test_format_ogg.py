@@ -16,7 +16,7 @@ from spark_jobs.formats.ogg import GoldenGate
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 NOT_JSON = {
     "cut": '{"table":"S.T","op_type":"I","aft',
     "after_is_a_list": '{"table":"S.T","op_type":"I","after":[1]}',

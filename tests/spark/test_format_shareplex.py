@@ -17,7 +17,7 @@ from spark_jobs.formats.shareplex import SharePlex
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, total
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
 DEEP = '{"meta": {"op": "ins", "table": "O.T"}, "data": {"ID": ' + "[" * 2000 + "]" * 2000 + "}}"
 NOT_JSON = {
     "cut": '{"meta": {"op": "ins", "table": "O.',
