@@ -42,6 +42,8 @@ FORMATS = {
 OPTIONS = {"canal-json": {"table": "None.None"}}
 # Files that say a wrong type: seatunnel's ids like A101 are `int(11)` to it.
 HINTS = {"mydb.project": {"columns": {"id": "string"}}}
+# Formats whose files hold nothing but good records.
+NO_BAD_RECORDS = ("debezium-json", "datastream-json", "datastream-avro", "streamx-json")
 UNTOLD = re.compile(r"nobody tells the key of table (\S+)\. ")
 
 
@@ -164,7 +166,7 @@ def test_tables(loaded: Callable[[Group], Loaded], group: Group, case: dict[str,
 
 @pytest.mark.skipif(not CASES, reason=f"the shared fixtures are not at {FIXTURES}")
 def test_no_record_is_bad(loaded: Callable[[Group], Loaded]) -> None:
-    for group in {id(g): g for g, _ in CASES}.values():
+    for group in {id(g): g for g, _ in CASES if g.format in NO_BAD_RECORDS}.values():
         sandbox, result = loaded(group)
         assert total(result).quarantined == 0, (group.format, sandbox.quarantined())
         assert total(result).balanced
