@@ -19,6 +19,7 @@ from spark_jobs.canonical import ALL_BUT, OP_DELETE
 RECORDS: Final = "_records"
 DISTINCT: Final = "_distinct"
 WINNER: Final = "_winner"
+_HASH: Final = "_hash"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
@@ -41,36 +42,46 @@ def _q(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def fold(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """One row a key: the winning change and `_records`, the number of counted records."""
-    return _fold(changes, key, data, [])
+def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+    """One row a key of a batch: its winning change and `_records`, the number of counted ones."""
+    return _fold(changes, batch_id, key, data, [])
 
 
-def fold_counting(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+def fold_counting(
+    changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]
+) -> DataFrame:
     """The same with `_distinct`, the number of different events; it costs about as much again."""
     distinct = F.size(F.collect_set(_identity(changes, data))).alias(DISTINCT)
-    return _fold(changes, key, data, [distinct])
+    return _fold(changes, batch_id, key, data, [distinct])
 
 
-def count_distinct(changes: DataFrame, data: Sequence[str]) -> int:
-    """How many different counted events there are."""
+def count_distinct(changes: DataFrame, data: Sequence[str], read: int) -> int:
+    """How many different counted events there are among `read` of them.
+
+    Where no position repeats none is twice there, and nothing else has to be looked at.
+    """
     counted = changes.where(F.col(names.COUNTED))
-    return counted.select(_identity(changes, data)).distinct().count()
+    places = counted.select(F.xxhash64(names.POSITION)).distinct().count()
+    return read if places == read else counted.select(_identity(changes, data)).distinct().count()
 
 
 def _fold(
-    changes: DataFrame, key: Sequence[str], data: Sequence[str], more: list[Column]
+    changes: DataFrame,
+    batch_id: str,
+    key: Sequence[str],
+    data: Sequence[str],
+    more: list[Column],
 ) -> DataFrame:
-    order = F.struct(F.col(names.POSITION), _event_hash(changes, data))
-    kept = _kept(data, key)
-    folded = changes.groupBy(*(F.col(_q(k)) for k in key)).agg(
-        F.max_by(F.struct(*(F.col(_q(c)) for c in kept)), order).alias(WINNER),
-        F.count_if(F.col(names.COUNTED)).alias(RECORDS),
-        *more,
+    """The greatest (position, hash, change): whatever ties is alike in all that is kept."""
+    keys, kept = [F.col(_q(k)) for k in key], _kept(data, key)
+    order = (F.col(names.POSITION), _event_hash(changes, data).alias(_HASH))
+    winner = F.max(F.struct(*order, *(F.col(_q(c)) for c in kept))).alias(WINNER)
+    folded = changes.groupBy(*keys).agg(
+        winner, F.count_if(F.col(names.COUNTED)).alias(RECORDS), *more
     )
-    won = [F.col(WINNER)[c].alias(c) for c in kept]
+    won = [F.col(WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
     counts = [c for c in folded.columns if c in (RECORDS, DISTINCT)]
-    return folded.select(*(F.col(_q(k)) for k in key), *won, *counts)
+    return folded.select(*keys, *won, F.lit(batch_id).alias(names.BATCH_ID), *counts)
 
 
 def _event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
@@ -83,8 +94,7 @@ def _identity(changes: DataFrame, data: Sequence[str]) -> Column:
 
 
 def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:
-    metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
-    return [c for c in (*data, *metadata) if c not in key]
+    return [c for c in (names.OP, names.SOURCE_TS, names.COUNTED, *data) if c not in key]
 
 
 def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:

@@ -104,7 +104,8 @@ def _whole_table(plan: TablePlan) -> Column:
 def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
     """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
     data = [c.name for c in writer.plan.columns]
-    folded = fold(rows, writer.plan.key, data).persist(StorageLevel.MEMORY_AND_DISK)
+    folded = fold(rows, writer.attempt.batch_id, writer.plan.key, data)
+    folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest = count_newer(folded)
     # Not the frame itself: dropping its temporary view would drop what is cached of it.
     applied = folded.select(*_columns(data))
@@ -120,7 +121,8 @@ def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
 def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
     plan = writer.plan
     data = [c.name for c in plan.columns]
-    resolved = resolve(fold_counting(rows, plan.key, data), stored, plan.key)
+    folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
+    resolved = resolve(folded, stored, plan.key)
     resolved = resolved.persist(StorageLevel.MEMORY_AND_DISK)
     counts = tally(resolved)
     ties = stored.rows is not None and counts.duplicate > 0

@@ -99,7 +99,7 @@ def count_newer(folded: DataFrame) -> tuple[int, int]:
 
 def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Counts:
     """The outcomes where every change is above everything stored: none is late."""
-    distinct = applied if read == applied else count_distinct(changes, data)
+    distinct = applied if read == applied else count_distinct(changes, data, read)
     return Counts(
         read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct
     )
