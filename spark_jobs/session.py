@@ -16,8 +16,14 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.scheduler.mode": "FAIR",
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "16m",
     "spark.sql.files.openCostInBytes": "1048576",
+    # A batch is small beside its table: hash it, by at most this much for each partition, and
+    # the table's rows need no sort.
+    "spark.sql.join.preferSortMergeJoin": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "24m",
+    # What is kept for a minute is not worth the time to compress it.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # The JVM does not compile a method above this size; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     # `decode` knows GBK and its like, and what it cannot read shows as U+FFFD, not as an error.
