@@ -16,7 +16,7 @@ A decoder gives one row a record (a record that changes a key is split later), i
 | tx_id, event_id | string | as the source names them |
 | ddl | string | text of a DDL event |
 | raw | string | the record's own text, for rejects; else NULL |
-| file | string | what Spark read (`_metadata.file_path`) |
+| file | string | what Spark read, in its own spelling (`as_landed` gives the manifest's) |
 | block, ordinal | bigint | place: start of the split, row number inside the task's partition |
 
 A decoder of a format with partial rows gives `absent` too, an array<string>: the columns that
@@ -89,15 +89,21 @@ def _join(components: tuple[Column, ...]) -> Column:
 
 
 def place() -> tuple[Column, Column, Column]:
-    """Where a record of a file source stands: file, block and ordinal."""
-    path = "_metadata.file_path"
-    # The file as the manifest spells it: Spark escapes blanks and drops slashes.
-    slashed = f"CASE WHEN {path} LIKE 'file:/%' AND {path} NOT LIKE 'file:///%' THEN "
-    slashed += f"concat('file://', substring({path}, 6)) ELSE {path} END"
-    unescaped = f"url_decode(replace({slashed}, '+', '%2B'))"
-    file = f"CASE WHEN contains({path}, '%') THEN {unescaped} ELSE {slashed} END"
+    """Where a record of a file source stands: file (as Spark spells it), block and ordinal.
+
+    The reader's `_metadata` would tell the same, at the price of one more copy of every row.
+    """
     return (
-        F.expr(file).alias("file"),
-        F.expr("_metadata.file_block_start").alias("block"),
+        F.input_file_name().alias("file"),
+        F.call_function("input_file_block_start").alias("block"),
         F.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}L").alias("ordinal"),
     )
+
+
+def as_landed(file: Column) -> Column:
+    """The URL of a file as the manifest spells it: Spark escapes blanks and drops slashes."""
+    local = file.startswith("file:/") & ~file.startswith("file:///")
+    slashed = F.when(local, F.concat(F.lit("file://"), F.substring(file, 6, 1 << 20)))
+    whole = F.coalesce(slashed, file)
+    unescaped = F.url_decode(F.replace(whole, F.lit("+"), F.lit("%2B")))
+    return F.when(file.contains("%"), unescaped).otherwise(whole)

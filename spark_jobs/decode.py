@@ -19,6 +19,7 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OUTCOME_EVENT,
+    as_landed,
 )
 from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats_column
@@ -29,6 +30,7 @@ BAD = "_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
 _TYPES_ID = "_types_id"
+_LANDED = "_landed"
 _DOUBLED = "_doubled"
 
 
@@ -52,18 +54,19 @@ def is_of(source: Source) -> Column:
     parts = (("database", source.database), ("schema", source.schema), ("table", source.table))
     matches = F.lit(True)
     for column, value in parts:
-        matches &= F.coalesce(F.col(column), F.lit("")) == value
+        missing = F.coalesce(F.col(column), F.lit("")) == ""
+        matches &= F.col(column).eqNullSafe(value) if value else missing
     return matches
 
 
 def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
     """Add the object's own key and its arrival order to what Spark calls the file."""
-    columns = ("file", "origin", "arrival")
+    columns = (_LANDED, "origin", "arrival")
     rows = [dict(zip(columns, (f.url, f.key, f.arrival), strict=True)) for f in files]
     # From Arrow it is a local relation: no job with Python in it.
     known = spark.createDataFrame(pa.Table.from_pylist(rows))
-    joined = events.join(F.broadcast(known), "file", "left")
-    return joined.withColumns(
+    joined = events.join(F.broadcast(known), as_landed(events["file"]) == known[_LANDED], "left")
+    return joined.drop(_LANDED).withColumns(
         {
             "origin": F.coalesce("origin", "file"),
             "arrival": F.coalesce("arrival", "file"),

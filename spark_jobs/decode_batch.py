@@ -92,7 +92,7 @@ def _decode_watched(
     job: Job, envelope: DataFrame, plan: TablePlan, watch: Watch
 ) -> tuple[Decoded, Seen]:
     noticed = Observation()
-    table = _decode_table(job, envelope.observe(noticed, *watch.columns()), plan)
+    table = _decode_table(job, watch.mark(envelope).observe(noticed, *watch.columns()), plan)
     seen = watch.seen(noticed.get)
     return replace(table, plan=replace(plan, found=seen.found)), seen
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from sluice import datums
 from sluice.manifest import LandingReject, SourceFile
-from spark_jobs.canonical import place, quoted
+from spark_jobs.canonical import as_landed, place, quoted
 
 PLACE = ("file", "block", "ordinal")
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
@@ -49,7 +49,7 @@ def rows(
     rejects: DataFrame, pipeline: str, batch_id: str, origins: DataFrame, at: Column
 ) -> DataFrame:
     """The quarantine table's columns from (source_table, reason, detail, raw, record, file)."""
-    named = rejects.join(F.broadcast(origins), rejects["file"] == origins["url"], "left")
+    named = rejects.join(F.broadcast(origins), as_landed(rejects["file"]) == origins["url"], "left")
     return named.select(
         F.lit(pipeline).alias("pipeline"),
         F.lit(batch_id).alias("batch_id"),

@@ -9,11 +9,10 @@ through as if nothing were known.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -26,6 +25,12 @@ MOST_TABLES: Final = 4
 MOST_SHAPES: Final = 32
 MOST_CHARACTERS: Final = 64 * 1024
 _LISTS: Final = ("images", "keys")
+_MINE, _CLASS = "_mine", "_class"
+_ROWS, _DDL, _TRUNCATES, _SURPRISES = "rows", "ddl", "truncates", "surprises"
+_REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS = "rejected", "ignored", "elsewhere", "strangers"
+_CLASSES: Final = (
+    _ROWS, _DDL, _TRUNCATES, _SURPRISES, _REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS,
+)  # fmt: skip
 
 
 def remember(found: Found, known: Found | None) -> str:
@@ -81,23 +86,38 @@ class Watch:
     key: tuple[str, ...]
     whole_before: bool
 
+    def mark(self, envelope: DataFrame) -> DataFrame:
+        """Add what a record is to the table, one of `_CLASSES` or NULL: nothing to it.
+
+        In one column, so that Spark looks at each record once, not once for each count.
+        """
+        mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
+        changing = (
+            F.when(self._surprising(), F.lit(_SURPRISES))
+            .when(F.col("op") == OP_DDL, F.lit(_DDL))
+            .when(F.col("op") == OP_TRUNCATE, F.lit(_TRUNCATES))
+            .otherwise(F.lit(_ROWS))
+        )
+        event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(F.lit(_REJECTED))
+        own = F.when(ignored, F.lit(_IGNORED)).otherwise(event)
+        strange = F.when(ignored, F.lit(_ELSEWHERE)).otherwise(F.lit(_STRANGERS))
+        others = F.when(~self._of_another(), strange)
+        marked = envelope.withColumn(_MINE, is_of(self.table.source))
+        return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
+
+    def _of_another(self) -> Column:
+        matches = F.lit(False)
+        for found in self.known:
+            if found.source != self.table.source:
+                matches |= is_of(found.source)
+        return matches
+
     def columns(self) -> list[Column]:
-        """Counts for an Observation on the envelope."""
-        mine, event = is_of(self.table.source), F.col("outcome") == OUTCOME_EVENT
-        ignored = F.col("outcome") == OUTCOME_IGNORE
-        strange = ~_any_of(self.known)
-        counts = {
-            "strangers": strange & ~ignored,
-            "elsewhere": strange & ignored,
-            "surprises": mine & event & self._surprising(),
-            "records": mine & event,
-            "ignored": mine & ignored,
-            "rejected": mine & ~event & ~ignored,
-            "ddl": mine & event & (F.col("op") == OP_DDL),
-            "truncates": mine & event & (F.col("op") == OP_TRUNCATE),
-        }
-        newest = F.max(F.when(mine & event, F.col("source_ts"))).cast("string")
-        return [*(F.count_if(c).alias(n) for n, c in counts.items()), newest.alias("newest")]
+        """Counts for an Observation on the marked envelope."""
+        of_class = F.col(_CLASS)
+        newest = F.max(F.when(of_class.isin(_ROWS, _DDL, _TRUNCATES), F.col("source_ts")))
+        counts = [F.count(F.when(of_class == name, 1)).alias(name) for name in _CLASSES]
+        return [*counts, newest.cast("string").alias("newest")]
 
     def _surprising(self) -> Column:
         table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
@@ -115,11 +135,12 @@ class Watch:
         """What the pass noticed."""
         found = replace(
             self.table,
-            **{n: noticed[n] for n in ("records", "ignored", "rejected", "ddl", "truncates")},
+            records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
+            **{name: noticed[name] for name in (_IGNORED, _REJECTED, _DDL, _TRUNCATES)},
             newest_source_ts=noticed["newest"],
         )
-        expected = not (noticed["strangers"] or noticed["surprises"] or noticed["rejected"])
-        return Seen(found, noticed["elsewhere"], expected)
+        expected = not any(noticed[name] for name in (_STRANGERS, _SURPRISES, _REJECTED))
+        return Seen(found, noticed[_ELSEWHERE], expected)
 
 
 @dataclass(frozen=True)
@@ -129,10 +150,3 @@ class Seen:
     found: Found
     elsewhere: int
     expected: bool
-
-
-def _any_of(known: Iterable[Found]) -> Column:
-    matches = F.lit(False)
-    for found in known:
-        matches |= is_of(found.source)
-    return matches

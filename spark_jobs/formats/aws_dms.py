@@ -22,6 +22,7 @@ from spark_jobs.canonical import (
     OP_DELETE,
     OP_INSERT,
     OP_UPDATE,
+    as_landed,
     full_load_position,
     number,
     source_position,
@@ -144,7 +145,8 @@ def _read_rows(
     order, time = (options.get(name) for name in ("order_column", "timestamp_column"))
     about = [name for name in (OPERATION, order, time) if name]
     named = spark.createDataFrame(pa.Table.from_pylist([_told_by_key(f) for f in files]))
-    rows = read_rows(spark, files, about).join(F.broadcast(named), "file", "left")
+    rows = read_rows(spark, files, about)
+    rows = rows.join(F.broadcast(named), as_landed(rows["file"]) == named["_landed"], "left")
     operation = F.col(META)[OPERATION]
     none = F.lit(None).cast("string")
     return rows.select(
@@ -172,7 +174,7 @@ def _told_by_key(file: SourceFile) -> dict[str, Any]:
     named = [part for part in folders if not _DATE_FOLDER.fullmatch(part)]
     schema, table = [*[None] * 2, *named][-2:]
     loaded = _FULL_LOAD_FILE.match(name) is not None
-    return {"file": file.url, "schema": schema or "", "table": table or "", "loaded": loaded}
+    return {"_landed": file.url, "schema": schema or "", "table": table or "", "loaded": loaded}
 
 
 def _envelope(prefix: str) -> dict[str, Column]:

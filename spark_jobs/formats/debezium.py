@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import or_
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,6 +18,10 @@ from pyspark.sql import functions as F
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
+    OP_DELETE,
+    OP_INSERT,
+    OP_TRUNCATE,
+    OP_UPDATE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
@@ -28,29 +31,41 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
-from spark_jobs.formats.debezium_order import CONNECTORS, components, position
+from spark_jobs.formats.debezium_order import CONNECTORS, source_fields, with_position
 
 DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
-SOURCE_FIELDS: Final = (
-    "connector", "db", "schema", "table", "collection", "snapshot", "ts_ms", "ts_us", "txId",
-    "lsn", "sequence", "file", "pos", "row", "commit_scn", "scn", "rs_id", "ssn", "commit_lsn",
-    "change_lsn", "event_serial_no", "ord",
-)  # fmt: skip
-_SOURCE: Final = "struct<" + ",".join(f"{name}:string" for name in SOURCE_FIELDS) + ">"
-_SCALARS: Final = (
-    "op", "ts_ms", "ts_us", "ts_ns", "status", "ddl", "databaseName", "schemaName"
-)  # fmt: skip
-_OPS: Final = {"c": "insert", "r": "insert", "u": "update", "d": "delete", "t": "truncate"}
+_SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
+_DDL: Final = ("ddl", "databaseName", "schemaName")
+_OPS: Final = {
+    "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
+}  # fmt: skip
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 MONGODB: Final = "mongodb"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
-def _record_schema(forms: Sequence[str], before: str, after: str) -> str:
-    """The envelope in each of these places, and what stands beside it."""
-    fields = {"before": before, "after": after, "source": _SOURCE}
-    fields |= dict.fromkeys(_SCALARS, "string")
+@dataclass(frozen=True)
+class _Layout:
+    """What of a record is read: where its envelope is, fields of `source` and beside it."""
+
+    forms: tuple[str, ...]
+    source: tuple[str, ...]
+    scalars: tuple[str, ...]
+
+
+def _layout(expected: Head | None) -> _Layout:
+    """Everything; where events are as `expected` only theirs, for each field costs."""
+    if expected is None:
+        return _Layout(FORMS, source_fields(None), (*_SCALARS, *_DDL))
+    return _Layout((expected.form,), source_fields(expected.connector), _SCALARS)
+
+
+def _record_schema(layout: _Layout, before: str, after: str) -> str:
+    """The envelope in each of its places, and what stands beside it."""
+    forms, source = layout.forms, _struct(dict.fromkeys(layout.source, "string"))
+    fields = {"before": before, "after": after, "source": source}
+    fields |= dict.fromkeys(layout.scalars, "string")
     envelope = {"": fields, "payload.": {"schema": "string", "payload": _struct(fields)}}
     top = [envelope[form] for form in ("", "payload.") if form in forms]
     inner = [envelope[form] for form in ("", "payload.") if f"value.{form}" in forms]
@@ -91,8 +106,7 @@ class Debezium:
         told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
         expected = head if told else None
         documents = options.get("connector") == MONGODB or _holds_documents(spark, files, head)
-        forms = FORMS if expected is None else (expected.form,)
-        flat = _read_json(spark, files, forms, documents, known.old_columns)
+        flat = _read_json(spark, files, expected, documents, known.old_columns)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         absent = _absent(placeholder) if known.partial else _some_absent(placeholder)
         return _envelope(flat, absent, expected.connector if expected else None)
@@ -114,16 +128,17 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: H
 def _read_json(
     spark: SparkSession,
     files: tuple[SourceFile, ...],
-    forms: Sequence[str],
+    expected: Head | None,
     documents: bool,
     old_columns: frozenset[str] | None,
 ) -> DataFrame:
+    layout = _layout(expected)
     image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
     few = None if documents else old_columns
     before = image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
-    schema = _record_schema(forms, before, image)
+    schema = _record_schema(layout, before, image)
     flat = spark.read.schema(schema).json([f.url for f in files])
-    flat = flat.select(*_flatten(forms), *place())
+    flat = flat.select(*_flatten(layout), *place())
     return _read_documents(flat) if documents else _read_rows(flat, few)
 
 
@@ -161,8 +176,10 @@ def _document(text: Column) -> Column:
     )
 
 
-def _flatten(forms: Sequence[str]) -> list[Column]:
-    fields = [_first(forms, name).alias(name) for name in (*_IMAGES, "source", *_SCALARS)]
+def _flatten(layout: _Layout) -> list[Column]:
+    forms = layout.forms
+    fields = [_first(forms, name).alias(name) for name in (*_IMAGES, "source", *layout.scalars)]
+    fields += [F.lit(None).cast("string").alias(n) for n in _DDL if n not in layout.scalars]
     schemas = [form.replace("payload.", "") for form in forms if "payload." in form]
     types = _first(schemas, "schema") if schemas else F.lit(None).cast("string")
     keyed = any(form.startswith("value.") for form in forms)
@@ -187,17 +204,17 @@ def _key() -> Column:
 
 def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFrame:
     """The envelope's columns, with `absent`; with `connector`, for the events of that one alone."""
-    parts = components(connector)
-    placed = flat.withColumns({"reason": _reason(connector), **parts})
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
+    named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
+    placed = with_position(named.withColumn("reason", _reason(connector)), connector)
     return placed.select(
         _outcome().alias("outcome"),
         "reason",
         F.expr("coalesce(source.db, databaseName) AS database"),
         F.expr("coalesce(source.schema, schemaName) AS schema"),
         F.expr("coalesce(source.table, source.collection) AS table"),
-        F.expr(f"CASE WHEN ddl IS NOT NULL THEN 'ddl' ELSE CASE op {ops} END END AS op"),
-        position(len(parts)).alias("position"),
+        F.expr("CASE WHEN ddl IS NOT NULL THEN 'ddl' ELSE kind END AS op"),
+        "position",
         "before",
         "after",
         absent.alias("absent"),
@@ -232,20 +249,18 @@ def _spellings(placeholder: str) -> list[str]:
 
 
 def _holds_any(spellings: Sequence[str]) -> Column:
-    sent = F.map_values("after")
-    hits = [F.coalesce(F.array_contains(sent, s), F.lit(False)) for s in spellings]
-    return reduce(or_, hits)
+    return F.arrays_overlap(F.map_values("after"), F.array(*map(F.lit, spellings)))
 
 
 def _reason(connector: str | None) -> Column:
     """Why a record is no event; NULL for an event."""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
-    ops = ", ".join(f"'{op}'" for op in _OPS)
-    needs = "(op IN ('c', 'r', 'u') AND after IS NULL) OR (op = 'd' AND before IS NULL)"
+    needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
+        ELSE after IS NULL END"""
     return F.expr(
         f"""CASE WHEN raw IS NOT NULL THEN 'not_json' {other}
         WHEN op = 'm' THEN 'logical_message'
-        WHEN op IN ({ops}) THEN CASE WHEN {needs} THEN 'image_missing' END
+        WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing' END
         WHEN ddl IS NOT NULL THEN NULL
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'

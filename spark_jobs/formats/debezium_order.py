@@ -11,22 +11,25 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE
+from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE, encode_number
 from spark_jobs.canonical import number
 
-_COMPONENT: Final = "_component_"
+_COMPONENT, _NUMBER = "_component_", "_number_"
+_READ: Final = "op = 'r'"
+_ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
+_SNAPSHOT: Final = ("lsn", "scn", "pos")
 
 
-def components(connector: str | None) -> dict[str, Column]:
+def _components(connector: str | None) -> dict[str, Column]:
     """The texts of the position's components, by the connector that wrote the event.
 
     A component that an event must have and has not is '': then the event has no position. With
     `connector`, those of all the others' events are NULL.
     """
-    orders = {"op = 'r'": _snapshot()} | {
+    orders = {_READ: _snapshot()} | {
         f"source.connector = '{name}'": order
         for name, order in _ORDERS.items()
         if connector in (None, name)
@@ -40,13 +43,36 @@ def components(connector: str | None) -> dict[str, Column]:
     return found
 
 
-def position(count: int) -> Column:
-    """The position, from `count` columns that `components` gave."""
+def with_position(events: DataFrame, connector: str | None) -> DataFrame:
+    """The events with their `position`, in steps, so that Spark computes each text once."""
+    parts = _components(connector)
+    numbers = {f"{_NUMBER}{i}": _number(name, i) for i, name in enumerate(parts)}
+    return (
+        events.withColumns(dict(parts))
+        .withColumns(numbers)
+        .withColumn("position", _position(len(parts)))
+    )
+
+
+def _position(count: int) -> Column:
     texts = [F.col(f"{_COMPONENT}{index}") for index in range(count)]
-    numbers = [number(text) for text in texts]
+    numbers = [F.col(f"{_NUMBER}{index}") for index in range(count)]
     lacking = reduce(or_, (t.isNotNull() & n.isNull() for t, n in zip(texts, numbers, strict=True)))
-    kind = F.expr(f"CASE WHEN op = 'r' THEN '{KIND_FULL_LOAD}' ELSE '{KIND_SOURCE}' END")
-    return F.when(texts[0].isNotNull() & ~lacking, F.concat_ws(".", kind, *numbers))
+    kind = F.expr(f"CASE WHEN {_READ} THEN '{KIND_FULL_LOAD}' ELSE '{KIND_SOURCE}' END")
+    return F.when(numbers[0].isNotNull() & ~lacking, F.concat_ws(".", kind, *numbers))
+
+
+def _number(component: str, index: int) -> Column:
+    """A component as it stands in a position; what a full-load row does not tell is 0."""
+    given = number(F.col(component))
+    absent = F.when(F.expr(_READ), F.lit(encode_number(0)))
+    return F.coalesce(given, absent) if index < len(_snapshot()) else given
+
+
+def source_fields(connector: str | None) -> tuple[str, ...]:
+    """What of `source` is read: of one connector's events its own order's fields, else all."""
+    orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
+    return tuple(dict.fromkeys((*_ALL, *_SNAPSHOT, *(f for order in orders for f in order))))
 
 
 def _required(text: str) -> str:
@@ -65,18 +91,21 @@ def _hex(text: str, separator: str, index: int) -> str:
 def _snapshot() -> tuple[str, ...]:
     """Below every change; a later snapshot of a row above an earlier one."""
     at = "coalesce(source.lsn, source.scn, source.pos)"
-    read = "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
-    return tuple(
-        _optional(f"CASE WHEN {text} RLIKE '^[0-9]+$' THEN {text} END") for text in (at, read)
-    )
+    return at, "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
 
 
 def _postgresql() -> tuple[str, ...]:
-    """`sequence` is [last commit LSN, LSN]: alone, `lsn` goes back between transactions."""
-    commit = "nullif(regexp_extract(source.sequence, '^.\"([0-9]+)\"', 1), '')"
-    own = "nullif(regexp_extract(source.sequence, '\"([0-9]+)\".$', 1), '')"
-    unpaired = "CASE WHEN source.sequence IS NULL THEN coalesce(source.lsn, '') ELSE '0' END"
-    return f"coalesce({commit}, {unpaired})", f"coalesce({own}, source.lsn, '')"
+    """`sequence` is ["last commit LSN","LSN"]: alone, `lsn` goes back between transactions.
+
+    Either may be null in it. Cutting at the quotes costs a quarter of a pattern.
+    """
+    commit = """CASE WHEN startswith(source.sequence, '["')
+        THEN substring(substring_index(source.sequence, '"', 2), 3)
+        WHEN source.sequence IS NULL THEN coalesce(source.lsn, '') ELSE '0' END"""
+    own = """CASE WHEN endswith(source.sequence, '"]')
+        THEN substring_index(substring_index(source.sequence, '"', -2), '"', 1)
+        ELSE coalesce(source.lsn, '') END"""
+    return commit, own
 
 
 def _mysql() -> tuple[str, ...]:
@@ -104,5 +133,13 @@ _ORDERS: Final = {
     "oracle": _oracle(),
     "sqlserver": _sqlserver(),
     "mongodb": (_required("source.ts_ms"), _required("source.ord")),
+}
+_FIELDS: Final = {
+    "postgresql": ("sequence",),
+    "mysql": ("file", "row"),
+    "mariadb": ("file", "row"),
+    "oracle": ("commit_scn", "rs_id", "ssn"),
+    "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
+    "mongodb": ("ord",),
 }
 CONNECTORS: Final = frozenset(_ORDERS)

@@ -17,6 +17,7 @@ from spark_jobs.canonical import (
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
+    as_landed,
     number,
     place,
 )
@@ -43,13 +44,14 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
     """Add each line's place in the order of arrival, as `decode` gives it to what has none."""
     # From Arrow it is a local relation: no job with Python in it.
-    rows = [{"file": f.url, "_object": f.arrival} for f in files]
-    columns = pa.schema([("file", pa.string()), ("_object", pa.string())])
+    rows = [{"_landed": f.url, "_object": f.arrival} for f in files]
+    columns = pa.schema([("_landed", pa.string()), ("_object", pa.string())])
     arrivals = spark.createDataFrame(pa.Table.from_pylist(rows, columns))
-    joined = lines.join(F.broadcast(arrivals), "file", "left")
+    landed = as_landed(lines["file"]) == arrivals["_landed"]
+    joined = lines.join(F.broadcast(arrivals), landed, "left")
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
     arrival = F.concat_ws(".", F.coalesce("_object", "file"), *place_in_file)
-    return joined.withColumn(ARRIVAL, arrival).drop("_object")
+    return joined.withColumn(ARRIVAL, arrival).drop("_landed", "_object")
 
 
 def arrival_position(*components: Column) -> Column:
