@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.csvrows import is_csv
+from sluice import csvrows
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -41,9 +41,7 @@ from spark_jobs.formats.tabular import (
     REPEATS,
     ROW,
     columns_of,
-    options_with,
     read_rows,
-    refuse_unknown,
 )
 
 OPERATION: Final = "Op"
@@ -70,13 +68,12 @@ class AwsDms:
 
     name: ClassVar[str] = "aws_dms"
     ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = options_with(
-        {
-            "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
-            "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",
-            "timestamp_column": "the endpoint's TimestampColumnName, in the files of the S3 target",
-        }
-    )
+    options: ClassVar[Mapping[str, str]] = {
+        "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
+        "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",
+        "timestamp_column": "the endpoint's TimestampColumnName, in the files of the S3 target",
+        **csvrows.OPTIONS,
+    }
 
     def read(
         self,
@@ -86,8 +83,7 @@ class AwsDms:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
-        refuse_unknown(options, self.options)
-        rows = tuple(f for f in files if f.container != "jsonl" or is_csv(f.key))
+        rows = tuple(f for f in files if f.container != "jsonl" or csvrows.is_csv(f.key))
         messages = tuple(f for f in files if f not in rows)
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice import csvrows
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     OP_DELETE,
@@ -28,9 +29,7 @@ from spark_jobs.formats.tabular import (
     REPEATS,
     ROW,
     columns_of,
-    options_with,
     read_rows,
-    refuse_unknown,
 )
 
 SEQUENCE: Final = "_sequence_id_"
@@ -57,9 +56,10 @@ class DatahubTuple:
 
     name: ClassVar[str] = "datahub_tuple"
     ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = options_with(
-        {"table": f"the source table of records that have no {SOURCE_TABLE}"}
-    )
+    options: ClassVar[Mapping[str, str]] = {
+        "table": f"the source table of records that have no {SOURCE_TABLE}",
+        **csvrows.OPTIONS,
+    }
 
     def read(
         self,
@@ -69,7 +69,6 @@ class DatahubTuple:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
-        refuse_unknown(options, self.options)
         rows = read_rows(spark, files, COLUMNS)
         return select_envelope(rows, _envelope(options.get("table")))
 

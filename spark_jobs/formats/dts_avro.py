@@ -116,7 +116,7 @@ class DtsAvro:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
-        _refuse_unknown(options)
+        datums.framing_of(self.name, options)
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
         whole = tuple(f for f in files if f.container == "avro" and f not in bare)
         lines = tuple(f for f in files if f.container != "avro")
@@ -132,15 +132,6 @@ class DtsAvro:
             SourceColumn(f["name"], known.get(f.get("dataTypeNumber"), STRING))
             for f in told["fields"]
         ]
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    unknown = sorted(set(options) - set(DtsAvro.options))
-    if unknown:
-        raise TerminalError(
-            f"format_options: {', '.join(unknown)}: dts_avro has {', '.join(DtsAvro.options)}"
-        )
-    datums.framing_of(DtsAvro.name, options)
 
 
 def _read_datums(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:

@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.errors import ConfigError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -106,7 +105,6 @@ class HuaweiCdl:
 
         The envelope also has `absent`.
         """
-        self._check(options)
         lines = read_lines(spark, files, _SCHEMA)
         flat = lines.select("*", *_flatten(options.get("database")))
         placed = flat.select("*", _ignored().alias("_ignored"), _position().alias("position"))
@@ -121,12 +119,6 @@ class HuaweiCdl:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             # One damaged description must not stop the batch: values that need it are text.
             return []
-
-    def _check(self, options: Mapping[str, Any]) -> None:
-        unknown = sorted(set(options) - set(self.options))
-        if unknown:
-            known = ", ".join(sorted(self.options))
-            raise ConfigError(f"format_options of {self.name}: unknown {unknown}; known: {known}")
 
 
 def _column_type(field: dict[str, Any]) -> ColumnType:

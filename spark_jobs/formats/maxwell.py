@@ -96,9 +96,9 @@ class Maxwell:
 
 def _by_log(options: Mapping[str, Any]) -> bool:
     order = options.get("order", BY_LOG)
-    if order not in (BY_LOG, BY_ARRIVAL) or set(options) - {"order"}:
+    if order not in (BY_LOG, BY_ARRIVAL):
         raise ConfigError(
-            f"format_options {dict(options)}: maxwell takes `order: {BY_LOG}` or `{BY_ARRIVAL}`"
+            f"format_options.order: expected `{BY_LOG}` or `{BY_ARRIVAL}`, got {order!r}"
         )
     return bool(order == BY_LOG)
 

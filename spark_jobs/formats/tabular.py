@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice.csvrows import OPTIONS as CSV_OPTIONS
-from sluice.errors import PlanError, TerminalError
+from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import INT96
 from spark_jobs.canonical import IMAGE_TYPE, place, quoted
@@ -29,18 +28,6 @@ ROW: Final = "row"
 REPEATS: Final = "repeats"
 _PLACE: Final = ("file", "block", "ordinal")
 _TEXT_CONTAINER: Final = "jsonl"
-
-
-def options_with(own: Mapping[str, str]) -> Mapping[str, str]:
-    """A format's own options and those of its CSV files."""
-    return {**own, **CSV_OPTIONS}
-
-
-def refuse_unknown(options: Mapping[str, Any], known: Mapping[str, str]) -> None:
-    """Raise PlanError for an option that the format does not have."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise PlanError(f"unknown format_options {unknown}; known: {', '.join(sorted(known))}")
 
 
 def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]) -> DataFrame:

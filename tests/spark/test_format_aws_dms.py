@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.errors import PlanError
 from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.aws_dms import AwsDms
@@ -129,11 +128,6 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["insert"]["tx_id"] == "670014899490"
     assert rows["create"]["ddl"] == '{"table-def": {"columns": {}}}'
     assert rows["drop"]["ddl"] == "drop-table"
-
-
-def test_unknown_options_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(PlanError, match="before_prefix, csv_columns"):
-        AwsDms().read(spark, (), {"prefix": "x"})
 
 
 # Whole runs over the layout of the S3 target

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import ColumnType, decimal
-from sluice.errors import PlanError, TerminalError
+from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import avro_schema
 from sluice.positions import encode_number
@@ -253,11 +253,6 @@ def test_blank_lines_do_not_move_a_mark(spark: SparkSession, tmp_path: Path) -> 
     assert {r["position"]: r["outcome"] for r in decoded} == {
         at(1): "event", at(2): "reject", at(3): "event",
     }  # fmt: skip
-
-
-def test_unknown_options_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(PlanError, match=r"\['tabel'\]; known: csv_columns, .*, table"):
-        DatahubTuple().read(spark, (), {"tabel": "t"})
 
 
 def test_files_without_a_record(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.errors import ConfigError
 from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
@@ -405,8 +404,6 @@ def test_options(spark: SparkSession, tmp_path: Path) -> None:
     one, two = HuaweiCdl().read(spark, (file,), given).collect()
     assert (one["database"], one["absent"]) == ("cdl", ["a"])
     assert (two["database"], two["absent"]) == ("cdl", None)
-    with pytest.raises(ConfigError, match=r"unknown \['databse'\]; known: database, unavailable"):
-        HuaweiCdl().read(spark, (file,), {"databse": "cdl"})
 
 
 def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:

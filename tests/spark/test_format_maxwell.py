@@ -175,10 +175,9 @@ def test_order_of_arrival_where_it_is_asked_for(spark: SparkSession, tmp_path: P
     assert rows[3]["position"].startswith("0.")
 
 
-@pytest.mark.parametrize("options", [{"order": "xid"}, {"ordre": "log"}])
-def test_wrong_options_are_refused(spark: SparkSession, options: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"log.*arrival"):
-        Maxwell().read(spark, (), options)
+def test_another_order_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"order: expected `log` or `arrival`, got 'xid'"):
+        Maxwell().read(spark, (), {"order": "xid"})
 
 
 @pytest.mark.parametrize(
