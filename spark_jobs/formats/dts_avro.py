@@ -116,7 +116,7 @@ class DtsAvro:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
-        datums.framing_of(self.name, options)
+        datums.framing_of(options)
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
         whole = tuple(f for f in files if f.container == "avro" and f not in bare)
         lines = tuple(f for f in files if f.container != "avro")

@@ -298,10 +298,10 @@ def test_bytes_are_no_datums_elsewhere(lake: Lake) -> None:
 
 
 def test_framings_are_those_that_there_are() -> None:
-    assert datums.framing_of("debezium", {"framing": "x"}) == ""
-    assert datums.framing_of("dts_avro", {}) == datums.ONE_PER_FILE
+    assert datums.framing_of({}) == datums.ONE_PER_FILE
+    assert datums.framing_of({"framing": "length_prefixed"}) == datums.LENGTH_PREFIXED
     with pytest.raises(ConfigError, match="expected one of one_per_file, length_prefixed"):
-        datums.framing_of("dts_avro", {"framing": "x"})
+        datums.framing_of({"framing": "x"})
 
 
 def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
