@@ -7,9 +7,8 @@ from pyspark.sql import functions as F
 
 from sluice import datums
 from sluice.manifest import LandingReject, SourceFile
-from spark_jobs.canonical import place, quoted
+from spark_jobs.canonical import PLACE, place, quoted
 
-PLACE = ("file", "block", "ordinal")
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
 
