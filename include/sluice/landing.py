@@ -57,8 +57,8 @@ class Inspection:
 class _Look:
     """What one pass over an object's bytes told."""
 
-    sha256: str
-    compression: str
+    sha256: str = ""
+    compression: str = ""
     container: str = JSONL
     avro: AvroFile = _NO_AVRO
     split: bool = False
@@ -153,34 +153,33 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
-    bare = ""
+    """By the first bytes, then by the name; to the end, for damage."""
+    look = _Look(csv=reading.tables if csvrows.is_csv(key) else None)
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
-            return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
+            return _Look(container=AVRO, avro=avrofile.walk(_until_damage(plain)))
         if reading.tables and head.startswith(parquetfile.MAGIC):
             return _look_at_parquet(plain, head)
-        bare = reading.framing if datums.are_in(head) else ""
-        if bare:
-            deque(plain, maxlen=0)  # to the end, for damage
-            return _Look("", "", AVRO, framing=bare)
-        if reason := _unreadable(head):
-            return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
-        if reading.tables and csvrows.is_csv(key):
+        if reading.framing and datums.are_in(head):
+            look = _Look(container=AVRO, framing=reading.framing)
+        elif reason := _unreadable(head):
+            return _Look(reason=reason, head=head[:RAW_LIMIT])
+        if look.csv or look.framing:
             deque(plain, maxlen=0)
-            return _Look("", "", csv=reading.tables)
-        check = LineCheck(reading.limit)
-        for piece in plain:
-            check.add(piece)
-        check.finish()
+            return look
+        return replace(look, split=_misread(plain, reading.limit))
     except Damage as damage:
-        if not damage.trusted:
-            return _Look("", "", reason=damage.reason)
-        if bare:
-            return _Look("", "", AVRO, framing=bare)
-        csv = reading.tables if csvrows.is_csv(key) else None
-        return _Look("", "", split=True, csv=csv)
-    return _Look("", "", split=check.split_needed)
+        return replace(look, split=True) if damage.trusted else _Look(reason=damage.reason)
+
+
+def _misread(lines: Iterator[bytes], limit: int) -> bool:
+    """Whether Spark could misread JSON lines as they are."""
+    check = LineCheck(limit)
+    for piece in lines:
+        check.add(piece)
+    check.finish()
+    return check.split_needed
 
 
 def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
@@ -191,8 +190,8 @@ def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
             copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
         except (Damage, ValueError):
-            return _Look("", "", reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
-    return _Look("", "", PARQUET, AvroFile(schema))
+            return _Look(reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
+    return _Look(container=PARQUET, avro=AvroFile(schema))
 
 
 def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
