@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 from sluice import avrofile, compression, csvrows, datums, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
-from sluice.config import MEBIBYTE, Pipeline
+from sluice.config import MEBIBYTE
 from sluice.containers import Line, Refused, split
 from sluice.csvrows import CsvStyle
 from sluice.errors import Unsettled
@@ -23,7 +23,7 @@ from sluice.jsonlines import LineCheck
 from sluice.manifest import LandingReject, SourceFile
 from sluice.positions import natural_key
 from sluice.reading import PLAIN, Reading
-from sluice.store import ObjectStore, StoredObject, open_store
+from sluice.store import ObjectStore, StoredObject
 
 JSONL: Final = "jsonl"
 AVRO: Final = "avro"
@@ -66,12 +66,6 @@ class _Look:
     reason: str = ""
     head: bytes = b""
     framing: str = ""
-
-
-def list_objects(pipeline: Pipeline) -> list[StoredObject]:
-    """Everything that has landed for a pipeline, by key."""
-    store = open_store(pipeline.landing.url, pipeline.landing.region)
-    return sorted(store.list(pipeline.landing.pattern), key=lambda found: found.key)
 
 
 def inspect(

@@ -88,8 +88,8 @@ class AwsDms:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
-        rows = tuple(f for f in files if f.container != JSON_LINES or csvrows.is_csv(f.key))
-        messages = tuple(f for f in files if f not in rows)
+        rows = tuple(f for f in files if _holds_rows(f))
+        messages = tuple(f for f in files if not _holds_rows(f))
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
@@ -101,6 +101,10 @@ class AwsDms:
         described, prefix = columns_of(types), _prefix(options)
         names = {column.name for column in described}
         return [c for c in described if not _is_old(c.name, prefix, names)]
+
+
+def _holds_rows(file: SourceFile) -> bool:
+    return file.container != JSON_LINES or csvrows.is_csv(file.key)
 
 
 def _prefix(options: Mapping[str, Any]) -> str:

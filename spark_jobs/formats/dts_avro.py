@@ -114,7 +114,7 @@ class DtsAvro:
         """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
         datums.framing_of(options)
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
-        whole = tuple(f for f in files if f.container == "avro" and f not in bare)
+        whole = tuple(f for f in files if f.container == "avro" and f.avro_schema != datums.SCHEMA)
         lines = tuple(f for f in files if f.container != "avro")
         kinds = ((_read_datums, bare), (_read_containers, whole), (_read_json, lines))
         scans = [read(spark, part) for read, part in kinds if part]
