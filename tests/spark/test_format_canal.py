@@ -16,11 +16,10 @@ from pyspark.sql import Row, SparkSession
 from sluice.coltypes import ColumnType, decimal
 from sluice.errors import PlanError
 from sluice.manifest import Manifest, name_batch
-from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.canal import DDL, HIDDEN_KEYS, IGNORED, SWAPPED, Canal
 from spark_jobs.formats.mysqltypes import mysql_type
-from tests.spark.envelopes import envelope_columns, jsonl
+from tests.spark.envelopes import at, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox, landed, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -289,10 +288,9 @@ def test_arrival_orders_records_and_the_rows_in_them(spark: SparkSession, tmp_pa
 
 
 def test_full_load_ranks_below_every_change(rows: Rows) -> None:
-    ts, ident = encode_number(1600161894771), encode_number(58)
     assert [r["position"] for r in rows["init"]] == [
-        f"0.{ts}.{ident}.010",
-        f"0.{ts}.{ident}.011",
+        at(1600161894771, 58, 0, kind=0),
+        at(1600161894771, 58, 1, kind=0),
     ]
     changes = [r["position"] for r in rows["insert"] + rows["delete"] + rows["truncate"]]
     assert max(r["position"] for r in rows["init"]) < min(changes)
@@ -309,9 +307,9 @@ def test_rows_of_a_full_load_without_ids_are_told_apart(
 
 
 def test_tidb_tells_its_order(rows: Rows) -> None:
-    commit = encode_number(434919270523076621)
-    assert [r["position"] for r in rows["commit_ts"]] == [f"2.{commit}.010", f"2.{commit}.011"]
-    assert rows["commit_ts"][0]["tx_id"] == "434919270523076621"
+    commit = 434919270523076621
+    assert [r["position"] for r in rows["commit_ts"]] == [at(commit, 0), at(commit, 1)]
+    assert rows["commit_ts"][0]["tx_id"] == str(commit)
 
 
 def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
@@ -327,7 +325,7 @@ def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
     }
     found = decode(spark, tmp_path, records, order="offset")
     assert [r["position"] for name in ("nine", "ten", "truncate") for r in found[name]] == [
-        "2.019.010", "2.019.011", "2.0210.010", "2.0211.010",
+        at(9, 0), at(9, 1), at(10, 0), at(11, 0),
     ]  # fmt: skip
     assert found["init"][0]["position"].startswith("0.")
     reasons = {name: many[0]["reason"] for name, many in found.items() if many[0]["reason"]}
@@ -336,7 +334,7 @@ def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_field_of_the_format_may_order(spark: SparkSession, tmp_path: Path) -> None:
     found = decode(spark, tmp_path, {"one": message("INSERT", row("1", "a"))}, order="id")
-    assert found["one"][0]["position"] == "2.0258.010"
+    assert found["one"][0]["position"] == at(58, 0)
 
 
 @pytest.mark.parametrize(
@@ -563,8 +561,7 @@ def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> N
     lines = [shop("INSERT", good("1", "1"), *bad), shop("DELETE", old=[good("1", "1")])]
     (sandbox.landing / "all.json").write_text(json.dumps(lines, indent=2))
     sandbox.configure(format="canal", landing={"url": "landing", "pattern": "**/*.json"})
-    result = sandbox.stage_manifest(sandbox.land())
-    sandbox.publish(result)
+    result = sandbox.load_landed()
     assert [r["id"] for r in sandbox.rows("goods")] == [1]
     dead = sandbox.quarantined()
     assert sorted((d["reason"], d["detail"], d["record"]) for d in dead) == [
@@ -572,7 +569,7 @@ def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> N
         ("other_form", "", 2),
     ]  # fmt: skip
     assert all(json.loads(d["raw"])["table"] == "goods" for d in dead)
-    assert (total(result).quarantined, total(result).balanced) == (4, True)
+    assert total(result).quarantined == 4
 
 
 def test_a_truncate_of_dts_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:

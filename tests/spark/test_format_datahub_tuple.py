@@ -20,10 +20,8 @@ from sluice.coltypes import ColumnType, decimal
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import avro_schema
-from sluice.positions import encode_number
-from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.datahub_tuple import DatahubTuple
-from tests.spark.envelopes import by_name, envelope_columns, fold, jsonl
+from tests.spark.envelopes import assert_rejected, at, decode_named, fold, jsonl
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -99,11 +97,8 @@ RECORDS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every record above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("tuple") / "all.jsonl", RECORDS.values())
-    decoded = DatahubTuple().read(spark, (file,), {"table": "fallback"})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(RECORDS)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("tuple")
+    return decode_named(spark, DatahubTuple(), folder, RECORDS, table="fallback")
 
 
 def data(row: Row) -> dict[str, str]:
@@ -139,10 +134,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str, image: str) -> Non
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
-    if reason == "not_json":
-        assert rows[name]["raw"] == RECORDS[name]
+    assert_rejected(rows[name], reason, RECORDS[name])
 
 
 def test_a_record_of_no_table_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
@@ -153,15 +145,11 @@ def test_a_record_of_no_table_is_rejected(spark: SparkSession, tmp_path: Path) -
     assert json.loads(row["raw"])["row"] == {"id": "1"}
 
 
-def at(number: int, kind: int = 2) -> str:
-    return f"{kind}.{encode_number(number)}"
-
-
 @pytest.mark.parametrize(
     ("name", "position"),
     [
         ("insert", at(5)), ("old", at(5)), ("new", at(5)), ("delete", at(5)), ("zeros", at(5)),
-        ("as_number", at(1649991610688000001)), ("long", at(int("9" * 40))),
+        ("as_number", at(1649991610688000001)), ("long", at("9" * 40)),
         ("full_load", at(1649991726000, kind=0)), ("full_load_without_time", "0.010"),
         ("no_sequence", None),
     ],
@@ -439,28 +427,20 @@ def by_id(sandbox: Sandbox) -> list[dict[str, Any]]:
     return sorted(sandbox.rows("t"), key=lambda row: row["id"])
 
 
-def load(sandbox: Sandbox) -> Any:
-    """Land what is new, load and publish it."""
-    result = sandbox.stage_manifest(sandbox.land())
-    sandbox.publish(result)
-    assert total(result).balanced
-    return result
-
-
 @pytest.mark.parametrize("container", WRITERS)
 def test_any_order_gives_the_same_rows(spark: SparkSession, tmp_path: Path, container: str) -> None:
     """In one batch; and backwards in two, cut between the halves of an update, one part twice."""
     write = WRITERS[container]
     once = Sandbox(spark, tmp_path / "once", PIPELINE)
     write(once.landing / "a", CHANGES)
-    load(once)
+    once.load_landed()
     assert by_id(once) == EXPECTED
     turned = Sandbox(spark, tmp_path / "turned", PIPELINE)
     write(turned.landing / "a", CHANGES[:2:-1])
-    load(turned)
+    turned.load_landed()
     write(turned.landing / "b", CHANGES[4::-1])
     write(turned.landing / "c", CHANGES[2:5])
-    load(turned)
+    turned.load_landed()
     assert by_id(turned) == EXPECTED
 
 
@@ -469,7 +449,7 @@ def test_the_types_of_typed_files_need_no_hint(spark: SparkSession, tmp_path: Pa
     sandbox = Sandbox(spark, tmp_path / "p", PIPELINE | {"tables": {"t": {"key": ["id"]}}})
     for part, (name, write) in enumerate(WRITERS.items()):
         write(sandbox.landing / name, CHANGES[part * 2 : part * 2 + 3])
-    load(sandbox)
+    sandbox.load_landed()
     assert by_id(sandbox) == EXPECTED
     assert sandbox.types("t")["price"] == "decimal(20, 2)"
     assert sandbox.types("t")["id"] == "long"
@@ -502,7 +482,7 @@ def test_bad_rows_of_every_container_are_quarantined(spark: SparkSession, tmp_pa
     (sandbox.landing / "cut.parquet").write_bytes(b"PAR1\x00")
     twice = json.dumps(record("I", price=1)).replace('"id": 1', '"id": 1, "id": 2')
     (sandbox.landing / "twice.jsonl").write_text(twice)
-    result = load(sandbox)
+    result = sandbox.load_landed()
     assert total(result).quarantined == 8
     letters = {(r["file"], r["reason"]): r["raw"] for r in sandbox.quarantined()}
     assert set(letters) == {

@@ -14,12 +14,14 @@ from pyspark.sql import Row, SparkSession
 from sluice.coltypes import ColumnType, decimal
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
-from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.datastream import Datastream
 from tests.spark.envelopes import (
+    assert_rejected,
     assert_tables,
+    at,
     by_name,
+    decode_named,
     envelope_columns,
     expected_tables,
     fold,
@@ -98,11 +100,8 @@ EVENTS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every event above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("datastream") / "all.jsonl", EVENTS.values())
-    decoded = Datastream().read(spark, (file,), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(EVENTS)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("datastream")
+    return decode_named(spark, Datastream(), folder, EVENTS)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +128,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
-    if reason == "not_json":
-        assert rows[name]["raw"] == EVENTS[name]
+    assert_rejected(rows[name], reason, EVENTS[name])
 
 
 def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
@@ -141,11 +137,6 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
         "n": None,
         "x": "1.10",
     }
-
-
-def at(*numbers: int, kind: int = 2) -> str:
-    """A position by its parts."""
-    return ".".join([str(kind), *(encode_number(n) for n in numbers)])
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import ColumnType
 from sluice.errors import ConfigError, TerminalError
-from sluice.positions import encode_number
-from sluice.result import BatchResult
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.dts_avro import DtsAvro
 from tests.spark.dts_records import (
@@ -31,8 +29,8 @@ from tests.spark.dts_records import (
     value,
     when,
 )
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.envelopes import at, by_name, envelope_columns, jsonl
+from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
@@ -326,10 +324,10 @@ def test_characters_by_their_charset(rows: Rows) -> None:
 
 
 def test_positions_by_id_and_the_full_load_below(rows: Rows) -> None:
-    assert rows["insert"]["position"] == f"2.{encode_number(5)}"
-    assert rows["big_id"]["position"] == f"2.{encode_number(2**63 - 1)}"
+    assert rows["insert"]["position"] == at(5)
+    assert rows["big_id"]["position"] == at(2**63 - 1)
     first, second = rows["full_load_without_time"]["position"], rows["full_load"]["position"]
-    assert second == f"0.{encode_number(1700000000)}.{encode_number(3)}"
+    assert second == at(1700000000, 3, kind=0)
     assert first < second < rows["insert"]["position"] < rows["big_id"]["position"]
 
 
@@ -475,10 +473,10 @@ def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> N
         file = printed_ones if kind == "printed" else bare
         rows = DtsAvro().read(spark, (file,), {}).collect()
         assert [(r["op"], r["table"], r["position"]) for r in rows] == [
-            ("ddl", None, f"2.{encode_number(1700104)}"),
-            ("insert", "t1", f"2.{encode_number(1700382)}"),
-            ("update", "t1", f"2.{encode_number(1700504)}"),
-            ("delete", "t1", f"2.{encode_number(1700553)}"),
+            ("ddl", None, at(1700104)),
+            ("insert", "t1", at(1700382)),
+            ("update", "t1", at(1700504)),
+            ("delete", "t1", at(1700553)),
         ]
         assert rows[0]["ddl"] == "create table t1(a bigint primary key, b varchar(100))"
         assert rows[2]["after"] == {"a": "123456789", "b": "test update statement."}
@@ -517,27 +515,18 @@ def wanted() -> list[tuple[Any, ...]]:
     ]
 
 
-def run(sandbox: Sandbox, *contents: bytes) -> list[BatchResult]:
-    """Land and load files one after the other."""
-    results = []
-    for content in contents:
-        (sandbox.landing / f"{len(sandbox.published)}.bin").write_bytes(content)
-        results.append(sandbox.stage_manifest(sandbox.land()))
-        sandbox.publish(results[-1])
-    return results
-
-
 @pytest.mark.parametrize("late", [False, True])
 def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) -> None:
     """In two files, in either order, with most records twice: the same table."""
     options = {"framing": "length_prefixed"}
     sandbox = Sandbox(spark, tmp_path, {"format": "dts_avro", "format_options": options})
     one, two = prefixed(*STREAM[:6]), prefixed(*STREAM[2:])
-    results = run(sandbox, *((two, one) if late else (one, two)))
+    for number, content in enumerate((two, one) if late else (one, two)):
+        (sandbox.landing / f"{number}.bin").write_bytes(content)
+        sandbox.load_landed()
     rows = [(int(r["id"]), r["v"], str(r["at"]), str(r["d"])) for r in sandbox.rows("t")]
     assert sorted(rows) == wanted()
     assert sandbox.types("t")["id"] == "decimal(20, 0)"
-    assert all(total(r).balanced for r in results)
     letters = {q["reason"]: q for q in sandbox.quarantined()}
     assert set(letters) == {"not_a_record", "does_not_fit"}
     assert bytes(letters["not_a_record"]["raw"]) == STREAM[10]
