@@ -137,7 +137,8 @@ def _read_messages(
         any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
         line_or("data", "before-image", "metadata").alias("_text"),
         F.lit(None).cast("string").alias("types"),
-        *(CORRUPT, *PLACE),
+        CORRUPT,
+        *PLACE,
     )
 
 
@@ -170,7 +171,8 @@ def _read_rows(
         REPEATS,
         line_or(META, ROW).alias("_text"),
         "types",
-        *(CORRUPT, *PLACE),
+        CORRUPT,
+        *PLACE,
     )
 
 

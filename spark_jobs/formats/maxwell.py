@@ -56,13 +56,13 @@ OPS: Final = {
 OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
 BY_LOG: Final = "log"
 BY_ARRIVAL: Final = "arrival"
-_PLACE: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
+_POSITION: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
 _NUMBER: Final = f"^{DIGITS}$"
-_TEXTS: Final = (
-    "database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "sql",
-)  # fmt: skip
 _FIELDS: Final = {
-    **dict.fromkeys(_TEXTS, "string"),
+    **dict.fromkeys(
+        ("database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "sql"),
+        "string",
+    ),
     "data": IMAGE_TYPE,
     "old": IMAGE_TYPE,
     "primary_key_columns": "array<string>",
@@ -141,7 +141,7 @@ def _reason(by_log: bool) -> Column:
         F.when(row & without_row, F.lit("image_missing")),
         F.when(~F.col("xid").rlike(_NUMBER), F.lit("bad_xid")),
         F.when(~F.col("xoffset").rlike(_NUMBER), F.lit("bad_xoffset")),
-        F.when(~F.col("position").rlike(_PLACE), F.lit("bad_position")),
+        F.when(~F.col("position").rlike(_POSITION), F.lit("bad_position")),
         F.when(F.lit(by_log) & row & ~_bootstrapped() & unplaced, F.lit("xoffset_missing")),
     )
 
@@ -168,7 +168,7 @@ def _log_position() -> Column:
     The kind comes last for records that an edited stream put at one place: a row begins with its
     insert and ends with its delete.
     """
-    place = [number(F.regexp_extract("position", _PLACE, group)) for group in (1, 2)]
+    place = [number(F.regexp_extract("position", _POSITION, group)) for group in (1, 2)]
     last = F.when(F.col("commit") == "true", F.lit("1")).otherwise(F.lit("0"))
     kinds = [F.when(F.col("op") == op, F.lit(str(n))) for n, op in enumerate(OPS_IN_LIFE)]
     rest = (number(last), number_or_zero(_offset()), number_or_zero(F.coalesce(*kinds)))
