@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -73,7 +74,8 @@ def _timed(way: str, given: argparse.Namespace, out: Path) -> Timing:
     return Timing(title, process, batch, *(_child(way, _RESULT, given, out) or ()))
 
 
-def _child(way: str, step: str, given: argparse.Namespace, out: Path):  # type: ignore[no-untyped-def]
+def _child(way: str, step: str, given: argparse.Namespace, out: Path) -> Any:
+    """What a step answers, from a process of its own."""
     command = [sys.executable, "-m", "bench", str(given.rows), str(given.events)]
     command += ["--work", str(given.work), "--child", way, step, str(out)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
@@ -83,16 +85,23 @@ def _child(way: str, step: str, given: argparse.Namespace, out: Path):  # type: 
 def _step(
     way: str, step: str, given: argparse.Namespace, out: Path
 ) -> float | tuple[int, int] | None:
-    if way == SLUICE:
-        return sluice_way.prepare(given.work, out) if step == _PREPARE else sluice_way.result(out)
-    spark = session(out)
-    if way == _WORKLOAD:
-        return workload.make(spark, given.work, given.rows, given.events)
+    """The seconds of a batch that is applied, rows and hash of a result, or nothing to tell."""
     if step == _PREPARE:
-        return WAYS[way].prepare(spark, given.work)
-    if step == _RESULT:
-        return WAYS[way].result(spark)
-    return WAYS[way].apply(spark, given.work, out)
+        _prepare(way, given, out)
+        return None
+    if way == SLUICE:
+        return sluice_way.result(out)
+    spark = session(out)
+    return WAYS[way].result(spark) if step == _RESULT else WAYS[way].apply(spark, given.work, out)
+
+
+def _prepare(way: str, given: argparse.Namespace, out: Path) -> None:
+    if way == SLUICE:
+        sluice_way.prepare(given.work, out)
+    elif way == _WORKLOAD:
+        workload.make(session(out), given.work, given.rows, given.events)
+    else:
+        WAYS[way].prepare(session(out), given.work)
 
 
 def _same(timings: list[Timing]) -> bool:

@@ -42,9 +42,10 @@ OP_DELETE: Final = "delete"
 OP_TRUNCATE: Final = "truncate"
 OP_DDL: Final = "ddl"
 
+PLACE: Final = ("file", "block", "ordinal")
 ENVELOPE: Final = (
     "outcome", "reason", "database", "schema", "table", "op", "position", "before", "after",
-    "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", "file", "block", "ordinal",
+    "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", *PLACE,
 )  # fmt: skip
 
 _LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import PlanError
 from spark_jobs import quarantine
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, quoted
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
 from spark_jobs.formats import FORMATS
@@ -151,8 +151,8 @@ def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
     """Records with nothing in them that the format knows by their text are ignored, not bad."""
     lines = quarantine.texts(job.spark, job.manifest.files)
     known = lines.where(F.col("value").rlike(FORMATS.get(job.pipeline.format).ignorable))
-    marks = F.broadcast(known.select(*quarantine.PLACE, F.lit(True).alias("known")))
-    marked = envelope.join(marks, list(quarantine.PLACE), "left")
+    marks = F.broadcast(known.select(*PLACE, F.lit(True).alias("known")))
+    marked = envelope.join(marks, list(PLACE), "left")
     passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
     outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
     return marked.withColumn("outcome", outcome).drop("known")

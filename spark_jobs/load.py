@@ -15,7 +15,7 @@ from sluice.ledger_tables import QUARANTINE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
-from spark_jobs.canonical import OUTCOME_REJECT
+from spark_jobs.canonical import OUTCOME_REJECT, PLACE
 from spark_jobs.decode import BAD
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
@@ -133,7 +133,7 @@ def _rejects(
         "reason",
         F.lit("").alias("detail"),
         "raw",
-        *quarantine.PLACE,
+        *PLACE,
     ]
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
     for plan in plans:
@@ -145,7 +145,7 @@ def _rejects(
                     F.lit("does_not_fit").alias("reason"),
                     F.col(BAD).alias("detail"),
                     F.lit(None).cast("string").alias("raw"),
-                    *quarantine.PLACE,
+                    *PLACE,
                 )
             )
     lines = quarantine.texts(job.spark, job.manifest.files)

@@ -7,9 +7,8 @@ from pyspark.sql import functions as F
 
 from sluice import datums
 from sluice.manifest import LandingReject, SourceFile
-from spark_jobs.canonical import as_landed, place, quoted
+from spark_jobs.canonical import PLACE, as_landed, place, quoted
 
-PLACE = ("file", "block", "ordinal")
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
 

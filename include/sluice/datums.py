@@ -16,7 +16,6 @@ from sluice.compression import Damage
 from sluice.containers import TOO_LARGE, Refused
 from sluice.errors import ConfigError
 
-FORMATS: Final = ("dts_avro",)
 OPTION: Final = "framing"
 ONE_PER_FILE: Final = "one_per_file"
 LENGTH_PREFIXED: Final = "length_prefixed"
@@ -35,13 +34,8 @@ _LENGTH_BYTES: Final = 4
 _SYNC_BYTES: Final = 16
 
 
-def framing_of(format_name: str, options: Mapping[str, Any]) -> str:
-    """How a pipeline's files hold bare datums; "" for a format without them.
-
-    Raises ConfigError for a framing that nobody knows.
-    """
-    if format_name not in FORMATS:
-        return ""
+def framing_of(options: Mapping[str, Any]) -> str:
+    """How files hold bare datums, by `format_options`; raises ConfigError for another way."""
     framing = options.get(OPTION, ONE_PER_FILE)
     if framing not in FRAMINGS:
         raise ConfigError(

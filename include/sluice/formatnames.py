@@ -24,6 +24,8 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
 FORMAT_NAMES: Final = tuple(OPTIONS)
 # Rows of a table, which CSV and Parquet files may hold as well.
 TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms"})
+# Avro records that may come as bare datums, without a container around them.
+DATUM_FORMATS: Final = frozenset({"dts_avro"})
 
 
 def one_of_formats(value: str) -> str:

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 from sluice import avrofile, compression, csvrows, datums, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
-from sluice.config import MEBIBYTE, Pipeline
+from sluice.config import MEBIBYTE
 from sluice.containers import Line, Refused, split
 from sluice.csvrows import CsvStyle
 from sluice.errors import Unsettled
@@ -23,7 +23,7 @@ from sluice.jsonlines import LineCheck
 from sluice.manifest import LandingReject, SourceFile
 from sluice.positions import natural_key
 from sluice.reading import PLAIN, Reading
-from sluice.store import ObjectStore, StoredObject, open_store
+from sluice.store import ObjectStore, StoredObject
 
 JSONL: Final = "jsonl"
 AVRO: Final = "avro"
@@ -57,8 +57,8 @@ class Inspection:
 class _Look:
     """What one pass over an object's bytes told."""
 
-    sha256: str
-    compression: str
+    sha256: str = ""
+    compression: str = ""
     container: str = JSONL
     avro: AvroFile = _NO_AVRO
     split: bool = False
@@ -66,12 +66,6 @@ class _Look:
     reason: str = ""
     head: bytes = b""
     framing: str = ""
-
-
-def list_objects(pipeline: Pipeline) -> list[StoredObject]:
-    """Everything that has landed for a pipeline, by key."""
-    store = open_store(pipeline.landing.url, pipeline.landing.region)
-    return sorted(store.list(pipeline.landing.pattern), key=lambda found: found.key)
 
 
 def inspect(
@@ -153,34 +147,33 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
-    bare = ""
+    """By the first bytes, then by the name; to the end, for damage."""
+    look = _Look(csv=reading.tables if csvrows.is_csv(key) else None)
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
-            return _Look("", "", AVRO, avrofile.walk(_until_damage(plain)))
+            return _Look(container=AVRO, avro=avrofile.walk(_until_damage(plain)))
         if reading.tables and head.startswith(parquetfile.MAGIC):
             return _look_at_parquet(plain, head)
-        bare = reading.framing if datums.are_in(head) else ""
-        if bare:
-            deque(plain, maxlen=0)  # to the end, for damage
-            return _Look("", "", AVRO, framing=bare)
-        if reason := _unreadable(head):
-            return _Look("", "", reason=reason, head=head[:RAW_LIMIT])
-        if reading.tables and csvrows.is_csv(key):
+        if reading.framing and datums.are_in(head):
+            look = _Look(container=AVRO, framing=reading.framing)
+        elif reason := _unreadable(head):
+            return _Look(reason=reason, head=head[:RAW_LIMIT])
+        if look.csv or look.framing:
             deque(plain, maxlen=0)
-            return _Look("", "", csv=reading.tables)
-        check = LineCheck(reading.limit)
-        for piece in plain:
-            check.add(piece)
-        check.finish()
+            return look
+        return replace(look, split=_misread(plain, reading.limit))
     except Damage as damage:
-        if not damage.trusted:
-            return _Look("", "", reason=damage.reason)
-        if bare:
-            return _Look("", "", AVRO, framing=bare)
-        csv = reading.tables if csvrows.is_csv(key) else None
-        return _Look("", "", split=True, csv=csv)
-    return _Look("", "", split=check.split_needed)
+        return replace(look, split=True) if damage.trusted else _Look(reason=damage.reason)
+
+
+def _misread(lines: Iterator[bytes], limit: int) -> bool:
+    """Whether Spark could misread JSON lines as they are."""
+    check = LineCheck(limit)
+    for piece in lines:
+        check.add(piece)
+    check.finish()
+    return check.split_needed
 
 
 def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
@@ -191,8 +184,8 @@ def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
             copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
         except (Damage, ValueError):
-            return _Look("", "", reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
-    return _Look("", "", PARQUET, AvroFile(schema))
+            return _Look(reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
+    return _Look(container=PARQUET, avro=AvroFile(schema))
 
 
 def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:

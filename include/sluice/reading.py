@@ -8,7 +8,7 @@ from typing import Final
 from sluice import datums
 from sluice.config import MEBIBYTE, Pipeline
 from sluice.csvrows import CsvStyle, style_of
-from sluice.formatnames import TABLE_FORMATS
+from sluice.formatnames import DATUM_FORMATS, TABLE_FORMATS
 
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 
@@ -31,10 +31,10 @@ PLAIN: Final = Reading()
 
 
 def reading_of(pipeline: Pipeline) -> Reading:
-    """From the pipeline's format and its options; raises ConfigError for an unknown framing."""
+    """From the pipeline's format and its options; raises ConfigError for a wrong one."""
     options = pipeline.format_options
     return Reading(
         limit=pipeline.max_document_bytes,
         tables=style_of(options) if pipeline.format in TABLE_FORMATS else None,
-        framing=datums.framing_of(pipeline.format, options),
+        framing=datums.framing_of(options) if pipeline.format in DATUM_FORMATS else "",
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.csvrows import is_csv
+from sluice import csvrows
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -22,6 +22,7 @@ from spark_jobs.canonical import (
     OP_DELETE,
     OP_INSERT,
     OP_UPDATE,
+    PLACE,
     as_landed,
     full_load_position,
     number,
@@ -30,10 +31,15 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    DIGITS,
+    JSON_LINES,
     ZERO,
+    any_repeats_column,
+    line_or,
+    looked_up,
     outcome,
+    overlaid,
     read_lines,
-    repeats_column,
     select_envelope,
     union,
 )
@@ -42,9 +48,7 @@ from spark_jobs.formats.tabular import (
     REPEATS,
     ROW,
     columns_of,
-    options_with,
     read_rows,
-    refuse_unknown,
 )
 
 OPERATION: Final = "Op"
@@ -63,7 +67,6 @@ _SCHEMA: Final = f"""
 """
 _FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
 _DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
-_DIGITS: Final = r"^\d{1,99}$"
 
 
 class AwsDms:
@@ -71,13 +74,12 @@ class AwsDms:
 
     name: ClassVar[str] = "aws_dms"
     ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = options_with(
-        {
-            "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
-            "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",
-            "timestamp_column": "the endpoint's TimestampColumnName, in the files of the S3 target",
-        }
-    )
+    options: ClassVar[Mapping[str, str]] = {
+        "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
+        "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",
+        "timestamp_column": "the endpoint's TimestampColumnName, in the files of the S3 target",
+        **csvrows.OPTIONS,
+    }
 
     def read(
         self,
@@ -87,21 +89,27 @@ class AwsDms:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
-        refuse_unknown(options, self.options)
-        rows = tuple(f for f in files if f.container != "jsonl" or is_csv(f.key))
-        messages = tuple(f for f in files if f not in rows)
+        rows = tuple(f for f in files if _holds_rows(f))
+        messages = tuple(f for f in files if not _holds_rows(f))
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
-        prefix = str(options.get("before_prefix", BEFORE_PREFIX))
-        return select_envelope(union(scans), _envelope(prefix))
+        rows = union(scans).withColumns(_images(_prefix(options)))
+        return select_envelope(rows, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet files; columns with old values are none of the table's."""
-        prefix = str(options.get("before_prefix", BEFORE_PREFIX))
-        described = columns_of(types)
+        described, prefix = columns_of(types), _prefix(options)
         names = {column.name for column in described}
         return [c for c in described if not _is_old(c.name, prefix, names)]
+
+
+def _holds_rows(file: SourceFile) -> bool:
+    return file.container != JSON_LINES or csvrows.is_csv(file.key)
+
+
+def _prefix(options: Mapping[str, Any]) -> str:
+    return str(options.get("before_prefix", BEFORE_PREFIX))
 
 
 def _is_old(name: str, prefix: str, names: set[str]) -> bool:
@@ -119,7 +127,7 @@ def _read_messages(
         about["schema-name"].alias("schema"),
         about["table-name"].alias("table"),
         operation.alias("_op"),
-        (about["record-type"] == CONTROL).alias("_control"),
+        F.coalesce(about["record-type"] == CONTROL, F.lit(False)).alias("_control"),
         (operation == LOAD).alias("_full_load"),
         (F.col("data")[order] if order else F.lit(None)).cast("string").alias("_order"),
         F.coalesce(about["commit-timestamp"], about["timestamp"]).alias("_time"),
@@ -127,10 +135,11 @@ def _read_messages(
         _without(F.col("data"), order).alias(ROW),
         F.col("before-image").alias("_before"),
         F.coalesce("control", operation).alias("_statement"),
-        (repeats_column(F.col("data")) | repeats_column(F.col("before-image"))).alias(REPEATS),
-        F.coalesce(CORRUPT, F.to_json(F.struct("data", "before-image", "metadata"))).alias("_text"),
+        any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
+        line_or("data", "before-image", "metadata").alias("_text"),
         F.lit(None).cast("string").alias("types"),
-        *(CORRUPT, "file", "block", "ordinal"),
+        CORRUPT,
+        *PLACE,
     )
 
 
@@ -162,9 +171,10 @@ def _read_rows(
         F.lit(None).cast(IMAGE_TYPE).alias("_before"),
         none.alias("_statement"),
         REPEATS,
-        F.coalesce(CORRUPT, F.to_json(F.struct(META, ROW))).alias("_text"),
+        line_or(META, ROW).alias("_text"),
         "types",
-        *(CORRUPT, "file", "block", "ordinal"),
+        CORRUPT,
+        *PLACE,
     )
 
 
@@ -177,10 +187,34 @@ def _told_by_key(file: SourceFile) -> dict[str, Any]:
     return {"_landed": file.url, "schema": schema or "", "table": table or "", "loaded": loaded}
 
 
-def _envelope(prefix: str) -> dict[str, Column]:
-    control, reason = F.coalesce("_control", F.lit(False)), _reason()
-    op = F.when(control, F.lit(OP_DDL)).otherwise(_known_op())
-    old, new = _images(prefix)
+def _images(prefix: str) -> dict[str, Column]:
+    """The old values, NULL where the record has none, and the row without them.
+
+    Old values come apart in `before-image`, or beside the new ones under names with a prefix.
+    """
+    # A name that comes twice, for which the row is rejected, would be an error below.
+    row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, "_before"))
+    if not prefix:
+        return {"_old": before, "_new": row}
+    bare = F.lit(len(prefix) + 1)
+
+    def is_old(name: Column) -> Column:
+        column = F.substr(name, bare)
+        return name.startswith(prefix) & F.map_contains_key(row, column)
+
+    apart = F.map_filter(row, lambda name, _: is_old(name))
+    carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))
+    return {
+        "_old": F.coalesce(before, F.when(F.size(carried) > 0, carried)),
+        "_new": F.map_filter(row, lambda name, _: ~is_old(name)),
+    }
+
+
+def _envelope() -> dict[str, Column]:
+    control, reason = F.col("_control"), _reason()
+    op = F.when(control, F.lit(OP_DDL)).otherwise(looked_up(F.col("_op"), OPS))
+    # The columns that old values leave out are as in the row.
+    old, new = overlaid(F.col("_new"), F.col("_old")), F.col("_new")
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
@@ -196,49 +230,17 @@ def _envelope(prefix: str) -> dict[str, Column]:
     }
 
 
-def _known_op() -> Column:
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
-    return F.try_element_at(known, F.col("_op"))
-
-
-def _images(prefix: str) -> tuple[Column, Column]:
-    """The old values, NULL where the record has none, and the row without them.
-
-    Old values come apart in `before-image`, or beside the new ones under names with a prefix; the
-    columns that they leave out are as in the row.
-    """
-    # A name that comes twice, for which the row is rejected, would be an error below.
-    sound = ~F.coalesce(REPEATS, F.lit(False))
-    row, before = F.when(sound, F.col(ROW)), F.when(sound, F.col("_before"))
-    if not prefix:
-        return _over(row, before), row
-    bare = F.lit(len(prefix) + 1)
-
-    def is_old(name: Column) -> Column:
-        column = F.substr(name, bare)
-        return name.startswith(prefix) & F.map_contains_key(row, column)
-
-    apart = F.map_filter(row, lambda name, _: is_old(name))
-    carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))
-    old = F.coalesce(before, F.when(F.size(carried) > 0, carried))
-    new = F.map_filter(row, lambda name, _: ~is_old(name))
-    return _over(new, old), new
-
-
-def _over(row: Column, old: Column) -> Column:
-    kept = F.map_filter(row, lambda name, _: ~F.map_contains_key(old, name))
-    return F.when(old.isNotNull(), F.map_concat(kept, old))
-
-
 def _reason() -> Column:
-    control = F.coalesce("_control", F.lit(False))
+    control = F.col("_control")
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col("_op").isNull(), F.lit("not_an_envelope"))
-        .when(~control & _known_op().isNull(), F.concat(F.lit("unknown_op:"), "_op"))
+        .when(
+            ~control & looked_up(F.col("_op"), OPS).isNull(), F.concat(F.lit("unknown_op:"), "_op")
+        )
         .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
         .when(~control & F.col(ROW).isNull(), F.lit("image_missing"))
-        .when(~F.col("_order").rlike(_DIGITS), F.lit("bad_order"))
+        .when(~F.col("_order").rlike(f"^{DIGITS}$"), F.lit("bad_order"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
     )
 

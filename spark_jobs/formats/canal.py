@@ -25,6 +25,7 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
+    PLACE,
     full_load_position,
     number,
     quoted,
@@ -34,16 +35,19 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
+    LAST_MILLISECOND,
     arrival_position,
+    line_or,
+    looked_up,
     number_or_zero,
     outcome,
+    overlaid,
     read_lines,
     repeats_column,
     select_envelope,
     with_arrival,
 )
 from spark_jobs.formats.mysqltypes import mysql_type
-from spark_jobs.quarantine import PLACE
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"
@@ -67,7 +71,6 @@ HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
 _COMMENT: Final = r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*"
-_LATEST_MILLIS: Final = 253_402_300_799_999
 _FIELDS: Final = {
     **dict.fromkeys(
         ("database", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid"),
@@ -130,11 +133,7 @@ class _Told:
 
 
 def _parse(options: Mapping[str, Any]) -> _Told:
-    """Check the options; raises PlanError saying what is allowed."""
-    unknown = sorted(set(options) - set(Canal.options))
-    if unknown:
-        known = ", ".join(Canal.options)
-        raise PlanError(f"format canal: unknown format_options {unknown}; known: {known}")
+    """Check the options' values; raises PlanError saying what is allowed."""
     form, order = str(options.get("form", COMMUNITY)), str(options.get("order", ""))
     if form not in FORMS:
         raise PlanError(f"format canal: form is {form!r}; known: {', '.join(FORMS)}")
@@ -181,12 +180,11 @@ def _filled(name: str) -> Column:
 
 def _op() -> Column:
     """By `type`; any other type with `isDdl` is a statement, and DTS calls them all `DDL`."""
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
     statement = F.regexp_replace("sql", _COMMENT, " ")
     truncates = (F.col("type") == DTS_DDL) & statement.rlike(r"(?i)^\s*truncate\b")
     is_ddl = F.lower("isDdl") == _TRUE
     return F.when(truncates, F.lit(OP_TRUNCATE)).otherwise(
-        F.coalesce(F.try_element_at(known, F.col("type")), F.when(is_ddl, F.lit(OP_DDL)))
+        F.coalesce(looked_up(F.col("type"), OPS), F.when(is_ddl, F.lit(OP_DDL)))
     )
 
 
@@ -267,9 +265,8 @@ def _as_in(carried: Column, name: Column) -> Column:
 def _images(told: _Told) -> dict[str, Column]:
     """`before` and `after` of one row: the row itself, and the row with `old` laid over it."""
     op, row, old = F.col("_op"), F.col("_row"), F.col("_old")
-    kept = F.map_filter(row, lambda name, _: ~F.array_contains(F.map_keys(old), name))
-    overlaid = F.when(old.isNotNull(), F.map_concat(kept, old))
-    old_image, new_image = (row, overlaid) if told.swapped else (overlaid, row)
+    other = overlaid(row, old)
+    old_image, new_image = (row, other) if told.swapped else (other, row)
     return {
         "before": F.when(op == OP_UPDATE, old_image).when(op == OP_DELETE, row),
         "after": F.when(op == OP_UPDATE, new_image).when(op == OP_INSERT, row),
@@ -290,10 +287,10 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "position": _position(told),
         "key": _key(),
         "types": F.when(F.col("_columns").isNotNull(), F.to_json(described)),
-        "source_ts": F.when(millis.between(1, _LATEST_MILLIS), F.timestamp_millis(millis)),
+        "source_ts": F.when(millis.between(1, LAST_MILLISECOND), F.timestamp_millis(millis)),
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
-        "raw": F.when(reason.isNotNull(), F.coalesce(CORRUPT, F.to_json(F.struct(*_FIELDS)))),
+        "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
         "absent": F.when((F.col("_op") == OP_UPDATE) & (F.size(lacking) > 0), lacking),
     }
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 from sluice.coltypes import STRING, ColumnType, decimal
 from spark_jobs.formats.base import SourceColumn
 
-DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
-VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _PLAIN: Final = {
     "int8": ColumnType("int"), "int16": ColumnType("int"), "int32": ColumnType("int"),
     "int64": ColumnType("bigint"), "float": ColumnType("float"), "float32": ColumnType("float"),
@@ -29,7 +28,7 @@ _SEMANTIC: Final = {
     "io.debezium.time.MicroTimestamp": ColumnType("timestamp_ntz", "us"),
     "io.debezium.time.NanoTimestamp": ColumnType("timestamp_ntz", "ns"),
     "io.debezium.time.ZonedTimestamp": ColumnType("timestamp"),
-    VARIABLE_DECIMAL: ColumnType("string", "variable"),
+    "io.debezium.data.VariableScaleDecimal": ColumnType("string", "variable"),
 }  # fmt: skip
 
 
@@ -60,7 +59,7 @@ def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
 def connect_type(field: dict[str, Any]) -> ColumnType:
     """One Connect field's type; what Iceberg has no type for is kept as the value's own text."""
     name = field.get("name")
-    if name == DECIMAL:
+    if name == _DECIMAL:
         return _connect_decimal(field.get("parameters") or {})
     if name in _SEMANTIC:
         return _SEMANTIC[name]

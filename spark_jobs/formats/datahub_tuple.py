@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice import csvrows
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     OP_DELETE,
@@ -22,15 +23,20 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
-from spark_jobs.formats.envelope import CORRUPT, number_or_zero, outcome, select_envelope
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    DIGITS,
+    line_or,
+    number_or_zero,
+    outcome,
+    select_envelope,
+)
 from spark_jobs.formats.tabular import (
     META,
     REPEATS,
     ROW,
     columns_of,
-    options_with,
     read_rows,
-    refuse_unknown,
 )
 
 SEQUENCE: Final = "_sequence_id_"
@@ -57,9 +63,10 @@ class DatahubTuple:
 
     name: ClassVar[str] = "datahub_tuple"
     ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = options_with(
-        {"table": f"the source table of records that have no {SOURCE_TABLE}"}
-    )
+    options: ClassVar[Mapping[str, str]] = {
+        "table": f"the source table of records that have no {SOURCE_TABLE}",
+        **csvrows.OPTIONS,
+    }
 
     def read(
         self,
@@ -69,7 +76,6 @@ class DatahubTuple:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
-        refuse_unknown(options, self.options)
         rows = read_rows(spark, files, COLUMNS)
         return select_envelope(rows, _envelope(options.get("table")))
 
@@ -92,7 +98,7 @@ def _envelope(table: str | None) -> dict[str, Column]:
         "after": F.when(op != OP_DELETE, F.col(ROW)),
         "source_ts": _source_ts(),
         "event_id": F.nullif(_about(SEQUENCE), F.lit(FULL_LOAD)),
-        "raw": F.when(reason.isNotNull(), _raw()),
+        "raw": F.when(reason.isNotNull(), line_or(META, ROW)),
     }
 
 
@@ -125,7 +131,7 @@ def _reason(table: Column) -> Column:
         .when(table.isNull(), F.lit("table_missing"))
         .when((kind == UPDATE) & _images().isNull(), F.lit("image_flags_missing"))
         .when(~_agrees(kind, _images()), F.lit("bad_image_flags"))
-        .when(~sequence.rlike(rf"^({FULL_LOAD}|\d{{1,99}})$"), F.lit("bad_sequence_id"))
+        .when(~sequence.rlike(f"^({FULL_LOAD}|{DIGITS})$"), F.lit("bad_sequence_id"))
     )
 
 
@@ -157,9 +163,3 @@ def _source_ts() -> Column:
     micros = F.length(text) >= _MICROSECOND_DIGITS
     instant = F.when(micros, F.timestamp_micros(count)).otherwise(F.timestamp_millis(count))
     return F.coalesce(instant, F.when(text.rlike(r"\d-\d"), text.try_cast("timestamp")))
-
-
-def _raw() -> Column:
-    """The line itself, or the record as JSON where the file has none."""
-    rebuilt = F.to_json(F.struct(META, ROW))
-    return F.coalesce(F.col(CORRUPT), rebuilt)

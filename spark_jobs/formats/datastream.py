@@ -8,7 +8,6 @@ below every change. File order means nothing.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -23,6 +22,7 @@ from spark_jobs.canonical import (
     OP_DELETE,
     OP_INSERT,
     OP_UPDATE,
+    PLACE,
     full_load_position,
     number,
     place,
@@ -32,6 +32,10 @@ from spark_jobs.formats import avro
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    JSON_LINES,
+    by_schema,
+    carried_key,
+    line_or,
     number_or_zero,
     outcome,
     read_lines,
@@ -74,8 +78,11 @@ class Datastream:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines and Avro files, Avro in one scan for each schema of the writer."""
-        scans = [_read_avro(spark, *g, _records(options)) for g in _by_schema(files).items()]
-        lines = tuple(f for f in files if f.container != "avro")
+        scans = [
+            _read_avro(spark, schema, group, _records(options))
+            for (_, schema), group in by_schema(files).items()
+        ]
+        lines = tuple(f for f in files if f.container == JSON_LINES)
         if lines or not scans:
             scans.append(_read_json(spark, lines))
         return select_envelope(union(scans), _envelope())
@@ -102,14 +109,6 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     ).drop("source_timestamp")
 
 
-def _by_schema(files: tuple[SourceFile, ...]) -> dict[str, tuple[SourceFile, ...]]:
-    groups: dict[str, list[SourceFile]] = defaultdict(list)
-    for file in files:
-        if file.container == "avro":
-            groups[file.avro_schema].append(file)
-    return {schema: tuple(group) for schema, group in sorted(groups.items())}
-
-
 def _read_avro(
     spark: SparkSession, schema: str, files: tuple[SourceFile, ...], records: str
 ) -> DataFrame:
@@ -131,7 +130,7 @@ def _read_avro(
         _metadata(avro.value_of(fields["source_metadata"])).alias("source_metadata"),
         _image(payload, records).alias("payload"),
         F.lit(None).cast("string").alias(CORRUPT),
-        *("file", "block", "ordinal"),
+        *PLACE,
         _avro_instant(fields).alias("source_ts"),
         F.lit(json.dumps(payload)).alias("types"),
     )
@@ -197,6 +196,7 @@ def _envelope() -> dict[str, Column]:
     meta, payload = F.col("source_metadata"), F.col("payload")
     reason, op = _reason(), _op()
     deleted = op == OP_DELETE
+    line = line_or("uuid", "read_method", "sort_keys", "source_metadata", "payload")
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
@@ -210,7 +210,7 @@ def _envelope() -> dict[str, Column]:
         "key": _key(),
         "tx_id": meta["tx_id"],
         "event_id": F.col("uuid"),
-        "raw": F.when(reason.isNotNull(), _raw()),
+        "raw": F.when(reason.isNotNull(), line),
     }
 
 
@@ -305,11 +305,4 @@ def _key() -> Column:
     """The key columns that the metadata names; NULL where the row does not have them all."""
     meta = F.col("source_metadata")
     named = F.coalesce(*(F.when(F.size(meta[name]) > 0, meta[name]) for name in META_LISTS))
-    carried = F.size(F.array_except(named, F.map_keys("payload"))) == 0
-    return F.when(carried, named)
-
-
-def _raw() -> Column:
-    """The line itself, or the event rebuilt from its fields where the line could be read."""
-    fields = ("uuid", "read_method", "sort_keys", "source_metadata", "payload")
-    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields)))
+    return carried_key(named, F.map_keys("payload"))

@@ -1,4 +1,4 @@
-"""Debezium JSON: with or without `schema`, as values or as key/value records; Avro likewise.
+"""Debezium JSON: with or without `schema`, as values or as key/value records.
 
 Source: formats.md 6.1. A record has its envelope in one of four places (`debezium_head.FORMS`);
 its order is in `debezium_order`.

@@ -45,9 +45,14 @@ from spark_jobs.formats.dts_schema import (
 from spark_jobs.formats.dts_values import AsBytes, cell
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    LAST_SECOND,
+    carried_key,
+    line_or,
+    looked_up,
     number_or_zero,
     outcome,
     read_lines,
+    repeats,
     select_envelope,
 )
 
@@ -82,16 +87,7 @@ _JSON: Final = """
     operation string, objectName string, tags map<string,string>, fields string,
     beforeImages string, afterImages string
 """
-_JSON_FIELDS: Final = (
-    "id",
-    "operation",
-    "objectName",
-    "tags",
-    "fields",
-    "beforeImages",
-    "afterImages",
-)
-_LAST_SECOND: Final = 253_402_300_799
+_RAW: Final = ("id", "operation", "objectName", "tags", "fields", "beforeImages", "afterImages")
 _TRUNCATE: Final = (
     r"(?isU)^\s*(?:/\*.*?\*/\s*)*truncate\s+(?:table\s+)?"
     r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)\s*;?\s*$"
@@ -116,9 +112,9 @@ class DtsAvro:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
-        _refuse_unknown(options)
+        datums.framing_of(options)
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
-        whole = tuple(f for f in files if f.container == "avro" and f not in bare)
+        whole = tuple(f for f in files if f.container == "avro" and f.avro_schema != datums.SCHEMA)
         lines = tuple(f for f in files if f.container != "avro")
         kinds = ((_read_datums, bare), (_read_containers, whole), (_read_json, lines))
         scans = [read(spark, part) for read, part in kinds if part]
@@ -132,15 +128,6 @@ class DtsAvro:
             SourceColumn(f["name"], known.get(f.get("dataTypeNumber"), STRING))
             for f in told["fields"]
         ]
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    unknown = sorted(set(options) - set(DtsAvro.options))
-    if unknown:
-        raise TerminalError(
-            f"format_options: {', '.join(unknown)}: dts_avro has {', '.join(DtsAvro.options)}"
-        )
-    datums.framing_of(DtsAvro.name, options)
 
 
 def _read_datums(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
@@ -214,7 +201,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
         "_problem": problem,
     }
     named = rows.select("*", *(part.alias(name) for name, part in parts.items()))
-    return _envelope(named, F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*_JSON_FIELDS))))
+    return _envelope(named, line_or(*_RAW))
 
 
 def _json_cells(name: str) -> Column:
@@ -303,9 +290,7 @@ def _filled() -> Column:
 
 
 def _op() -> Column:
-    known = {**ROWS, "DDL": OP_DDL}
-    pairs = F.create_map(*(F.lit(text) for pair in known.items() for text in pair))
-    return F.try_element_at(pairs, F.col("_op"))
+    return looked_up(F.col("_op"), {**ROWS, "DDL": OP_DDL})
 
 
 def _reason() -> Column:
@@ -316,7 +301,6 @@ def _reason() -> Column:
     names = F.col("_fields.name")
     lacks_image = F.when(op == "DELETE", before.isNull()).otherwise(after.isNull())
     uneven = (F.size(before) != F.size(fields)) | (F.size(after) != F.size(fields))
-    twice = F.size(names) != F.size(F.array_distinct(names))
     return (
         F.when(F.col("_problem").isNotNull(), F.col("_problem"))
         .when(~op.isin(*OPERATIONS), F.concat(F.lit("unknown_op:"), op))
@@ -330,7 +314,7 @@ def _reason() -> Column:
         .when(row & lacks_image, F.lit("image_missing"))
         .when(row & uneven, F.lit("image_length"))
         .when(row & F.exists(names, lambda name: name.isNull()), F.lit("fields_missing"))
-        .when(row & twice, F.lit("duplicate_column"))
+        .when(row & repeats(names), F.lit("duplicate_column"))
         .when(row, F.coalesce(_first_problem(after), _first_problem(before)))
     )
 
@@ -366,7 +350,7 @@ def _absent(names: Column) -> Column:
 def _key(names: Column) -> Column:
     """The primary key by the tag `pk_uk_info`; NULL where the row does not have it all."""
     told = F.from_json(F.col("_tags")["pk_uk_info"], "PRIMARY array<string>")["PRIMARY"]
-    return F.when((F.size(told) > 0) & (F.size(F.array_except(told, names)) == 0), told)
+    return carried_key(told, names)
 
 
 def _types() -> Column:
@@ -376,4 +360,4 @@ def _types() -> Column:
 def _source_ts() -> Column:
     """`sourceTimestamp`, in seconds; 0 is no time."""
     seconds = F.col("_seconds")
-    return F.when(seconds.between(1, _LAST_SECOND), F.timestamp_seconds(seconds))
+    return F.when(seconds.between(1, LAST_SECOND), F.timestamp_seconds(seconds))

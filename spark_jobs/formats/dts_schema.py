@@ -73,7 +73,6 @@ def record_schema(bare: bool) -> str:
     A container is resolved against it, so an unknown symbol is UNKNOWN. Of a bare datum the enums
     are their numbers, and what follows `afterImages` is taken with the mark behind it.
     """
-    image = ["null", "string", {"type": "array", "items": ["null", *_named(), _empty()]}]
     fields = {"name": "string", "dataTypeNumber": "int"}
     types: dict[str, Any] = {
         "version": "int", "id": "long", "sourceTimestamp": "long", "sourcePosition": "string",
@@ -86,13 +85,17 @@ def record_schema(bare: bool) -> str:
         "processTimestamps": ["null", {"type": "array", "items": "long"}],
         "tags": {"type": "map", "values": "string"},
         "fields": ["null", "string", {"type": "array", "items": _record("Field", fields)}],
-        "beforeImages": image,
-        "afterImages": ["null", "string", {"type": "array", "items": [
-            "null", *_BRANCHES, "EmptyObject"]}],
+        "beforeImages": _image(*_named(), _empty()),
+        "afterImages": _image(*_BRANCHES, "EmptyObject"),
     }  # fmt: skip
     if bare:
         types["end"] = {"type": "fixed", "name": "End", "size": len(END)}
     return json.dumps({**_record("Record", types), "namespace": _NAMESPACE})
+
+
+def _image(*branches: Any) -> list[Any]:
+    """An image of values; a type is described where it is used first, and named after that."""
+    return ["null", "string", {"type": "array", "items": ["null", *branches]}]
 
 
 def _named() -> list[dict[str, Any]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import reduce
+from operator import or_
 from typing import Final
 
 import pyarrow as pa
@@ -14,6 +17,7 @@ from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import (
     ALL_BUT,
     ENVELOPE,
+    OP_UPDATE,
     OUTCOME_EVENT,
     OUTCOME_IGNORE,
     OUTCOME_REJECT,
@@ -25,6 +29,10 @@ from spark_jobs.canonical import (
 CORRUPT: Final = "_corrupt_record"
 ARRIVAL: Final = "_arrival"
 ZERO: Final = "010"
+JSON_LINES: Final = "jsonl"
+DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
+LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
+LAST_MILLISECOND: Final = LAST_SECOND * 1000 + 999
 NAME: Final = r'"[^"]+"|[^".]+'
 TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
 _ARRAYS: Final = frozenset(("key", "absent"))
@@ -70,16 +78,54 @@ def union(scans: list[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
 
 
+def by_schema(
+    files: tuple[SourceFile, ...],
+) -> dict[tuple[str, str], tuple[SourceFile, ...]]:
+    """The typed files by (container, schema): what one scan can read."""
+    groups: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
+    for file in files:
+        if file.container != JSON_LINES:
+            groups[file.container, file.avro_schema].append(file)
+    return {known: tuple(group) for known, group in sorted(groups.items())}
+
+
+def looked_up(text: Column, meanings: Mapping[str, str]) -> Column:
+    """What a text of the source stands for; NULL where it is none of `meanings`."""
+    known = F.create_map(*(F.lit(text) for pair in meanings.items() for text in pair))
+    return F.try_element_at(known, text)
+
+
+def repeats(names: Column) -> Column:
+    """Whether a list holds a name twice."""
+    return F.size(names) != F.size(F.array_distinct(names))
+
+
 def repeats_column(image: Column) -> Column:
     """Whether an image names a column twice; nobody can say which value is meant."""
-    names = F.map_keys(image)
-    return F.size(names) != F.size(F.array_distinct(names))
+    return repeats(F.map_keys(image))
+
+
+def any_repeats_column(*images: Column) -> Column:
+    """Whether one of these images names a column twice; an image that is not there does not."""
+    return reduce(or_, (F.coalesce(repeats_column(image), F.lit(False)) for image in images))
 
 
 def overlaid(row: Column, values: Column) -> Column:
     """`row` with `values` over it; NULL where one of them is. Neither may name a column twice."""
     left = F.map_filter(row, lambda name, _: ~F.array_contains(F.map_keys(values), name))
-    return F.map_concat(left, values)
+    return F.when(values.isNotNull(), F.map_concat(left, values))
+
+
+def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
+    """Add `_row`: what a record sends, in an update over what it tells of the old row.
+
+    By its `op`; `_twice` says whether one of both names a column twice, so that they cannot be
+    laid over each other.
+    """
+    before, after = F.col(old), F.col(sent)
+    judged = records.withColumn("_twice", any_repeats_column(before, after))
+    both = (F.col("op") == OP_UPDATE) & before.isNotNull() & ~F.col("_twice")
+    return judged.withColumn("_row", F.when(both, overlaid(before, after)).otherwise(after))
 
 
 def absent_but(changed: Column, row: Column) -> Column:
@@ -94,10 +140,22 @@ def absent_but(changed: Column, row: Column) -> Column:
     return F.concat(F.array(F.lit(ALL_BUT)), F.map_keys(sent))
 
 
-def name_part(dotted: Column, number_from_last: int) -> Column:
-    """A part of `DATABASE.OWNER.TABLE`, 1 for the last; quotes are not part of a name."""
+def table_names(dotted: Column) -> dict[str, Column]:
+    """The envelope's names of `DATABASE.OWNER.TABLE`, of which the last may stand alone.
+
+    Quotes are not part of a name.
+    """
     parts = F.reverse(F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0)))
-    return F.btrim(F.get(parts, F.lit(number_from_last - 1)), F.lit('"'))
+    return {
+        name: F.btrim(F.get(parts, F.lit(from_last)), F.lit('"'))
+        for from_last, name in enumerate(("table", "schema", "database"))
+    }
+
+
+def carried_key(named: Column, carried: Column) -> Column:
+    """The key columns that a record names; NULL where it names none or its row lacks one."""
+    whole = F.size(F.array_except(named, carried)) == 0
+    return F.when((F.size(named) > 0) & whole, named)
 
 
 def number_or_zero(text: Column) -> Column:
@@ -112,6 +170,11 @@ def outcome(ignored: Column, reason: Column) -> Column:
         .when(reason.isNotNull(), F.lit(OUTCOME_REJECT))
         .otherwise(F.lit(OUTCOME_EVENT))
     )
+
+
+def line_or(*fields: str | Column) -> Column:
+    """The line itself, or the record as JSON of its fields where the line could be read."""
+    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields)))
 
 
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:

@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.errors import ConfigError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -37,10 +36,15 @@ from spark_jobs.formats.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    LAST_MILLISECOND,
+    any_repeats_column,
+    carried_key,
+    line_or,
+    looked_up,
     number_or_zero,
     outcome,
     read_lines,
-    repeats_column,
+    repeats,
     select_envelope,
 )
 
@@ -68,7 +72,7 @@ _VENDOR_DECIMAL: Final = ".cdc.data.decimal"
 _VENDOR_TIMESTAMP: Final = ".cdc.data.timestamp"
 _MOST_DIGITS: Final = 38
 _HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
-_YEAR_1, _YEAR_9999 = -62_135_596_800_000, 253_402_300_799_999
+_FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1
 _SOURCE: Final = ",".join(
     f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
 )
@@ -106,7 +110,6 @@ class HuaweiCdl:
 
         The envelope also has `absent`.
         """
-        self._check(options)
         lines = read_lines(spark, files, _SCHEMA)
         flat = lines.select("*", *_flatten(options.get("database")))
         placed = flat.select("*", _ignored().alias("_ignored"), _position().alias("position"))
@@ -121,12 +124,6 @@ class HuaweiCdl:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             # One damaged description must not stop the batch: values that need it are text.
             return []
-
-    def _check(self, options: Mapping[str, Any]) -> None:
-        unknown = sorted(set(options) - set(self.options))
-        if unknown:
-            known = ", ".join(sorted(self.options))
-            raise ConfigError(f"format_options of {self.name}: unknown {unknown}; known: {known}")
 
 
 def _column_type(field: dict[str, Any]) -> ColumnType:
@@ -200,15 +197,15 @@ def _envelope() -> dict[str, Column]:
         "source_ts": _source_ts(),
         "tx_id": F.col("_txId"),
         "ddl": F.when(_op() == OP_DDL, _payload("ddl")),
-        "raw": F.when(ignored.isNull() & reason.isNotNull(), _raw()),
+        "raw": F.when(ignored.isNull() & reason.isNotNull(), line_or("schema", "payload")),
     }
 
 
 def _op() -> Column:
     """The operation; a statement without one is DDL, as in Debezium's schema changes."""
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
-    named = F.try_element_at(known, F.col("_op"))
-    return F.when(F.col("_op").isNull() & _payload("ddl").isNotNull(), OP_DDL).otherwise(named)
+    op = F.col("_op")
+    statement = op.isNull() & _payload("ddl").isNotNull()
+    return F.when(statement, OP_DDL).otherwise(looked_up(op, OPS))
 
 
 def _ignored() -> Column:
@@ -239,7 +236,6 @@ def _reason() -> Column:
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
     lacks_image = (upsert & F.col("_after").isNull()) | (delete & _deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
-    twice = [F.coalesce(repeats_column(image), F.lit(False)) for image in images]
     told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & _lob_columns().isNull()
     version = F.concat(F.lit("unknown_version:"), _payload("message_version"))
@@ -251,8 +247,8 @@ def _reason() -> Column:
         .when(op.isin(*OPS) & (op != DDL) & F.col("table").isNull(), F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(told & F.col("position").isNull(), F.lit("bad_position"))
-        .when(reduce(or_, twice), F.lit("duplicate_column"))
-        .when(_repeats_property(), F.lit("duplicate_property"))
+        .when(any_repeats_column(*images), F.lit("duplicate_column"))
+        .when(repeats(_properties()["name"]), F.lit("duplicate_property"))
         .when(lobs, F.lit("bad_lob_columns"))
     )
 
@@ -260,11 +256,6 @@ def _reason() -> Column:
 def _deleted_row() -> Column:
     """Of a deleted row the key is enough."""
     return F.coalesce(_payload("before"), _payload("unique"))
-
-
-def _repeats_property() -> Column:
-    names = F.transform(_properties(), lambda p: p["name"])
-    return F.size(names) != F.size(F.array_distinct(names))
 
 
 def _position() -> Column:
@@ -344,16 +335,10 @@ def _key() -> Column:
     """The columns of `unique`; NULL where the row does not have them all."""
     image = F.coalesce(F.col("_after"), _deleted_row())
     named = F.map_keys(_payload("unique"))
-    carried = F.size(F.array_except(named, F.map_keys(image))) == 0
-    return F.when(carried & (F.size(named) > 0), named)
+    return carried_key(named, F.map_keys(image))
 
 
 def _source_ts() -> Column:
     """When the row changed; what is no time of a calendar is none."""
     millis = F.col("_time").try_cast("bigint")
-    return F.when(millis.between(_YEAR_1, _YEAR_9999), F.timestamp_millis(millis))
-
-
-def _raw() -> Column:
-    """The line itself, or the message rebuilt from its fields where the line could be read."""
-    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct("schema", "payload")))
+    return F.when(millis.between(_FIRST_MILLISECOND, LAST_MILLISECOND), F.timestamp_millis(millis))

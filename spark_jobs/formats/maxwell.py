@@ -28,11 +28,16 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    DIGITS,
+    LAST_SECOND,
+    any_repeats_column,
+    carried_key,
+    line_or,
+    looked_up,
     number_or_zero,
     outcome,
     overlaid,
     read_lines,
-    repeats_column,
     select_envelope,
 )
 
@@ -51,20 +56,18 @@ OPS: Final = {
 OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
 BY_LOG: Final = "log"
 BY_ARRIVAL: Final = "arrival"
-_LAST_SECOND: Final = 253402300799  # of the year 9999
-_PLACE: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
-_NUMBER: Final = r"^\d{1,99}$"
-_TEXTS: Final = (
-    "database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "sql",
-)  # fmt: skip
-_SCHEMA: Final = ", ".join(
-    [
-        *(f"{name} string" for name in _TEXTS),
-        f"data {IMAGE_TYPE}",
-        f"old {IMAGE_TYPE}",
-        "primary_key_columns array<string>",
-    ]
-)
+_POSITION: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
+_NUMBER: Final = f"^{DIGITS}$"
+_FIELDS: Final = {
+    **dict.fromkeys(
+        ("database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "sql"),
+        "string",
+    ),
+    "data": IMAGE_TYPE,
+    "old": IMAGE_TYPE,
+    "primary_key_columns": "array<string>",
+}
+_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
 
 
 class Maxwell:
@@ -86,7 +89,8 @@ class Maxwell:
         """Decode JSON-lines files; the marks around a bootstrap are ignored and counted."""
         by_log = _by_log(options)
         lines = read_lines(spark, files, _SCHEMA)
-        rows = lines.withColumns({"op": _op(), "_twice": _twice()})
+        twice = any_repeats_column(F.col("data"), F.col("old"))
+        rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
         return select_envelope(rows, _envelope(by_log))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -96,22 +100,11 @@ class Maxwell:
 
 def _by_log(options: Mapping[str, Any]) -> bool:
     order = options.get("order", BY_LOG)
-    if order not in (BY_LOG, BY_ARRIVAL) or set(options) - {"order"}:
+    if order not in (BY_LOG, BY_ARRIVAL):
         raise ConfigError(
-            f"format_options {dict(options)}: maxwell takes `order: {BY_LOG}` or `{BY_ARRIVAL}`"
+            f"format_options.order: expected `{BY_LOG}` or `{BY_ARRIVAL}`, got {order!r}"
         )
     return bool(order == BY_LOG)
-
-
-def _op() -> Column:
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
-    return F.try_element_at(known, F.col("type"))
-
-
-def _twice() -> Column:
-    """Whether a row names a column twice."""
-    data, old = (F.coalesce(repeats_column(F.col(c)), F.lit(False)) for c in ("data", "old"))
-    return data | old
 
 
 def _envelope(by_log: bool) -> dict[str, Column]:
@@ -126,11 +119,11 @@ def _envelope(by_log: bool) -> dict[str, Column]:
         "position": _position(by_log),
         "before": F.when(op == OP_UPDATE, old).when(op == OP_DELETE, data),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), data),
-        "key": _key(),
+        "key": carried_key(F.col("primary_key_columns"), F.map_keys("data")),
         "source_ts": _source_ts(),
         "tx_id": F.col("xid"),
         "ddl": F.when(op == OP_DDL, F.col("sql")),
-        "raw": F.when(reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), _raw()),
+        "raw": F.when(reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or(*_FIELDS)),
     }
 
 
@@ -148,7 +141,7 @@ def _reason(by_log: bool) -> Column:
         F.when(row & without_row, F.lit("image_missing")),
         F.when(~F.col("xid").rlike(_NUMBER), F.lit("bad_xid")),
         F.when(~F.col("xoffset").rlike(_NUMBER), F.lit("bad_xoffset")),
-        F.when(~F.col("position").rlike(_PLACE), F.lit("bad_position")),
+        F.when(~F.col("position").rlike(_POSITION), F.lit("bad_position")),
         F.when(F.lit(by_log) & row & ~_bootstrapped() & unplaced, F.lit("xoffset_missing")),
     )
 
@@ -175,28 +168,16 @@ def _log_position() -> Column:
     The kind comes last for records that an edited stream put at one place: a row begins with its
     insert and ends with its delete.
     """
-    place = [number(F.regexp_extract("position", _PLACE, group)) for group in (1, 2)]
+    place = [number(F.regexp_extract("position", _POSITION, group)) for group in (1, 2)]
     last = F.when(F.col("commit") == "true", F.lit("1")).otherwise(F.lit("0"))
     kinds = [F.when(F.col("op") == op, F.lit(str(n))) for n, op in enumerate(OPS_IN_LIFE)]
     rest = (number(last), number_or_zero(_offset()), number_or_zero(F.coalesce(*kinds)))
     return F.coalesce(source_position(*place, *rest), source_position(number(F.col("xid")), *rest))
 
 
-def _key() -> Column:
-    """The primary key where the record names it and its row has it."""
-    named = F.when(F.size("primary_key_columns") > 0, F.col("primary_key_columns"))
-    return F.when(F.size(F.array_except(named, F.map_keys("data"))) == 0, named)
-
-
 def _source_ts() -> Column:
     """Seconds of a row, milliseconds of a statement; a bootstrapped row did not change then."""
     time = F.col("ts").try_cast("bigint")
-    seconds = F.when(time.between(0, _LAST_SECOND), F.timestamp_seconds(time))
-    millis = F.when(time.between(0, _LAST_SECOND * 1000), F.timestamp_millis(time))
+    seconds = F.when(time.between(0, LAST_SECOND), F.timestamp_seconds(time))
+    millis = F.when(time.between(0, LAST_SECOND * 1000), F.timestamp_millis(time))
     return F.when(F.col("op") == OP_DDL, millis).when(~_bootstrapped(), seconds)
-
-
-def _raw() -> Column:
-    """The line itself, or the record rebuilt from its fields where the line could be read."""
-    fields = F.struct(*_TEXTS, "data", "old", "primary_key_columns")
-    return F.coalesce(F.col(CORRUPT), F.to_json(fields))

@@ -25,14 +25,17 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    DIGITS,
     TABLE_NAME,
     absent_but,
-    name_part,
+    carried_key,
+    line_or,
+    looked_up,
     outcome,
-    overlaid,
     read_lines,
-    repeats_column,
     select_envelope,
+    table_names,
+    with_row,
 )
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
@@ -60,48 +63,25 @@ class GoldenGate:
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
         lines = read_lines(spark, files, _SCHEMA).withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
-        rows = lines.withColumns({"op": _op(), "_twice": _twice()})
-        return select_envelope(rows.withColumn("_row", _row()), _envelope())
+        records = lines.withColumn("op", looked_up(F.col("op_type"), OPS))
+        return select_envelope(with_row(records, "_before", "_after"), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """Records describe no types: every column is text until a hint says more."""
         return []
 
 
-def _op() -> Column:
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
-    return F.try_element_at(known, F.col("op_type"))
-
-
-def _twice() -> Column:
-    """Whether a row names a column twice."""
-    before, after = (
-        F.coalesce(repeats_column(F.col(c)), F.lit(False)) for c in ("_before", "_after")
-    )
-    return before | after
-
-
-def _row() -> Column:
-    """The row after an event: `after`, over what an update says of the old row."""
-    before, after = F.col("_before"), F.col("_after")
-    updates = (F.col("op") == OP_UPDATE) & before.isNotNull() & ~F.col("_twice")
-    return F.when(updates, overlaid(before, after)).otherwise(after)
-
-
 def _envelope() -> dict[str, Column]:
-    op, table = F.col("op"), F.col("_table")
-    reason = _reason()
+    op, reason = F.col("op"), _reason()
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
-        "database": name_part(table, 3),
-        "schema": name_part(table, 2),
-        "table": name_part(table, 1),
+        **table_names(F.col("_table")),
         "position": source_position(number(F.col("pos"))),
         "before": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_before")),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row")),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("_after"), F.col("_row"))),
-        "key": _key(),
+        "key": carried_key(F.col("primary_keys"), F.map_keys(F.coalesce("_row", "_before"))),
         "source_ts": F.col("op_ts").try_cast("timestamp"),
         "raw": F.when(reason.isNotNull(), _raw()),
     }
@@ -120,19 +100,10 @@ def _reason() -> Column:
         F.when(~table.rlike(TABLE_NAME), F.lit("bad_table")),
         F.when(lacks_image, F.lit("image_missing")),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
-        F.when(~F.col("pos").rlike(r"^\d{1,99}$"), F.lit("bad_pos")),
+        F.when(~F.col("pos").rlike(f"^{DIGITS}$"), F.lit("bad_pos")),
     )
 
 
-def _key() -> Column:
-    """The primary key where the record names it and its row has it."""
-    named = F.when(F.size("primary_keys") > 0, F.col("primary_keys"))
-    names = F.map_keys(F.coalesce("_row", "_before"))
-    return F.when(F.size(F.array_except(named, names)) == 0, named)
-
-
 def _raw() -> Column:
-    """The line itself, or the record rebuilt from its fields where the line could be read."""
     names = ("table", "op_type", "op_ts", "pos", "primary_keys", "before", "after")
-    fields = [F.col(f"_{n}" if n in _TAKEN else n).alias(n) for n in names]
-    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct(*fields)))
+    return line_or(*(F.col(f"_{n}" if n in _TAKEN else n).alias(n) for n in names))

@@ -27,21 +27,25 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    DIGITS,
     TABLE_NAME,
     absent_but,
-    name_part,
+    line_or,
+    looked_up,
     number_or_zero,
     outcome,
-    overlaid,
     read_lines,
     repeats_column,
     select_envelope,
+    table_names,
+    with_row,
 )
 
 UPDATES: Final = ("upd", "update", "upd after", "update after")
 DELETES: Final = ("del", "delete", "upd before", "update before")
 DDL: Final = ("ddl", "drop column")
 COMMIT: Final = "commit"
+# The vendor's examples say `ins`, its table of fields says INSERT: case tells nothing.
 OPS: Final = {
     **dict.fromkeys(("ins", "insert"), OP_INSERT),
     **dict.fromkeys(UPDATES, OP_UPDATE),
@@ -49,12 +53,11 @@ OPS: Final = {
     "truncate": OP_TRUNCATE,
     **dict.fromkeys(DDL, OP_DDL),
 }
-_NUMBER: Final = r"\d{1,99}"
 _ORDER: Final = {
-    "scn": rf"^{_NUMBER}$",
-    "trans": rf"^{_NUMBER}(\.{_NUMBER}){{0,2}}$",
-    "seq": rf"^{_NUMBER}$",
-    "idx": rf"^{_NUMBER}/{_NUMBER}$",
+    "scn": rf"^{DIGITS}$",
+    "trans": rf"^{DIGITS}(\.{DIGITS}){{0,2}}$",
+    "seq": rf"^{DIGITS}$",
+    "idx": rf"^{DIGITS}/{DIGITS}$",
 }
 _TEXTS: Final = ("op", "table", "time", *_ORDER)
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
@@ -77,9 +80,8 @@ class SharePlex:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
         lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_old")
         texts = [F.col("meta")[name].alias(f"_{name}") for name in _TEXTS]
-        flat = lines.select("*", *texts).withColumn("_twice", _twice())
-        rows = flat.withColumns({"op": _op(), "_after": _after()})
-        return select_envelope(rows, _envelope())
+        records = lines.select("*", *texts).withColumn("op", looked_up(F.lower("_op"), OPS))
+        return select_envelope(with_row(records, "_old", "data"), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """SharePlex describes no types: every column is text until a hint says more."""
@@ -91,42 +93,21 @@ def _envelope() -> dict[str, Column]:
     # A commit record marks the end of a transaction; with a row in it, it would be no marker.
     empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_old").isNull()
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
-    before, after = _before(), F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_after"))
+    before, after = _before(), F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row"))
     reason = _reason(before, after)
     return {
         "outcome": outcome(ignored, reason),
         "reason": F.when(ignored, F.lit("transaction_marker")).otherwise(reason),
-        "database": name_part(F.col("_table"), 3),
-        "schema": name_part(F.col("_table"), 2),
-        "table": name_part(F.col("_table"), 1),
+        **table_names(F.col("_table")),
         "position": _position(),
         "before": before,
         "after": after,
-        "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_after"))),
+        "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_row"))),
         "source_ts": F.col("_time").try_cast("timestamp"),
         "tx_id": F.col("_trans"),
         "ddl": F.when(op == OP_DDL, _ddl()),
         "raw": F.when(reason.isNotNull() & ~ignored, _raw()),
     }
-
-
-def _op() -> Column:
-    """The examples say `ins`, the table of fields says INSERT: both are one."""
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
-    return F.try_element_at(known, F.lower("_op"))
-
-
-def _twice() -> Column:
-    """Whether a row names a column twice."""
-    data, old = (F.coalesce(repeats_column(F.col(c)), F.lit(False)) for c in ("data", "_old"))
-    return data | old
-
-
-def _after() -> Column:
-    """The row after an event: what `data` gives, over what an update says of the old row."""
-    data, old = F.col("data"), F.col("_old")
-    updates = F.lower("_op").isin(*UPDATES) & ~F.col("_twice")
-    return F.when(updates & old.isNotNull(), overlaid(old, data)).otherwise(data)
 
 
 def _before() -> Column:
@@ -175,6 +156,4 @@ def _ddl() -> Column:
 
 
 def _raw() -> Column:
-    """The line itself, or the record rebuilt from its fields where the line could be read."""
-    fields = F.struct("meta", "data", F.col("_old").alias("key"), "ddl", "sql")
-    return F.coalesce(F.col(CORRUPT), F.to_json(fields))
+    return line_or("meta", "data", F.col("_old").alias("key"), "ddl", "sql")

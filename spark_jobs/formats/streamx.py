@@ -28,10 +28,12 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
+    any_repeats_column,
+    line_or,
+    looked_up,
     number_or_zero,
     outcome,
     read_lines,
-    repeats_column,
     select_envelope,
 )
 
@@ -123,13 +125,14 @@ def _envelope() -> dict[str, Column]:
         "types": F.col("schema.dataColumn"),
         "source_ts": _source_ts(),
         "ddl": F.when(F.col("_op").isin(*DDL, "TRUNCATE"), F.col("payload.ddl.text")),
-        "raw": F.when(reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), _raw()),
+        "raw": F.when(
+            reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or("schema", "payload")
+        ),
     }
 
 
 def _op() -> Column:
-    known = F.create_map(*(F.lit(text) for pair in OPS.items() for text in pair))
-    return F.try_element_at(known, F.col("_op"))
+    return looked_up(F.col("_op"), OPS)
 
 
 def _reason() -> Column:
@@ -138,7 +141,7 @@ def _reason() -> Column:
     known = op.isin(*OPS, *IGNORED)
     bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
     lacks_image = (upsert & F.col("after").isNull()) | (delete & F.col("before").isNull())
-    twice = repeats_column(F.col("before")) | repeats_column(F.col("after"))
+    twice = any_repeats_column(F.col("before"), F.col("after"))
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(op.isNull(), F.lit("not_an_envelope"))
@@ -172,8 +175,3 @@ def _source_ts() -> Column:
     """When the row changed; a full load has no such time."""
     millis = F.col("_event_time").try_cast("bigint")
     return F.when(millis >= 0, F.timestamp_millis(millis))
-
-
-def _raw() -> Column:
-    """The line itself, or the message rebuilt from its fields where the line could be read."""
-    return F.coalesce(F.col(CORRUPT), F.to_json(F.struct("schema", "payload")))

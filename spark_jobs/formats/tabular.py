@@ -7,40 +7,24 @@ become JSON lines when they landed. A row that lacks a column of the batch has N
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice.csvrows import OPTIONS as CSV_OPTIONS
-from sluice.errors import PlanError, TerminalError
+from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import INT96
-from spark_jobs.canonical import IMAGE_TYPE, place, quoted
+from spark_jobs.canonical import IMAGE_TYPE, PLACE, place, quoted
 from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.formats.envelope import CORRUPT, union
+from spark_jobs.formats.envelope import CORRUPT, JSON_LINES, by_schema, repeats, union
 
 META: Final = "meta"
 ROW: Final = "row"
 REPEATS: Final = "repeats"
-_PLACE: Final = ("file", "block", "ordinal")
-_TEXT_CONTAINER: Final = "jsonl"
-
-
-def options_with(own: Mapping[str, str]) -> Mapping[str, str]:
-    """A format's own options and those of its CSV files."""
-    return {**own, **CSV_OPTIONS}
-
-
-def refuse_unknown(options: Mapping[str, Any], known: Mapping[str, str]) -> None:
-    """Raise PlanError for an option that the format does not have."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise PlanError(f"unknown format_options {unknown}; known: {', '.join(sorted(known))}")
 
 
 def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]) -> DataFrame:
@@ -50,8 +34,8 @@ def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence
     `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
     what is no JSON, and the place. A first pass over JSON lines finds their columns.
     """
-    lines = tuple(f for f in files if f.container == _TEXT_CONTAINER)
-    scans = [_read_typed(spark, *known, group, meta) for known, group in _by_schema(files).items()]
+    lines = tuple(f for f in files if f.container == JSON_LINES)
+    scans = [_read_typed(spark, *known, group, meta) for known, group in by_schema(files).items()]
     if lines or not scans:
         scans.append(_read_lines(spark, lines, meta))
     return union(scans)
@@ -92,21 +76,17 @@ def _names(spark: SparkSession, files: tuple[SourceFile, ...]) -> tuple[list[str
     lines = spark.read.text([f.url for f in files])
     shapes = lines.select(F.json_object_keys("value").alias("keys")).distinct()
     name = F.explode("keys").alias("name")
-    found = shapes.select(name, _twice("keys").alias("twice"))
+    found = shapes.select(name, repeats(F.col("keys")).alias("twice"))
     known = found.agg(F.sort_array(F.collect_set("name")), F.max("twice")).head()
     return (known[0], bool(known[1])) if known else ([], False)
-
-
-def _twice(keys: str) -> Column:
-    return F.size(keys) != F.size(F.array_distinct(keys))
 
 
 def _with_repeats(rows: DataFrame, spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     """Mark the lines that name a column twice, of which the reader shows the last value only."""
     lines = spark.read.text([f.url for f in files]).where(F.trim("value") != "")
     placed = lines.select(F.json_object_keys("value").alias("keys"), *place())
-    marks = placed.where(_twice("keys")).select(*_PLACE, F.lit(True).alias(REPEATS))
-    joined = rows.join(F.broadcast(marks), list(_PLACE), "left")
+    marks = placed.where(repeats(F.col("keys"))).select(*PLACE, F.lit(True).alias(REPEATS))
+    joined = rows.join(F.broadcast(marks), list(PLACE), "left")
     return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))
 
 
@@ -124,14 +104,6 @@ def _parts(values: Mapping[str, Column], carried: set[str], meta: Sequence[str])
 
 
 # Avro and Parquet
-
-
-def _by_schema(files: tuple[SourceFile, ...]) -> dict[tuple[str, str], tuple[SourceFile, ...]]:
-    groups: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
-    for file in files:
-        if file.container != _TEXT_CONTAINER:
-            groups[file.container, file.avro_schema].append(file)
-    return {known: tuple(group) for known, group in sorted(groups.items())}
 
 
 def _read_typed(

@@ -102,6 +102,10 @@ def text(characters: str) -> tuple[str, Any]:
     return value("Character", "utf8mb4", characters.encode())
 
 
+ROW = [integer(1), text("a")]
+NONE, NULL = "NONE", "NULL"  # the symbols of EmptyObject
+
+
 def clock(*parts: int | None) -> dict[str, int | None]:
     """A DateTime; parts that are left out are null."""
     return dict(zip(PARTS, (*parts, *[None] * 7)[:7], strict=True))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from sluice.coltypes import STRING, ColumnType
 from sluice.manifest import SourceFile
+from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.base import Format
 
@@ -117,3 +118,26 @@ def by_name(rows: Iterable[Row], name: Callable[[Row], str]) -> dict[str, Row]:
         assert name(row) not in found
         found[name(row)] = row
     return found
+
+
+def decode_named(
+    spark: SparkSession, fmt: Format, folder: Path, records: Mapping[str, Any], **options: Any
+) -> dict[str, Row]:
+    """Records with names of the test's own, decoded in one read; each has to give one row."""
+    decoded = fmt.read(spark, (jsonl(folder / "all.jsonl", records.values()),), options)
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    names = list(records)
+    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+
+
+def assert_rejected(row: Row, reason: str, record: Any) -> None:
+    """A reject says why and keeps its text: to the letter, where the reader could not read it."""
+    assert (row["outcome"], row["reason"]) == ("reject", reason)
+    assert row["raw"] is not None
+    if reason == "not_json":
+        assert row["raw"] == record
+
+
+def at(*numbers: int | str, kind: int = 2) -> str:
+    """A position by its components, in the source's own order unless `kind` says another."""
+    return ".".join([str(kind), *map(encode_number, numbers)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,19 @@ class Sandbox:
             str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
         return load(job, lambda: tuple(self.published), retried=False)
+
+    def load_landed(self) -> BatchResult:
+        """Land what is new, load and publish it; every record has to have an outcome."""
+        result = self.stage_manifest(self.land())
+        self.publish(result)
+        assert total(result).balanced
+        return result
+
+    def load_halves(self, history: Sequence[Any], cut: int, again: int) -> None:
+        """Load a history in two batches; the second begins with `again` records of the first."""
+        for number, batch in enumerate((history[:cut], history[cut - again :])):
+            self.write(f"{number}.jsonl", batch)
+            self.load_landed()
 
     def publish(self, result: BatchResult) -> None:
         """Publish every table that the batch staged."""

@@ -12,11 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.errors import PlanError
-from sluice.positions import encode_number
-from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.aws_dms import AwsDms
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
+from tests.spark.envelopes import assert_rejected, at, decode_named
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -69,11 +66,8 @@ MESSAGES: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every message above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("dms") / "all.jsonl", MESSAGES.values())
-    decoded = AwsDms().read(spark, (file,), OPTIONS)
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(MESSAGES)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("dms")
+    return decode_named(spark, AwsDms(), folder, MESSAGES, **OPTIONS)
 
 
 ROW = {"id": "1", "n": None}
@@ -114,26 +108,19 @@ def test_operations(
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
+    assert_rejected(rows[name], reason, MESSAGES[name])
 
 
 def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["load"]["position"] == "0.010"
     assert rows["insert"]["position"] is None
-    sequence = encode_number("20241027123903000000000000000000123")
-    assert rows["ordered"]["position"] == f"2.{sequence}"
+    assert rows["ordered"]["position"] == at("20241027123903000000000000000000123")
     assert rows["insert"]["source_ts"].timestamp() == 1730032743.210671
     assert rows["committed"]["source_ts"].timestamp() == 1730032742
     assert rows["load"]["source_ts"] is None
     assert rows["insert"]["tx_id"] == "670014899490"
     assert rows["create"]["ddl"] == '{"table-def": {"columns": {}}}'
     assert rows["drop"]["ddl"] == "drop-table"
-
-
-def test_unknown_options_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(PlanError, match="before_prefix, csv_columns"):
-        AwsDms().read(spark, (), {"prefix": "x"})
 
 
 # Whole runs over the layout of the S3 target
@@ -161,10 +148,7 @@ def load(sandbox: Sandbox, key: str, content: str) -> None:
     path = sandbox.landing / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
-    result = sandbox.stage_manifest(sandbox.land())
-    sandbox.publish(result)
-    assert total(result).balanced
-    assert total(result).quarantined == 0
+    assert total(sandbox.load_landed()).quarantined == 0
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -197,7 +181,6 @@ def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(changes, schema), folder / "20241027-1.parquet")
     loaded = [{"Op": "I", "id": n, "pay": pay} for n in (1, 2, 3)]
     pq.write_table(pa.Table.from_pylist(loaded, schema), folder / "LOAD00000001.parquet")
-    result = sandbox.stage_manifest(sandbox.land())
-    sandbox.publish(result)
+    sandbox.load_landed()
     assert sorted(r["id"] for r in sandbox.rows("emp")) == [2, 3]
     assert sandbox.types("emp") == {"id": "long", "pay": "decimal(9, 2)", "hired": "date"}

@@ -1,52 +1,23 @@
-"""Canal JSON: both forms, every operation, many rows a message, order, keys, types, damage."""
+"""Canal JSON: every operation, many rows a message, order, keys, and what is no message at all."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections import defaultdict
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from sluice.coltypes import ColumnType, decimal
+from sluice.coltypes import ColumnType
 from sluice.errors import PlanError
-from sluice.manifest import Manifest, name_batch
-from sluice.positions import encode_number
-from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.canal import DDL, HIDDEN_KEYS, IGNORED, SWAPPED, Canal
-from spark_jobs.formats.mysqltypes import mysql_type
-from tests.spark.envelopes import envelope_columns, jsonl
-from tests.spark.sandbox import Sandbox, landed, total
+from spark_jobs.formats.canal import DDL, HIDDEN_KEYS, IGNORED, Canal
+from tests.spark.canal_messages import Rows, decode, message, row, statement
+from tests.spark.envelopes import at, jsonl
+from tests.spark.sandbox import landed
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
-
-ES = 1600161894000
-TYPES = {"id": "bigint(20)", "v": "varchar(50)"}
-Rows = dict[str, list[Row]]
-
-
-def message(op: str, *data: dict[str, Any] | None, **parts: Any) -> dict[str, Any]:
-    """A message on table `db.t`; `old=[…]` stands beside its rows."""
-    return {
-        "data": list(data) or None, "old": None, "database": "db", "table": "t", "type": op,
-        "isDdl": False, "pkNames": ["id"], "sql": "", "mysqlType": TYPES,
-        "sqlType": {"id": -5, "v": 12}, "es": ES, "ts": 1600161894771, "id": 58, **parts,
-    }  # fmt: skip
-
-
-def row(ident: object, value: object) -> dict[str, Any]:
-    return {"id": ident, "v": value}
-
-
-def statement(op: str, sql: str) -> dict[str, Any]:
-    return message(op, isDdl=True, sql=sql, pkNames=None, mysqlType=None, sqlType=None)
-
-
 BAD_LINES = {
     "cut": '{"type": "INSERT", "data": [{"id":',
     "text": "INSERT",
@@ -135,17 +106,6 @@ REJECTS: dict[str, tuple[str, Any]] = {
         "row_not_sent",
         message("DELETE", {"id": "1"}, _tidb={"claimCheckLocation": "s3://b/o"})),
 }  # fmt: skip
-
-
-def decode(spark: SparkSession, folder: Path, records: dict[str, Any], **options: Any) -> Rows:
-    """Named records, decoded in one read; each has as many rows as it gave, in their order."""
-    file = jsonl(folder / "all.jsonl", records.values())
-    decoded = Canal().read(spark, (file,), options)
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names, found = list(records), defaultdict(list)
-    for each in decoded.collect():
-        found[names[each["ordinal"]]].append(each)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -289,10 +249,9 @@ def test_arrival_orders_records_and_the_rows_in_them(spark: SparkSession, tmp_pa
 
 
 def test_full_load_ranks_below_every_change(rows: Rows) -> None:
-    ts, ident = encode_number(1600161894771), encode_number(58)
     assert [r["position"] for r in rows["init"]] == [
-        f"0.{ts}.{ident}.010",
-        f"0.{ts}.{ident}.011",
+        at(1600161894771, 58, 0, kind=0),
+        at(1600161894771, 58, 1, kind=0),
     ]
     changes = [r["position"] for r in rows["insert"] + rows["delete"] + rows["truncate"]]
     assert max(r["position"] for r in rows["init"]) < min(changes)
@@ -309,9 +268,9 @@ def test_rows_of_a_full_load_without_ids_are_told_apart(
 
 
 def test_tidb_tells_its_order(rows: Rows) -> None:
-    commit = encode_number(434919270523076621)
-    assert [r["position"] for r in rows["commit_ts"]] == [f"2.{commit}.010", f"2.{commit}.011"]
-    assert rows["commit_ts"][0]["tx_id"] == "434919270523076621"
+    commit = 434919270523076621
+    assert [r["position"] for r in rows["commit_ts"]] == [at(commit, 0), at(commit, 1)]
+    assert rows["commit_ts"][0]["tx_id"] == str(commit)
 
 
 def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
@@ -327,7 +286,7 @@ def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
     }
     found = decode(spark, tmp_path, records, order="offset")
     assert [r["position"] for name in ("nine", "ten", "truncate") for r in found[name]] == [
-        "2.019.010", "2.019.011", "2.0210.010", "2.0211.010",
+        at(9, 0), at(9, 1), at(10, 0), at(11, 0),
     ]  # fmt: skip
     assert found["init"][0]["position"].startswith("0.")
     reasons = {name: many[0]["reason"] for name, many in found.items() if many[0]["reason"]}
@@ -336,13 +295,12 @@ def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_field_of_the_format_may_order(spark: SparkSession, tmp_path: Path) -> None:
     found = decode(spark, tmp_path, {"one": message("INSERT", row("1", "a"))}, order="id")
-    assert found["one"][0]["position"] == "2.0258.010"
+    assert found["one"][0]["position"] == at(58, 0)
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"formm": "x"}, "unknown format_options ['formm']; known: form, order, table"),
         ({"form": "dts"}, "form is 'dts'; known: community, dts_before_20220320"),
         ({"order": "data"}, "order is 'data', which is no field that orders"),
         ({"order": "ID"}, "order is 'ID'"),
@@ -365,252 +323,3 @@ def test_messages_that_name_no_table(spark: SparkSession, tmp_path: Path) -> Non
     assert told == {"bare": ("shop", "orders"), "named": (None, "t")}
     found = decode(spark, tmp_path, records, table="orders")
     assert (found["bare"][0]["database"], found["bare"][0]["table"]) == (None, "orders")
-
-
-SWAPPED_MESSAGES: dict[str, Any] = {
-    "insert": message("INSERT", row("1", "a")),
-    "insert_in_old": message("INSERT", old=[row("1", "a")]),
-    "update": message("UPDATE", row("1", "a"), old=[row("1", "b")]),
-    "update_partial": message("UPDATE", row("1", None), old=[{"v": "b"}]),
-    "update_of_key": message("UPDATE", row("1", "a"), old=[row("2", "a")]),
-    "delete": message("DELETE", old=[row("1", "a")]),
-    "delete_many": message("DELETE", old=[row("1", "a"), row("2", "b")]),
-    "init": message("INIT", row("1", "a")),
-    "delete_in_data": message("DELETE", row("1", "a")),
-    "update_without_old": message("UPDATE", row("1", "a")),
-    "update_beside_null": message("UPDATE", row("1", "a"), old=[None]),
-}
-
-
-@pytest.fixture(scope="module")
-def swapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """What DTS wrote before 2022-03-20."""
-    return decode(spark, tmp_path_factory.mktemp("dts"), SWAPPED_MESSAGES, form=SWAPPED)
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after"),
-    [
-        ("insert", None, row("1", "a")),
-        ("insert_in_old", None, row("1", "a")),
-        ("update", row("1", "a"), row("1", "b")),
-        ("update_partial", row("1", None), row("1", "b")),
-        ("update_of_key", row("1", "a"), row("2", "a")),
-        ("delete", row("1", "a"), None),
-        ("init", None, row("1", "a")),
-    ],
-)
-def test_the_swapped_form(swapped: Rows, name: str, before: object, after: object) -> None:
-    (only,) = swapped[name]
-    assert (only["outcome"], only["before"], only["after"]) == ("event", before, after)
-
-
-def test_the_swapped_form_tells_what_is_not_of_it(swapped: Rows) -> None:
-    assert [r["before"]["id"] for r in swapped["delete_many"]] == ["1", "2"]
-    reasons = {name: many[0]["reason"] for name, many in swapped.items() if many[0]["reason"]}
-    assert reasons == {
-        "delete_in_data": "other_form",
-        "update_without_old": "image_missing",
-        "update_beside_null": "image_missing",
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("int(11)", ColumnType("int")), ("INT", ColumnType("int")),
-        ("INTEGER", ColumnType("int")), ("int(10) unsigned", ColumnType("bigint")),
-        ("INT UNSIGNED ZEROFILL", ColumnType("bigint")), ("int zerofill", ColumnType("bigint")),
-        ("tinyint(1)", ColumnType("int")), ("boolean", ColumnType("int")),
-        ("smallint(5) unsigned", ColumnType("int")), ("mediumint", ColumnType("int")),
-        ("year(4)", ColumnType("int")), ("bigint(20)", ColumnType("bigint")),
-        ("BIGINT(20) UNSIGNED", decimal(20, 0)), ("unsigned bigint", decimal(20, 0)),
-        ("serial", decimal(20, 0)), ("bit(1)", ColumnType("bigint")),
-        ("bit(63)", ColumnType("bigint")), ("bit(64)", decimal(20, 0)), ("bit", decimal(20, 0)),
-        ("decimal(10,2)", decimal(10, 2)), ("DECIMAL(8, 3) unsigned", decimal(8, 3)),
-        ("numeric(5)", decimal(5, 0)), ("decimal", ColumnType("string")),
-        ("decimal(65,30)", ColumnType("string")), ("float", ColumnType("float")),
-        ("float(7,4)", ColumnType("float")), ("float(53)", ColumnType("double")),
-        ("double(10,2)", ColumnType("double")), ("double precision", ColumnType("double")),
-        ("date", ColumnType("date")), ("time(3)", ColumnType("time")),
-        ("datetime(6)", ColumnType("timestamp_ntz")),
-        ("timestamp", ColumnType("timestamp_ntz")), ("varchar(50)", ColumnType("string")),
-        ("enum('unsigned','b')", ColumnType("string")), ("set('a','b')", ColumnType("string")),
-        ("json", ColumnType("string")), ("longtext", ColumnType("string")),
-        ("varbinary(10)", ColumnType("binary", "latin1")),
-        ("MEDIUMBLOB", ColumnType("binary", "latin1")),
-        ("geometry", ColumnType("binary", "latin1")), ("", ColumnType("string")),
-        ("?", ColumnType("string")),
-    ],
-)  # fmt: skip
-def test_mysql_types(text: str, kind: ColumnType) -> None:
-    assert mysql_type(text) == kind
-
-
-SEEDS = ("01-delete-before-20220320.json", "02-delete-since-20220320.json", "03-ddl.txt")
-
-
-@pytest.mark.parametrize(
-    ("form", "outcomes"),
-    [
-        (SWAPPED, ["delete", "other_form", "ddl"]),
-        ("community", ["other_form", "delete", "ddl"]),
-    ],
-)
-def test_the_seeds_examples(
-    spark: SparkSession, fixtures: Path, tmp_path: Path, form: str, outcomes: list[str]
-) -> None:
-    folder = fixtures / "seed-examples" / "dts-canal-json"
-    records = {name: _without_remarks((folder / name).read_text()) for name in SEEDS}
-    found = decode(spark, tmp_path, records, form=form)
-    assert [many[0]["reason"] or many[0]["op"] for many in found.values()] == outcomes
-    assert found["03-ddl.txt"][0]["ddl"] == "eg:createxxx"
-    deleted = found[SEEDS[0 if form == SWAPPED else 1]][0]
-    image = {"shipping_type": "aaa"} if form == SWAPPED else {
-        "id": "500000287", "shipping_type": None,
-    }  # fmt: skip
-    assert deleted["before"] == image
-    assert deleted["table"] == "tablename"
-
-
-def _without_remarks(text: str) -> Any:
-    """The DDL example has a remark in Chinese behind each of its values."""
-    members = re.findall(r'^\s*("\w+":(?:"[^"]*"|\w+))', text, re.MULTILINE)
-    return json.loads(text) if "表示" not in text else json.loads("{" + ",".join(members) + "}")
-
-
-def test_the_vendors_update_of_2021(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
-    path = fixtures / "canal-json/alibabaclouddocs-dts/dts-canal-update-2021.txt"
-    (only,) = decode(spark, tmp_path, {"u": json.loads("{" + path.read_text())}, form=SWAPPED)["u"]
-    assert only["before"] == {"id": "500000287", "shipping_type": None}
-    assert only["after"] == {"id": "500000287", "shipping_type": "aaa"}
-
-
-def truth(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return sorted(tuple(each.values()) for each in rows)
-
-
-SHOP_TYPES = {
-    "id": "bigint(20) unsigned", "price": "decimal(20,4)", "at": "datetime(6)",
-    "body": "blob", "kind": "enum('a','b')",
-}  # fmt: skip
-
-
-def shop(op: str, *data: Any, **parts: Any) -> dict[str, Any]:
-    return message(op, *data, table="goods", mysqlType=SHOP_TYPES, **parts)
-
-
-def good(ident: str, price: str | None, body: str = "\x00\xff\n") -> dict[str, Any]:
-    return {"id": ident, "price": price, "at": "2024-02-29 01:02:03.5", "body": body, "kind": "1"}
-
-
-HISTORY = [
-    [
-        shop("INIT", good("1", "0.0000"), good("2", "2.5"), good("18446744073709551615", "9.1")),
-        statement("ALTER", "ALTER TABLE goods ADD x INT"),
-    ],
-    [
-        shop("UPDATE", good("1", "1234567890123456.7891"), old=[{"price": "0.0000"}], offset=1),
-        shop("UPDATE", good("3", "2.5"), old=[{"id": "2"}], offset=2),
-        shop("INSERT", good("4", None), good("5", "5"), offset=3),
-    ],
-    [
-        shop("DELETE", good("5", "5"), offset=4),
-        shop("UPDATE", good("4", "4", "\xe9"), old=[{"price": None, "body": "x"}], offset=5),
-        {"type": "MHEARTBEAT", "ts": 1},
-    ],
-]
-AT = datetime(2024, 2, 29, 1, 2, 3, 500000)
-GOODS = [
-    (Decimal(1), Decimal("1234567890123456.7891"), AT, b"\x00\xff\n", "1"),
-    (Decimal(3), Decimal("2.5000"), AT, b"\x00\xff\n", "1"),
-    (Decimal(4), Decimal("4.0000"), AT, b"\xe9", "1"),
-    (Decimal(2**64 - 1), Decimal("9.1000"), AT, b"\x00\xff\n", "1"),
-]
-
-
-@pytest.mark.parametrize(("turned", "order"), [(False, None), (True, None), (True, "offset")])
-def test_from_files_to_rows(
-    spark: SparkSession, tmp_path: Path, turned: bool, order: str | None
-) -> None:
-    """Landed, loaded and published, the parts of a history in both orders and one of them twice.
-
-    By arrival an object's name is its place; by a field a repeat may stand anywhere.
-    """
-    options = {"order": order} if order else {}
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "format_options": options})
-    parts = [(f"part-{n + 9}.jsonl", lines) for n, lines in enumerate(HISTORY)]
-    again = ("part-99.jsonl", HISTORY[1]) if order else parts[1]
-    for name, lines in [*(reversed(parts) if turned else parts), again]:
-        sandbox.write(name, lines)
-        sandbox.publish(sandbox.stage_manifest(_only(sandbox, name)))
-    assert truth(sandbox.rows("goods")) == GOODS
-    assert sandbox.types("goods") == {
-        "id": "decimal(20, 0)", "price": "decimal(20, 4)", "at": "timestamp",
-        "body": "binary", "kind": "string",
-    }  # fmt: skip
-
-
-def _only(sandbox: Sandbox, name: str) -> Any:
-    """A batch of one object, as landing makes it the first time."""
-    file = landed(sandbox.landing / name, name)
-    return Manifest("p", name_batch("p", (file,)), (file,))
-
-
-def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
-    """One pretty-printed array: a row of a message may be quarantined without the others."""
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "landing": {"url": "landing"}})
-    bad = [good("2", "1.00001"), good("3", "1", "\u20ac"), {**good("4", "1"), "at": "0000-00-00"}]
-    lines = [shop("INSERT", good("1", "1"), *bad), shop("DELETE", old=[good("1", "1")])]
-    (sandbox.landing / "all.json").write_text(json.dumps(lines, indent=2))
-    sandbox.configure(format="canal", landing={"url": "landing", "pattern": "**/*.json"})
-    result = sandbox.stage_manifest(sandbox.land())
-    sandbox.publish(result)
-    assert [r["id"] for r in sandbox.rows("goods")] == [1]
-    dead = sandbox.quarantined()
-    assert sorted((d["reason"], d["detail"], d["record"]) for d in dead) == [
-        ("does_not_fit", "at", 1), ("does_not_fit", "body", 1), ("does_not_fit", "price", 1),
-        ("other_form", "", 2),
-    ]  # fmt: skip
-    assert all(json.loads(d["raw"])["table"] == "goods" for d in dead)
-    assert (total(result).quarantined, total(result).balanced) == (4, True)
-
-
-def test_a_truncate_of_dts_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
-    sandbox.load_records([
-        message("INSERT", row("1", "a"), row("2", "b")),
-        statement("DDL", "TRUNCATE TABLE t"),
-        message("INSERT", row("3", "c")),
-    ])  # fmt: skip
-    assert truth(sandbox.rows("t")) == [(3, "c")]
-
-
-def test_the_swapped_form_to_rows(spark: SparkSession, tmp_path: Path) -> None:
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "format_options": {"form": SWAPPED}})
-    sandbox.load_records([
-        message("INIT", row("1", "a"), row("2", "b"), row("3", "c")),
-        message("UPDATE", row("1", "a"), row("2", "b"), old=[row("1", "z"), row("4", "b")]),
-        message("DELETE", old=[row("3", "c")]),
-    ])  # fmt: skip
-    assert truth(sandbox.rows("t")) == [(1, "z"), (4, "b")]
-
-
-def test_an_absent_column_keeps_its_value(spark: SparkSession, tmp_path: Path) -> None:
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
-    sandbox.load_records([
-        message("INSERT", row("1", "a"), row("2", "b")),
-        message("UPDATE", {"id": "1"}, old=[{}]),
-        message("UPDATE", row("2", None), old=[{"v": "b"}]),
-    ])  # fmt: skip
-    assert truth(sandbox.rows("t")) == [(1, "a"), (2, None)]
-
-
-def test_rows_of_a_table_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
-    """Equal rows of one message are two; the same file again adds none."""
-    tables = {"db.t": {"key": []}}
-    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "tables": tables})
-    same = message("INSERT", row("1", "a"), row("1", "a"), row("2", "b"), pkNames=None)
-    sandbox.load_records([same, message("DELETE", row("2", "b"), pkNames=None)], "a.jsonl")
-    sandbox.load(sandbox.write("a.jsonl", [same]))
-    assert truth(sandbox.rows("t")) == [(1, "a"), (1, "a")]

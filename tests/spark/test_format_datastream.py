@@ -1,45 +1,27 @@
-"""Datastream JSON and Avro: operations, the order of four databases, keys, exact Avro values."""
+"""Datastream: operations, the order of four databases, keys, and the files of other projects."""
 
 from __future__ import annotations
 
 import json
-from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.coltypes import ColumnType, decimal
-from sluice.errors import TerminalError
-from sluice.manifest import SourceFile
-from sluice.positions import encode_number
-from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.datastream import Datastream
+from tests.spark.datastream_events import described, event
 from tests.spark.envelopes import (
+    assert_rejected,
     assert_tables,
-    by_name,
-    envelope_columns,
+    at,
+    decode_named,
     expected_tables,
     fold,
     jsonl,
 )
 
 pytestmark = pytest.mark.spark
-
-
-def event(payload: Any = None, **meta: Any) -> dict[str, Any]:
-    """An event on table `t`; `top` replaces top-level fields, everything else is metadata."""
-    top = meta.pop("top", {})
-    metadata = {"database": "db", "table": "t", "change_type": "INSERT", "is_deleted": False}
-    return {
-        "uuid": "u",
-        "source_timestamp": "2024-01-02T03:04:05.678Z",
-        "read_method": "x-cdc",
-        "source_metadata": metadata | meta,
-        "payload": {"id": 1} if payload is None else payload,
-    } | top
 
 
 def mysql(file: str = "mysql-bin.000009", position: Any = 5, **meta: Any) -> dict[str, Any]:
@@ -98,11 +80,8 @@ EVENTS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every event above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("datastream") / "all.jsonl", EVENTS.values())
-    decoded = Datastream().read(spark, (file,), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(EVENTS)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("datastream")
+    return decode_named(spark, Datastream(), folder, EVENTS)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +108,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
-    if reason == "not_json":
-        assert rows[name]["raw"] == EVENTS[name]
+    assert_rejected(rows[name], reason, EVENTS[name])
 
 
 def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
@@ -141,11 +117,6 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
         "n": None,
         "x": "1.10",
     }
-
-
-def at(*numbers: int, kind: int = 2) -> str:
-    """A position by its parts."""
-    return ".".join([str(kind), *(encode_number(n) for n in numbers)])
 
 
 @pytest.mark.parametrize(
@@ -215,184 +186,8 @@ def test_a_key_change_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
     assert fold(rows, ["id"]) == {("10",): {"id": "10"}}
 
 
-# Avro
-
-
-def avro_file(path: Path, fields: list[Any], rows: list[dict[str, Any]]) -> SourceFile:
-    """A Datastream file with a payload of `fields`, one event a row."""
-    meta = {"type": "record", "name": "source_metadata", "fields": [
-        {"name": "database", "type": "string"}, {"name": "table", "type": "string"},
-        {"name": "primary_keys", "type": {"type": "array", "items": "string"}},
-        {"name": "log_file", "type": ["null", "string"]},
-        {"name": "log_position", "type": ["null", "long"]},
-        {"name": "change_type", "type": ["null", "string"]},
-        {"name": "is_deleted", "type": ["null", "boolean"]}]}  # fmt: skip
-    millis = {"type": "long", "logicalType": "timestamp-millis"}
-    payload = {"type": "record", "name": "payload", "fields": fields}
-    schema = {"type": "record", "name": "event", "fields": [
-        {"name": "uuid", "type": "string"}, {"name": "source_timestamp", "type": millis},
-        {"name": "read_method", "type": "string"},
-        {"name": "sort_keys", "type": {"type": "array", "items": ["string", "long"]}},
-        {"name": "source_metadata", "type": meta},
-        {"name": "payload", "type": payload}]}  # fmt: skip
-    records = [
-        {
-            "uuid": "u",
-            "source_timestamp": 1704164645678,
-            "read_method": "mysql-cdc-binlog",
-            "sort_keys": [1704164645678, "mysql-bin.000009", n],
-            "source_metadata": {"database": "db", "table": path.stem, "primary_keys": ["id"],
-                                "change_type": "INSERT", "is_deleted": False},
-            "payload": row,
-        }
-        for n, row in enumerate(rows)
-    ]  # fmt: skip
-    with path.open("wb") as sink, localcontext(prec=100):
-        fastavro.writer(sink, fastavro.parse_schema(schema), records)
-    return described(path)
-
-
-def described(path: Path) -> SourceFile:
-    """A file as landing describes it."""
-    if path.suffix != ".avro":
-        return jsonl_documents(path)
-    with path.open("rb") as source:
-        schema = fastavro.reader(source).metadata["avro.schema"]
-    size = path.stat().st_size
-    return SourceFile(path.name, path.as_uri(), size, container="avro", avro_schema=schema)
-
-
-def jsonl_documents(path: Path) -> SourceFile:
-    return SourceFile(key=path.name, url=path.as_uri(), size=path.stat().st_size)
-
-
-def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "logicalType": name} | more
-
-
-TZ = {"type": "record", "name": "timestampTz", "fields": [
-    {"name": "timestamp", "type": logical("long", "timestamp-micros")},
-    {"name": "offset", "type": logical("int", "time-millis")}]}  # fmt: skip
-VARCHAR = {"type": "record", "name": "varchar", "fields": [
-    {"name": "value", "type": "string"}, {"name": "length", "type": "int"}]}  # fmt: skip
-WIDE = Decimal("-12345678901234567890123456789012345.123456789012345678901234567890")
-# name: (type, value as written, exact text, type of the column)
-VALUES: dict[str, tuple[Any, Any, str, ColumnType]] = {
-    "id": ("int", 1, "1", ColumnType("int")),
-    "long": ("long", -(2**63), "-9223372036854775808", ColumnType("bigint")),
-    "float": ("float", 45.67, "45.67", ColumnType("float")),
-    "double": ("double", 0.1, "0.1", ColumnType("double")),
-    "boolean": ("boolean", True, "true", ColumnType("boolean")),
-    "text": (logical("string", "varchar", length=9), "é\n", "é\n", ColumnType("string")),
-    "number": (logical("string", "number"), "1" * 50 + ".10", "1" * 50 + ".10",
-               ColumnType("string")),
-    "json": (logical("string", "Json"), '{"a": 1.10}', '{"a": 1.10}', ColumnType("string")),
-    "enum": ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, "B", "B", ColumnType("string")),
-    "bytes": ("bytes", b"\x00\xff", "AP8=", ColumnType("binary", "base64")),
-    "fixed": ({"type": "fixed", "name": "f", "size": 2}, b"\x01\x02", "AQI=",
-              ColumnType("binary", "base64")),
-    "decimal": (logical("bytes", "decimal", precision=10, scale=2), Decimal("-456.10"), "-456.10",
-                decimal(10, 2)),
-    "wide": (logical("bytes", "decimal", precision=65, scale=30), WIDE, str(WIDE),
-             ColumnType("string")),
-    "wide_zero": (logical("bytes", "decimal", precision=65, scale=3), Decimal("0.000"), "0.000",
-                  ColumnType("string")),
-    "wide_minus_one": (logical("bytes", "decimal", precision=40), Decimal(-1), "-1",
-                       ColumnType("string")),
-    "wide_step": (logical("bytes", "decimal", precision=40), Decimal(-(2**64)),
-                  str(-(2**64)), ColumnType("string")),
-    "date": (logical("int", "date"), -1, "1969-12-31", ColumnType("date")),
-    "micros": (logical("long", "timestamp-micros"), 1704164645678901,
-               "2024-01-02T03:04:05.678901Z", ColumnType("timestamp")),
-    "before_1970": (logical("long", "timestamp-micros"), -1,
-                    "1969-12-31T23:59:59.999999Z", ColumnType("timestamp")),
-    "infinity": (logical("long", "timestamp-micros"), 9223372036825200000,
-                 "+294247-01-10T04:00:25.200000Z", ColumnType("timestamp")),
-    "millis": (logical("long", "timestamp-millis"), 1704164645678,
-               "2024-01-02T03:04:05.678000Z", ColumnType("timestamp")),
-    "local": (logical("long", "local-timestamp-micros"), 1704164645678901,
-              "2024-01-02T03:04:05.678901", ColumnType("timestamp_ntz")),
-    "time": (logical("long", "time-micros"), 86400000000, "24:00:00", ColumnType("time")),
-    "interval": (logical("long", "time-interval-micros"), -1, "-1", ColumnType("bigint")),
-    "tz": (TZ, {"timestamp": 1665671400000056, "offset": -18000000},
-           '{"timestamp":"2022-10-13T14:30:00.000056Z","offset":"-05:00:00"}',
-           ColumnType("string")),
-    "varchar": (VARCHAR, {"value": "v", "length": 3}, '{"value":"v","length":3}',
-                ColumnType("string")),
-    "again": ("varchar", {"value": "w", "length": 3}, '{"value":"w","length":3}',
-              ColumnType("string")),
-    "list": ({"type": "array", "items": ["null", "long"]}, [1, None], "[1,null]",
-             ColumnType("string")),
-    "either": (["null", "string", "long"], 7, "7", ColumnType("string")),
-    "dotted": ("string", "x", "x", ColumnType("string")),
-}  # fmt: skip
-
-
-def raw_values() -> dict[str, Any]:
-    """The values as fastavro has to get them: numbers for what has a logical type."""
-    return {name: value for name, (_, value, _, _) in VALUES.items()}
-
-
-def optional(kind: Any) -> Any:
-    return kind if isinstance(kind, list) else ["null", kind]
-
-
-@pytest.fixture(scope="module")
-def avro_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
-    """A row with every type and one with nothing but its key; a second schema beside it."""
-    folder = tmp_path_factory.mktemp("avro")
-    fields = [{"name": n, "type": optional(kind)} for n, (kind, *_) in VALUES.items()]
-    full = avro_file(folder / "full.avro", fields, [raw_values(), {"id": 2}])
-    other = avro_file(folder / "other.avro", [{"name": "id", "type": "long"}], [{"id": 3}])
-    lines = jsonl(folder / "lines.jsonl", [event({"id": 4})])
-    decoded = Datastream().read(spark, (full, lines, other), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    return by_name(decoded.collect(), lambda row: row["after"]["id"])
-
-
-def test_one_batch_holds_files_of_many_schemas(avro_rows: dict[str, Row]) -> None:
-    assert {r["table"] for r in avro_rows.values()} == {"full", "other", "t"}
-    assert avro_rows["2"]["position"] == at(9, 1)
-    assert avro_rows["1"]["key"] == ["id"]
-    assert avro_rows["1"]["source_ts"].timestamp() == 1704164645.678
-    assert avro_rows["4"]["types"] is None
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_avro_values(avro_rows: dict[str, Row], name: str) -> None:
-    _, _, text, kind = VALUES[name]
-    assert avro_rows["1"]["after"][name] == text
-    types = {c.name: c for c in Datastream().columns(avro_rows["1"]["types"], {})}
-    assert (types[name].type, types[name].nullable) == (kind, True)
-    if name != "id":
-        assert avro_rows["2"]["after"][name] is None
-
-
-def test_a_required_column_is_not_nullable(avro_rows: dict[str, Row]) -> None:
-    columns = Datastream().columns(avro_rows["3"]["types"], {})
-    assert [(c.name, c.type.name, c.nullable) for c in columns] == [("id", "bigint", False)]
-
-
-def test_records_as_values(spark: SparkSession, tmp_path: Path) -> None:
-    fields = [{"name": "id", "type": VARCHAR}, {"name": "at", "type": optional(TZ)}]
-    rows = [{"id": {"value": "a", "length": 1}, "at": VALUES["tz"][1]}]
-    file = avro_file(tmp_path / "e.avro", fields, rows)
-    options = {"records": "value"}
-    row = Datastream().read(spark, (file,), options).first()
-    assert row is not None
-    assert row["after"] == {"id": "a", "at": "2022-10-13T14:30:00.000056Z"}
-    kinds = [c.type.name for c in Datastream().columns(row["types"], options)]
-    assert kinds == ["string", "timestamp"]
-
-
-def test_another_avro_file_is_refused_by_name(spark: SparkSession) -> None:
-    schema = '{"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}'
-    file = SourceFile("in/x.avro", "file:///x.avro", 1, container="avro", avro_schema=schema)
-    with pytest.raises(TerminalError, match=r"in/x\.avro is not a Datastream Avro file"):
-        Datastream().read(spark, (file,), {})
-
-
 # Real data
+
 
 CASES = (
     "datastream-avro/cdap-datastream-delta-plugins/hr-employees-insert-update/final",

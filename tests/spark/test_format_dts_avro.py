@@ -1,23 +1,21 @@
-"""DTS Avro: every operation and type, both layouts, all three containers, and what is damaged."""
+"""DTS Avro: every operation and value, in both layouts and in containers, and what is damaged."""
 
 from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.coltypes import ColumnType
-from sluice.errors import ConfigError, TerminalError
-from sluice.positions import encode_number
-from sluice.result import BatchResult
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.dts_avro import DtsAvro
 from tests.spark.dts_records import (
+    NONE,
+    NULL,
     OLD,
+    ROW,
     bare_file,
     clock,
     container,
@@ -25,24 +23,18 @@ from tests.spark.dts_records import (
     flat,
     integer,
     message,
-    prefixed,
     text,
-    union,
     value,
     when,
 )
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.envelopes import at, by_name, envelope_columns
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
-
-ROW = [integer(1), text("a")]
 NEXT = [integer(1), text("b")]
 MARKERS = (
     "BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "COMMAND", "FILL", "FINISH",
     "CONTROL", "RDB", "NOOP",
 )  # fmt: skip
-NONE, NULL = "NONE", "NULL"  # the symbols of EmptyObject
 
 
 def of_one(*values: Any, **parts: Any) -> dict[str, Any]:
@@ -326,10 +318,10 @@ def test_characters_by_their_charset(rows: Rows) -> None:
 
 
 def test_positions_by_id_and_the_full_load_below(rows: Rows) -> None:
-    assert rows["insert"]["position"] == f"2.{encode_number(5)}"
-    assert rows["big_id"]["position"] == f"2.{encode_number(2**63 - 1)}"
+    assert rows["insert"]["position"] == at(5)
+    assert rows["big_id"]["position"] == at(2**63 - 1)
     first, second = rows["full_load_without_time"]["position"], rows["full_load"]["position"]
-    assert second == f"0.{encode_number(1700000000)}.{encode_number(3)}"
+    assert second == at(1700000000, 3, kind=0)
     assert first < second < rows["insert"]["position"] < rows["big_id"]["position"]
 
 
@@ -368,181 +360,8 @@ def test_statements_times_and_ids(rows: Rows) -> None:
     assert (rows["processed"]["tx_id"], rows["processed"]["event_id"]) == ("gtid:7", "5")
 
 
-def columns(source: str, numbers: list[int]) -> list[ColumnType]:
-    fields = [{"name": f"c{n}", "dataTypeNumber": n} for n in numbers]
-    found = DtsAvro().columns(json.dumps({"source": source, "fields": fields}), {})
-    assert [c.name for c in found] == [f["name"] for f in fields]
-    return [c.type for c in found]
-
-
-def test_types_of_mysql() -> None:
-    assert columns("MySQL", [1, 2, 9, 3, 13]) == [ColumnType(n) for n in (
-        "int", "int", "int", "bigint", "int")]  # fmt: skip
-    assert columns("DRDS", [8, 16]) == [ColumnType("decimal", "", 20, 0)] * 2
-    assert columns("MySQL", [4, 5, 7, 17, 12, 18, 10, 14, 11, 19]) == [ColumnType(n) for n in (
-        "float", "double", "timestamp", "timestamp", "timestamp_ntz", "timestamp_ntz", "date",
-        "date", "time", "time")]  # fmt: skip
-    texts = [0, 6, 15, 245, 246, 247, 248, 249, 250, 251, 252, 253, 254, 255, 999]
-    assert set(columns("MySQL", texts)) == {ColumnType("string")}
-
-
-def test_types_of_others() -> None:
-    assert columns("PostgreSQL", [16, 21, 20, 701, 1114, 1184, 17]) == [
-        ColumnType("boolean"), ColumnType("int"), ColumnType("bigint"), ColumnType("double"),
-        ColumnType("timestamp_ntz"), ColumnType("timestamp"), ColumnType("binary", "base64"),
-    ]  # fmt: skip
-    assert columns("PostgreSQL", [1700, 25]) == [ColumnType("string")] * 2
-    assert columns("Oracle", [2, 8]) == [ColumnType("string")] * 2
-
-
 def test_types_are_what_the_record_says(rows: Rows) -> None:
     fields = [{"name": "id", "dataTypeNumber": 8}, {"name": "v", "dataTypeNumber": 253}]
     assert json.loads(rows["insert"]["types"]) == {"source": "MySQL", "fields": fields}
     assert rows["insert"]["types"] == rows["null"]["types"] == rows["delete"]["types"]
     assert rows["ddl"]["types"] is None
-
-
-def test_a_container_of_the_union(spark: SparkSession, tmp_path: Path) -> None:
-    """record.avsc as it is: every datum has the number of its type before it."""
-    found = [("com.alibaba.dts.formats.avro.Record", MESSAGES["insert"])]
-    file = container(tmp_path / "u.avro", union(), found)
-    (row,) = DtsAvro().read(spark, (file,), {}).collect()
-    assert (row["outcome"], row["after"]) == ("event", {"id": "1", "v": "a"})
-
-
-def test_containers_of_something_else_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    schema = {"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}
-    with pytest.raises(TerminalError, match=r"x\.avro is not a DTS Avro file"):
-        DtsAvro().read(spark, (container(tmp_path / "x.avro", schema, []),), {})
-
-
-def test_options_are_checked(spark: SparkSession) -> None:
-    with pytest.raises(TerminalError, match="frames"):
-        DtsAvro().read(spark, (), {"frames": "x"})
-    with pytest.raises(ConfigError, match="one_per_file, length_prefixed"):
-        DtsAvro().read(spark, (), {"framing": "x"})
-
-
-def printed(**parts: Any) -> dict[str, Any]:
-    """A record as Avro prints it."""
-    return {
-        "version": 0, "id": 5, "sourceTimestamp": 1696984408, "sourceTxid": "0",
-        "source": {"sourceType": "MySQL", "version": "8"}, "operation": "INSERT",
-        "objectName": "db.t", "tags": {"pk_uk_info": '{"PRIMARY":["id"]}'},
-        "fields": [{"name": "id", "dataTypeNumber": 8}, {"name": "v", "dataTypeNumber": 253}],
-        "beforeImages": None, "afterImages": [{"Integer": {"precision": 8, "value": "1"}},
-        {"Character": {"charset": "gbk", "value": "\u00c4\u00e3"}}], **parts,
-    }  # fmt: skip
-
-
-def test_printed_records(spark: SparkSession, tmp_path: Path) -> None:
-    lines = [
-        printed(),
-        printed(operation="DDL", fields=None, afterImages="drop table [x]"),
-        printed(afterImages=[{"DateTime": {"year": 2024, "month": 1, "day": 2}}, None]),
-        printed(afterImages=[{"Integer": {"precision": 8, "value": "1"}}, {"EmptyObject": "NONE"}]),
-        printed(operation="HEARTBEAT", fields=None, afterImages=None),
-        printed(afterImages=[{"Newer": {"value": "1"}}, None]),
-        printed(afterImages="x"),
-        printed(afterImages={"a": 1}),
-        printed(fields=[{"name": None}, {"name": "v"}]),
-        printed(id="1e999"),
-        '{"version": 0, "id": 5,',
-        '{"a": 1}',
-        "[" * 2000,
-    ]
-    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
-    assert [(r["op"], r["after"], r["absent"]) for r in rows[:4]] == [
-        ("insert", {"id": "1", "v": "你"}, None),
-        ("ddl", None, None),
-        ("insert", {"id": "2024-01-02", "v": None}, None),
-        ("insert", {"id": "1", "v": None}, ["v"]),
-    ]
-    assert rows[1]["ddl"] == "drop table [x]"
-    assert [(r["outcome"], r["reason"]) for r in rows[4:]] == [
-        ("ignore", "HEARTBEAT"), ("reject", "unreadable_value"), ("reject", "image_missing"),
-        ("reject", "image_length"), ("reject", "fields_missing"), ("reject", "bad_id"),
-        ("reject", "not_json"), ("reject", "not_a_record"), ("reject", "not_json"),
-    ]  # fmt: skip
-    assert rows[10]["raw"] == lines[10]
-
-
-def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
-    """Four messages of a subscription, in both layouts and printed, mean the same."""
-    demo = fixtures / "dts-avro" / "cloudkdb-demo"
-    printed_ones = jsonl(tmp_path / "m.jsonl", (demo / "messages.jsonl").read_text().splitlines())
-    for kind in ("born", "no-born", "printed"):
-        paths = sorted(demo.glob(f"encoded/*.{kind}.bin"))
-        bare = bare_file(tmp_path / kind, [p.read_bytes() for p in paths])
-        file = printed_ones if kind == "printed" else bare
-        rows = DtsAvro().read(spark, (file,), {}).collect()
-        assert [(r["op"], r["table"], r["position"]) for r in rows] == [
-            ("ddl", None, f"2.{encode_number(1700104)}"),
-            ("insert", "t1", f"2.{encode_number(1700382)}"),
-            ("update", "t1", f"2.{encode_number(1700504)}"),
-            ("delete", "t1", f"2.{encode_number(1700553)}"),
-        ]
-        assert rows[0]["ddl"] == "create table t1(a bigint primary key, b varchar(100))"
-        assert rows[2]["after"] == {"a": "123456789", "b": "test update statement."}
-        assert rows[3]["key"] == ["a"]
-
-
-FIELDS = [("id", 8), ("v", 253), ("at", 12), ("d", 10)]
-MOMENT = when(2024, 1, 2, 3, 4, 5, 6)
-
-
-def whole(number: int, row: list[Any], op: str = "INSERT", **parts: Any) -> bytes:
-    return datum(message(op, number, fields=FIELDS, after=row, **parts))
-
-
-STREAM = [
-    whole(900, [integer(1), text("full load"), MOMENT, None], "INIT", seconds=1),
-    whole(901, [integer(9), text("only there"), MOMENT, when(2024, 5, 6)], "INIT", seconds=1),
-    datum(message("BEGIN", 9, object=None, tags={})),
-    whole(10, [integer(1), text("new"), MOMENT, None]),
-    whole(11, [integer(2), text("moves"), MOMENT, None]),
-    whole(12, [integer(3), text("moved"), NONE, None], "UPDATE",
-          before=[integer(2), text("moves"), MOMENT, None]),
-    whole(13, [integer(1), NONE, NONE, when(2024, 2, 29)], "UPDATE"),
-    whole(14, [integer(2**64 - 1), text("largest"), MOMENT, None]),
-    datum(message("DELETE", 15, fields=FIELDS, before=[integer(9), NONE, NONE, NONE])),
-    whole(16, [integer(4), text("zero date"), MOMENT, when(0, 0, 0)]),
-    b"\0junk",
-]  # fmt: skip
-
-
-def wanted() -> list[tuple[Any, ...]]:
-    return [
-        (1, "new", "2024-01-02 03:04:05.000006", "2024-02-29"),
-        (3, "moved", "2024-01-02 03:04:05.000006", "None"),
-        (2**64 - 1, "largest", "2024-01-02 03:04:05.000006", "None"),
-    ]
-
-
-def run(sandbox: Sandbox, *contents: bytes) -> list[BatchResult]:
-    """Land and load files one after the other."""
-    results = []
-    for content in contents:
-        (sandbox.landing / f"{len(sandbox.published)}.bin").write_bytes(content)
-        results.append(sandbox.stage_manifest(sandbox.land()))
-        sandbox.publish(results[-1])
-    return results
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) -> None:
-    """In two files, in either order, with most records twice: the same table."""
-    options = {"framing": "length_prefixed"}
-    sandbox = Sandbox(spark, tmp_path, {"format": "dts_avro", "format_options": options})
-    one, two = prefixed(*STREAM[:6]), prefixed(*STREAM[2:])
-    results = run(sandbox, *((two, one) if late else (one, two)))
-    rows = [(int(r["id"]), r["v"], str(r["at"]), str(r["d"])) for r in sandbox.rows("t")]
-    assert sorted(rows) == wanted()
-    assert sandbox.types("t")["id"] == "decimal(20, 0)"
-    assert all(total(r).balanced for r in results)
-    letters = {q["reason"]: q for q in sandbox.quarantined()}
-    assert set(letters) == {"not_a_record", "does_not_fit"}
-    assert bytes(letters["not_a_record"]["raw"]) == STREAM[10]
-    assert bytes(letters["does_not_fit"]["raw"]) == STREAM[9]
-    assert {q["record"] for q in letters.values()} == {8, 9}
-    assert {q["file"] for q in letters.values()} == {"0.bin" if late else "1.bin"}

@@ -1,29 +1,21 @@
-"""Huawei CDL JSON: both message versions, their operations, order, keys, types and large values."""
+"""Huawei CDL JSON: both message versions, their operations, order, keys and large values."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.errors import ConfigError
-from sluice.positions import encode_number
-from spark_jobs.canonical import ENVELOPE
+from sluice.coltypes import STRING, ColumnType
 from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
+from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
-
-LSN = 163955221008
-ZERO = encode_number(0)
 BAD_LINES = {
     "cut": '{"schema":{"type":"struct"},"payload":{"OPERATION":"INS',
     "text": "INSERT INTO t VALUES (1)",
@@ -35,38 +27,6 @@ BAD_LINES = {
     "deep": '{"payload":{"OPERATION":"INSERT","TABLE_NAME":"t","data":{"id":'
     + "[" * 2000 + "]" * 2000 + "}}}",
 }  # fmt: skip
-
-
-def pairs(**properties: Any) -> list[dict[str, Any]]:
-    return [{"name": name, "value": value} for name, value in properties.items()]
-
-
-def v1(operation: str | None = "INSERT", properties: Any = None, **parts: Any) -> dict[str, Any]:
-    """A message of version 1.0 on `public.t`, with the images that its operation has."""
-    row = {"id": 1, "name": "a"}
-    images = {"data": None if operation == "DELETE" else row,
-              "before": row if operation == "DELETE" else None}  # fmt: skip
-    told = pairs(lsn=LSN, txId=57227595) if properties is None else properties
-    return {"schema": None, "payload": {
-        "DATA_STORE": "POSTGRESQL", "SEG_OWNER": "public", "TABLE_NAME": "t",
-        "TIMESTAMP": 1707047996013, "OPERATION": operation, "LOB_COLUMNS": None,
-        "transaction": {"properties": told}, "unique": {"id": 1}, "message_version": "1.0",
-        "message_type": "0", "HEARTBEAT_IDENTIFIER": "279fb050-0143-45c1-b184-50bc48c2461c",
-        **images, **parts,
-    }}  # fmt: skip
-
-
-def v2(op: str | None = "c", source: Any = None, **parts: Any) -> dict[str, Any]:
-    """A message of version 2.0 on `cdl.public.t`."""
-    row = {"id": 1, "name": "a"}
-    images = {"after": None if op == "d" else row, "before": row if op == "d" else None}
-    told = {"connector": "postgresql", "ts_ms": 1707048891235, "snapshot": "false", "db": "cdl",
-            "schema": "public", "table": "t", "txId": 57227663, "lsn": LSN}  # fmt: skip
-    return {"schema": None, "payload": {
-        "source": told | (source or {}), "op": op, "ts_ms": 1707048984208,
-        "message_version": "2.0", "message_type": "0", "LOB_COLUMNS": None,
-        "unique": {"id": 1}, **images, **parts,
-    }}  # fmt: skip
 
 
 def placed(**properties: Any) -> dict[str, Any]:
@@ -87,7 +47,6 @@ def without(message: dict[str, Any], *names: str) -> dict[str, Any]:
 
 HEXED = DEFAULT_PLACEHOLDER.encode().hex()
 OLD, NEW = {"id": 1, "name": "a"}, {"id": 2, "name": "a"}
-BARE = {"data": None, "before": None, "unique": None}
 MESSAGES: dict[str, Any] = {
     # operations
     "insert": v1(), "update": v1("UPDATE", before=OLD, data=NEW), "delete": v1("DELETE"),
@@ -173,11 +132,8 @@ MESSAGES: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every message above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("cdl") / "all.jsonl", MESSAGES.values())
-    decoded = HuaweiCdl().read(spark, (file,), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(MESSAGES)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("cdl")
+    return decode_named(spark, HuaweiCdl(), folder, MESSAGES)
 
 
 @pytest.mark.parametrize(
@@ -226,10 +182,7 @@ def test_heartbeats_and_markers_are_ignored(rows: dict[str, Row], name: str, rea
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
-    if name in BAD_LINES:
-        assert rows[name]["raw"] == BAD_LINES[name]
+    assert_rejected(rows[name], reason, MESSAGES[name])
 
 
 def test_names_times_and_transactions(rows: dict[str, Row]) -> None:
@@ -267,7 +220,7 @@ def test_values_keep_their_exact_text(rows: dict[str, Row]) -> None:
     }  # fmt: skip
 
 
-LSN_POSITION = f"2.{encode_number(LSN)}.{encode_number(LSN)}"
+LSN_POSITION = at(LSN, LSN)
 
 
 @pytest.mark.parametrize(
@@ -276,18 +229,18 @@ LSN_POSITION = f"2.{encode_number(LSN)}.{encode_number(LSN)}"
         ("insert", LSN_POSITION), ("insert_2", LSN_POSITION), ("lsn_text", LSN_POSITION),
         ("truncate", LSN_POSITION), ("no_version", LSN_POSITION),
         # 0x26 * 2**32 + 0x2C85F750, and 0x26 * 2**32 + 10
-        ("lsn_hex", "2.12163955734352.12163955734352"),
-        ("lsn_hex_small", "2.12163208757258.12163208757258"),
-        ("opengauss_2", "2.0216.0216"),
-        ("lsn_long", f"2.{encode_number('9' * 40)}.{encode_number('9' * 40)}"),
-        ("paired_2", "2.03100.0290"), ("unpaired_2", f"2.{ZERO}.0290"),
-        ("mysql", "2.0212.03345.012"), ("mysql_no_row", f"2.0212.03345.{ZERO}"),
-        ("oracle", "2.0299.0298.0210.0216.011.013"),
-        ("oracle_scn", f"2.0298.0298.{ZERO}.{ZERO}.{ZERO}.{ZERO}"),
-        ("read_2", f"0.{encode_number(LSN)}.{encode_number(1707048984208)}"),
-        ("snapshot_2", f"0.{encode_number(LSN)}.{encode_number(1707048984208)}"),
-        ("snapshot_last_2", f"0.{encode_number(LSN)}.{encode_number(1707048984209)}"),
-        ("snapshot_no_lsn_2", f"0.{ZERO}.{encode_number(1707048984208)}"),
+        ("lsn_hex", at(163955734352, 163955734352)),
+        ("lsn_hex_small", at(163208757258, 163208757258)),
+        ("opengauss_2", at(16, 16)),
+        ("lsn_long", at("9" * 40, "9" * 40)),
+        ("paired_2", at(100, 90)), ("unpaired_2", at(0, 90)),
+        ("mysql", at(12, 345, 2)), ("mysql_no_row", at(12, 345, 0)),
+        ("oracle", at(99, 98, 10, 16, 1, 3)),
+        ("oracle_scn", at(98, 98, 0, 0, 0, 0)),
+        ("read_2", at(LSN, 1707048984208, kind=0)),
+        ("snapshot_2", at(LSN, 1707048984208, kind=0)),
+        ("snapshot_last_2", at(LSN, 1707048984209, kind=0)),
+        ("snapshot_no_lsn_2", at(0, 1707048984208, kind=0)),
         *((name, None) for name in ("lsn_null", "no_lsn", "no_properties", "no_transaction",
                                     "null_property")),
     ],
@@ -336,77 +289,12 @@ def test_a_schema_that_is_none_says_nothing(rows: dict[str, Row]) -> None:
     assert HuaweiCdl().columns(rows["schema"]["types"], {}) == []
 
 
-def schema(field: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """A message's schema with the row in `field`."""
-    row = {"type": "struct", "field": field, "name": field, "fields": fields}
-    key = {"type": "struct", "field": "unique", "fields": [{"type": "int32", "field": "id"}]}
-    return {"type": "struct", "fields": [{"type": "string", "field": "op"}, key, row]}
-
-
-def vendor(name: str, kind: str = "string", **parameters: str) -> dict[str, Any]:
-    return {"type": kind, "name": name, "field": "c", "parameters": parameters}
-
-
-@pytest.mark.parametrize("image", ["data", "after", "before"])
-def test_columns_come_from_the_schema_of_the_row(image: str) -> None:
-    fields = [
-        {"type": "int32", "optional": False, "field": "id"},
-        {"type": "int64", "optional": True, "field": "n", "default": 7},
-    ]
-    columns = HuaweiCdl().columns(json.dumps(schema(image, fields)), {})
-    told = [(c.name, c.type, c.nullable, c.default) for c in columns]
-    assert told == [("id", ColumnType("int"), False, None), ("n", ColumnType("bigint"), True, "7")]
-
-
-@pytest.mark.parametrize(
-    ("field", "kind"),
-    [
-        (vendor("com.xxx.cdc.data.timestamp"), ColumnType("timestamp_ntz")),
-        (vendor("com.huawei.cdc.data.Timestamp"), ColumnType("timestamp_ntz")),
-        (vendor("com.xxx.cdc.data.timestamp", "int64"), ColumnType("bigint")),
-        (vendor("com.xxx.cdc.data.Decimal"), STRING),
-        (vendor("com.xxx.cdc.data.Decimal", scale="2"), decimal(38, 2)),
-        (vendor("com.xxx.cdc.data.Decimal", scale="2", **{"connect.decimal.precision": "10"}),
-         decimal(10, 2)),
-        (vendor("com.xxx.cdc.data.Decimal", scale="-2"), STRING),
-        (vendor("com.xxx.cdc.data.Decimal", scale="40"), STRING),
-        (vendor("com.xxx.cdc.data.Geometry"), STRING),
-        (vendor("org.apache.kafka.connect.data.Timestamp", "int64"),
-         ColumnType("timestamp_ntz", "ms")),
-        (vendor("org.apache.kafka.connect.data.Date", "int32"), ColumnType("date", "days")),
-        (vendor("org.apache.kafka.connect.data.Decimal", "bytes", scale="2"),
-         decimal(38, 2, "base64")),
-        (vendor("io.debezium.time.ZonedTimestamp"), ColumnType("timestamp")),
-        ({"type": "boolean", "field": "c"}, ColumnType("boolean")),
-        ({"type": "bytes", "field": "c"}, ColumnType("binary", "base64")),
-    ],
-)  # fmt: skip
-def test_types(field: dict[str, Any], kind: ColumnType) -> None:
-    assert HuaweiCdl().columns(json.dumps(schema("data", [field])), {})[0].type == kind
-
-
-@pytest.mark.parametrize(
-    "types",
-    [
-        "[1]", "{", '{"fields": "x"}', '{"fields": [1]}', '{"fields": null}',
-        json.dumps(schema("data", [{"type": "int32"}])),
-        json.dumps(schema("data", [{"field": "id"}])),
-        json.dumps(schema("data", [vendor("com.xxx.cdc.data.Decimal", scale="two")])),
-        '{"fields": ' + "[" * 100_000,
-    ],
-)  # fmt: skip
-def test_a_damaged_schema_says_nothing(types: str) -> None:
-    assert HuaweiCdl().columns(types, {}) == []
-
-
 def test_options(spark: SparkSession, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "o.jsonl", [v1(data={"id": 1, "a": "gone"}), v2()])
     given = {"database": "cdl", "unavailable_value": "gone"}
     one, two = HuaweiCdl().read(spark, (file,), given).collect()
     assert (one["database"], one["absent"]) == ("cdl", ["a"])
     assert (two["database"], two["absent"]) == ("cdl", None)
-    with pytest.raises(ConfigError, match=r"unknown \['databse'\]; known: database, unavailable"):
-        HuaweiCdl().read(spark, (file,), {"databse": "cdl"})
 
 
 def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
@@ -421,89 +309,10 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     assert one["after"] == {"count1": "13", "id": "34", "time1": None, "decimalNum": None}
     assert two["after"] == {"count1": "14", "id": "35", "time1": None, "decimalNum": None}
     assert (one["position"], two["position"]) == (
-        "2.12163955221008.12163955221008", "2.12163955586912.12163955586912",
+        at(163955221008, 163955221008), at(163955586912, 163955586912),
     )  # fmt: skip
     types = [[(c.name, c.type) for c in HuaweiCdl().columns(r["types"], {})] for r in (one, two)]
     times = (ColumnType("timestamp_ntz", "ms"), ColumnType("timestamp_ntz"))
     for told, time in zip(types, times, strict=True):
         assert told == [("count1", ColumnType("bigint")), ("id", ColumnType("int")),
                         ("time1", time), ("decimalNum", STRING)]  # fmt: skip
-
-
-FIELDS = {
-    "1.0": [{"type": "int32", "optional": False, "field": "id"},
-            {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
-            {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "field": "at"},
-            {"type": "string", "field": "doc"}],
-    "2.0": [{"type": "int32", "optional": False, "field": "id"},
-            {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
-            {"type": "string", "name": "com.xxx.cdc.data.timestamp", "field": "at"},
-            {"type": "string", "field": "doc"}],
-}  # fmt: skip
-
-
-def order(ident: int, amount: str | None, at: Any, doc: str | None = "d") -> dict[str, Any]:
-    return {"id": ident, "amount": amount, "at": at, "doc": doc}
-
-
-def change(lsn: int, operation: str, **parts: Any) -> dict[str, Any]:
-    """A change of version 1.0 with its schema."""
-    row = parts.get("data") or parts.get("before")
-    unique = {"id": row["id"]} if row else None
-    message = v1(operation, pairs(lsn=lsn, txId=lsn), **{**BARE, "unique": unique, **parts})
-    return message | {"schema": schema("data", FIELDS["1.0"])}
-
-
-def change_2(lsn: int, op: str, snapshot: str = "false", **parts: Any) -> dict[str, Any]:
-    """The same of version 2.0."""
-    row = parts.get("after") or parts.get("before")
-    source = {"lsn": lsn, "snapshot": snapshot}
-    empty = {"after": None, "before": None, "unique": {"id": row["id"]}}
-    return v2(op, source, **empty | parts) | {"schema": schema("after", FIELDS["2.0"])}
-
-
-HISTORY = [
-    change_2(10, "c", "true", after=order(1, "1.10", "2024-02-04 11:59:56", "long")),
-    change(20, "INSERT", data=order(2, "12345678901234567890.123456789", 1707047996013)),
-    change(30, "UPDATE", data=order(1, "2.20", 1707047996013, None), LOB_COLUMNS="doc"),
-    change(40, "INSERT", data=order(3, None, None)),
-    change_2(50, "u", before=order(3, None, None), after=order(4, "0.00", None, None)),
-    change_2(60, "c", after=order(5, "1", "2024-02-04T11:59:56.000001Z")),
-    change(70, "DELETE", before={"id": 5}),
-    change_2(80, "c", after=order(6, "1", "2024-02-04T11:59:56+08:00")),
-    change_2(5, "r", after=order(2, "9", "2024-02-04 00:00:00", "stale")),
-    v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
-    v1("DDL", **BARE, ddl="ALTER TABLE t ADD doc text"),
-    "null",
-]
-LOADED = [
-    {"id": 1, "amount": Decimal("2.200000000"), "at": datetime(2024, 2, 4, 11, 59, 56, 13000),
-     "doc": "long"},
-    {"id": 2, "amount": Decimal("12345678901234567890.123456789"),
-     "at": datetime(2024, 2, 4, 11, 59, 56, 13000), "doc": "d"},
-    {"id": 4, "amount": Decimal("0.000000000"), "at": None, "doc": None},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_history_ends_in_the_same_table(
-    spark: SparkSession, tmp_path: Path, turned: bool
-) -> None:
-    """Two versions, two batches in either order, half of the first delivered again."""
-    sandbox = Sandbox(spark, tmp_path, {
-        "format": "huawei_cdl", "format_options": {"database": "cdl"},
-        "tables": {"t": {"columns": {"amount": "decimal(38,9)"}}},
-    })  # fmt: skip
-    halves = [HISTORY[:5] + HISTORY[8:], HISTORY[5:8] + HISTORY[:4] + HISTORY[8:9]]
-    results = []
-    for number, records in enumerate(reversed(halves) if turned else halves):
-        sandbox.write(f"{number}.jsonl", reversed(records) if turned else records)
-        result = sandbox.stage_manifest(sandbox.land())
-        sandbox.publish(result)
-        results.append(total(result))
-        (sandbox.landing / f"{number}.jsonl").unlink()
-    assert sorted(sandbox.rows("t"), key=lambda row: row["id"]) == LOADED
-    assert all(counts.balanced for counts in results)
-    assert sum(counts.quarantined for counts in results) == 1
-    assert "at" in sandbox.quarantined()[0]["detail"]
-    assert sum(counts.ignored for counts in results) == 3

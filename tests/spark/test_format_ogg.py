@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.positions import encode_number
-from spark_jobs.canonical import ALL_BUT, ENVELOPE
+from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.ogg import GoldenGate
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.envelopes import assert_rejected, at, decode_named
+from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 NOT_JSON = {
@@ -61,11 +60,8 @@ RECORDS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every record above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("ogg") / "all.jsonl", RECORDS.values())
-    decoded = GoldenGate().read(spark, (file,), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(RECORDS)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("ogg")
+    return decode_named(spark, GoldenGate(), folder, RECORDS)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +88,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
-    if reason == "not_json":
-        assert rows[name]["raw"] == NOT_JSON[name]
+    assert_rejected(rows[name], reason, RECORDS[name])
 
 
 def test_images(rows: dict[str, Row]) -> None:
@@ -122,7 +115,7 @@ def test_values_keep_their_text(rows: dict[str, Row]) -> None:
 
 
 def test_positions_are_numbers_of_any_length(rows: dict[str, Row]) -> None:
-    assert rows["insert"]["position"] == f"2.{encode_number(143)}"
+    assert rows["insert"]["position"] == at(143)
     found = [rows[name]["position"] for name in ("insert", "next", "far")]
     assert found == sorted(set(found))
     assert (rows["unplaced"]["outcome"], rows["unplaced"]["position"]) == ("event", None)
@@ -162,10 +155,6 @@ def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
     expected = [(1, "c", None), (4, "a", "b"), (30, "a", "b")]
     for name, history, cut in (("forth", HISTORY, 7), ("back", HISTORY[::-1], 6)):
         sandbox = Sandbox(spark, tmp_path / name, pipeline)
-        for number, batch in enumerate((history[:cut], history[cut - 2 :])):
-            sandbox.write(f"{number}.jsonl", batch)
-            result = sandbox.stage_manifest(sandbox.land())
-            assert total(result).balanced
-            sandbox.publish(result)
+        sandbox.load_halves(history, cut, again=2)
         assert sorted((int(r["ID"]), r["A"], r["B"]) for r in sandbox.rows("S_T")) == expected
         assert {r["reason"] for r in sandbox.quarantined()} == {"not_json"}

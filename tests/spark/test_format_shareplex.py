@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.positions import encode_number
-from spark_jobs.canonical import ALL_BUT, ENVELOPE
+from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
+from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 DEEP = '{"meta": {"op": "ins", "table": "O.T"}, "data": {"ID": ' + "[" * 2000 + "]" * 2000 + "}}"
@@ -103,11 +102,8 @@ RECORDS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every record above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("shareplex") / "all.jsonl", RECORDS.values())
-    decoded = SharePlex().read(spark, (file,), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(RECORDS)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("shareplex")
+    return decode_named(spark, SharePlex(), folder, RECORDS)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +142,8 @@ def test_a_commit_is_ignored(rows: dict[str, Row]) -> None:
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    if reason == "not_json":
-        assert rows[name]["raw"] == NOT_JSON[name]
-    elif "twice" not in name and name != "no_op":
+    assert_rejected(rows[name], reason, RECORDS[name])
+    if reason != "not_json" and "twice" not in name and name != "no_op":
         sent = json.loads(json.dumps(RECORDS[name]), parse_int=str, parse_float=str)
         assert json.loads(rows[name]["raw"]) == {k: v for k, v in sent.items() if k != "a"}
 
@@ -242,23 +236,19 @@ def test_nothing_tells_keys_and_types(rows: dict[str, Row]) -> None:
     assert SharePlex().columns("", {}) == []
 
 
-def position(*numbers: int | str) -> str:
-    """By scn, three numbers of the transaction, operation and part."""
-    return ".".join(["2", *map(encode_number, numbers)])
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("ins", position(100, 7, 0, 4, 2, 2)), ("truncate", position(100, 7, 0, 4, 2, 2)),
-        ("ddl", position(100, 7, 0, 4, 2, 2)), ("no_trans", position(100, 0, 0, 0, 2, 2)),
-        ("plain_trans", position(100, 731, 0, 0, 2, 2)),
-        ("no_seq", position(100, 7, 0, 4, 2, 2)), ("no_idx", position(100, 7, 0, 4, 2, 0)),
-        ("late_scn", position("9" * 40, 7, 0, 4, 2, 2)),
+        ("ins", at(100, 7, 0, 4, 2, 2)), ("truncate", at(100, 7, 0, 4, 2, 2)),
+        ("ddl", at(100, 7, 0, 4, 2, 2)), ("no_trans", at(100, 0, 0, 0, 2, 2)),
+        ("plain_trans", at(100, 731, 0, 0, 2, 2)),
+        ("no_seq", at(100, 7, 0, 4, 2, 2)), ("no_idx", at(100, 7, 0, 4, 2, 0)),
+        ("late_scn", at("9" * 40, 7, 0, 4, 2, 2)),
         ("no_scn", None), ("no_seq_nor_idx", None),
     ],
 )  # fmt: skip
 def test_positions(rows: dict[str, Row], name: str, expected: str | None) -> None:
+    """By scn, three numbers of the transaction, operation and part."""
     assert rows[name]["outcome"] == "event"
     assert rows[name]["position"] == expected
 
@@ -298,7 +288,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     first, second = rows[:2]
     assert (first["schema"], first["table"], first["op"]) == ("CL_BIZ1", "MIO_LOG", "insert")
     assert first["after"] == {"MIO_LOG_ID": "32539737"}
-    assert first["position"] == position(14589063118712, 7, 0, 411499, 1, 1)
+    assert first["position"] == at(14589063118712, 7, 0, 411499, 1, 1)
     assert second["before"]["CNTR_NO"] == "1171201606syui26"
     assert second["after"] == second["before"] | {"CNTR_NO": "1171201606"}
     assert set(second["absent"]) == {ALL_BUT, "MIO_LOG_ID", "PLNMIO_REC_ID", "CNTR_NO"}
@@ -314,9 +304,9 @@ PIPELINE = {
 }  # fmt: skip
 
 
-def change(at: int, op: str, data: Any = None, key: Any = None, table: str = "O.ITEM") -> Any:
+def change(scn: int, op: str, data: Any = None, key: Any = None, table: str = "O.ITEM") -> Any:
     """A change of its own transaction."""
-    return record(op, data, key, table=table, scn=str(at), trans=f"1.2.{at}", seq=1, idx="1/1")
+    return record(op, data, key, table=table, scn=str(scn), trans=f"1.2.{scn}", seq=1, idx="1/1")
 
 
 def line(item: int, name: str | None, **more: Any) -> dict[str, Any]:
@@ -362,9 +352,7 @@ def test_rows_of_the_table(spark: SparkSession, tmp_path: Path, turned: bool, cu
     history = HISTORY[::-1] if turned else HISTORY
     for number, batch in enumerate((history[:cut], history[cut - 1 :])):
         sandbox.write(f"{number}.jsonl", [*batch, {"meta": {"op": "commit"}}])
-        result = sandbox.stage_manifest(sandbox.land())
-        assert total(result).balanced
-        sandbox.publish(result)
+        sandbox.load_landed()
     found = [
         (r["ID"], r["NAME"], r["PRICE"] and format(r["PRICE"], "f"), r["COLOUR"])
         for r in sandbox.rows("O_ITEM")

@@ -10,13 +10,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import ColumnType
-from sluice.positions import encode_number
-from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.streamx import DDL, IGNORED, StreamX
 from tests.spark.envelopes import (
+    assert_rejected,
     assert_tables,
-    by_name,
-    envelope_columns,
+    at,
+    decode_named,
     expected_tables,
     fold,
     jsonl,
@@ -75,11 +74,8 @@ MESSAGES: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every message above, decoded in one read, by its name."""
-    file = jsonl(tmp_path_factory.mktemp("streamx") / "all.jsonl", MESSAGES.values())
-    decoded = StreamX().read(spark, (file,), {})
-    assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(MESSAGES)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    folder = tmp_path_factory.mktemp("streamx")
+    return decode_named(spark, StreamX(), folder, MESSAGES)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +105,7 @@ def test_markers_and_heartbeats_are_ignored(rows: dict[str, Row], op: str) -> No
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
-    assert rows[name]["raw"] is not None
-    if reason == "not_json":
-        assert rows[name]["raw"] == BAD_LINES[name]
+    assert_rejected(rows[name], reason, MESSAGES[name])
 
 
 def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
@@ -127,11 +120,11 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
 
 
 def test_positions_compare_as_integers_of_any_length(rows: dict[str, Row]) -> None:
-    assert rows["insert"]["position"] == f"2.{encode_number(5)}"
-    assert rows["long_sequence"]["position"] == f"2.{encode_number('9' * 40)}"
+    assert rows["insert"]["position"] == at(5)
+    assert rows["long_sequence"]["position"] == at("9" * 40)
     assert rows["no_sequence"]["position"] is None
     full_load = rows["full_load"]["position"]
-    assert full_load == f"0.{encode_number(1731661820245)}"
+    assert full_load == at(1731661820245, kind=0)
     assert rows["full_load_by_time"]["position"] == "0.010"
     assert rows["full_load"]["source_ts"] is None
     assert full_load < rows["insert"]["position"] < rows["long_sequence"]["position"]

@@ -1,0 +1,101 @@
+"""Canal JSON of Alibaba DTS: the form it had before 2022-03-20, and the vendor's examples."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.formats.canal import SWAPPED
+from tests.spark.canal_messages import Rows, decode, message, row
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+SWAPPED_MESSAGES: dict[str, Any] = {
+    "insert": message("INSERT", row("1", "a")),
+    "insert_in_old": message("INSERT", old=[row("1", "a")]),
+    "update": message("UPDATE", row("1", "a"), old=[row("1", "b")]),
+    "update_partial": message("UPDATE", row("1", None), old=[{"v": "b"}]),
+    "update_of_key": message("UPDATE", row("1", "a"), old=[row("2", "a")]),
+    "delete": message("DELETE", old=[row("1", "a")]),
+    "delete_many": message("DELETE", old=[row("1", "a"), row("2", "b")]),
+    "init": message("INIT", row("1", "a")),
+    "delete_in_data": message("DELETE", row("1", "a")),
+    "update_without_old": message("UPDATE", row("1", "a")),
+    "update_beside_null": message("UPDATE", row("1", "a"), old=[None]),
+}
+
+
+@pytest.fixture(scope="module")
+def swapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """What DTS wrote before 2022-03-20."""
+    return decode(spark, tmp_path_factory.mktemp("dts"), SWAPPED_MESSAGES, form=SWAPPED)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("insert", None, row("1", "a")),
+        ("insert_in_old", None, row("1", "a")),
+        ("update", row("1", "a"), row("1", "b")),
+        ("update_partial", row("1", None), row("1", "b")),
+        ("update_of_key", row("1", "a"), row("2", "a")),
+        ("delete", row("1", "a"), None),
+        ("init", None, row("1", "a")),
+    ],
+)
+def test_the_swapped_form(swapped: Rows, name: str, before: object, after: object) -> None:
+    (only,) = swapped[name]
+    assert (only["outcome"], only["before"], only["after"]) == ("event", before, after)
+
+
+def test_the_swapped_form_tells_what_is_not_of_it(swapped: Rows) -> None:
+    assert [r["before"]["id"] for r in swapped["delete_many"]] == ["1", "2"]
+    reasons = {name: many[0]["reason"] for name, many in swapped.items() if many[0]["reason"]}
+    assert reasons == {
+        "delete_in_data": "other_form",
+        "update_without_old": "image_missing",
+        "update_beside_null": "image_missing",
+    }
+
+
+SEEDS = ("01-delete-before-20220320.json", "02-delete-since-20220320.json", "03-ddl.txt")
+
+
+@pytest.mark.parametrize(
+    ("form", "outcomes"),
+    [
+        (SWAPPED, ["delete", "other_form", "ddl"]),
+        ("community", ["other_form", "delete", "ddl"]),
+    ],
+)
+def test_the_seeds_examples(
+    spark: SparkSession, fixtures: Path, tmp_path: Path, form: str, outcomes: list[str]
+) -> None:
+    folder = fixtures / "seed-examples" / "dts-canal-json"
+    records = {name: _without_remarks((folder / name).read_text()) for name in SEEDS}
+    found = decode(spark, tmp_path, records, form=form)
+    assert [many[0]["reason"] or many[0]["op"] for many in found.values()] == outcomes
+    assert found["03-ddl.txt"][0]["ddl"] == "eg:createxxx"
+    deleted = found[SEEDS[0 if form == SWAPPED else 1]][0]
+    image = {"shipping_type": "aaa"} if form == SWAPPED else {
+        "id": "500000287", "shipping_type": None,
+    }  # fmt: skip
+    assert deleted["before"] == image
+    assert deleted["table"] == "tablename"
+
+
+def _without_remarks(text: str) -> Any:
+    """The DDL example has a remark in Chinese behind each of its values."""
+    members = re.findall(r'^\s*("\w+":(?:"[^"]*"|\w+))', text, re.MULTILINE)
+    return json.loads(text) if "表示" not in text else json.loads("{" + ",".join(members) + "}")
+
+
+def test_the_vendors_update_of_2021(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    path = fixtures / "canal-json/alibabaclouddocs-dts/dts-canal-update-2021.txt"
+    (only,) = decode(spark, tmp_path, {"u": json.loads("{" + path.read_text())}, form=SWAPPED)["u"]
+    assert only["before"] == {"id": "500000287", "shipping_type": None}
+    assert only["after"] == {"id": "500000287", "shipping_type": "aaa"}

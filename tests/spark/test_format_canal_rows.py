@@ -1,0 +1,148 @@
+"""Canal JSON from files to rows: histories in any order, full loads, TRUNCATE, bad rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.manifest import Manifest, name_batch
+from spark_jobs.formats.canal import SWAPPED
+from tests.spark.canal_messages import message, row, statement
+from tests.spark.sandbox import Sandbox, landed, total
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+
+
+def truth(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted(tuple(each.values()) for each in rows)
+
+
+SHOP_TYPES = {
+    "id": "bigint(20) unsigned", "price": "decimal(20,4)", "at": "datetime(6)",
+    "body": "blob", "kind": "enum('a','b')",
+}  # fmt: skip
+
+
+def shop(op: str, *data: Any, **parts: Any) -> dict[str, Any]:
+    return message(op, *data, table="goods", mysqlType=SHOP_TYPES, **parts)
+
+
+def good(ident: str, price: str | None, body: str = "\x00\xff\n") -> dict[str, Any]:
+    return {"id": ident, "price": price, "at": "2024-02-29 01:02:03.5", "body": body, "kind": "1"}
+
+
+HISTORY = [
+    [
+        shop("INIT", good("1", "0.0000"), good("2", "2.5"), good("18446744073709551615", "9.1")),
+        statement("ALTER", "ALTER TABLE goods ADD x INT"),
+    ],
+    [
+        shop("UPDATE", good("1", "1234567890123456.7891"), old=[{"price": "0.0000"}], offset=1),
+        shop("UPDATE", good("3", "2.5"), old=[{"id": "2"}], offset=2),
+        shop("INSERT", good("4", None), good("5", "5"), offset=3),
+    ],
+    [
+        shop("DELETE", good("5", "5"), offset=4),
+        shop("UPDATE", good("4", "4", "\xe9"), old=[{"price": None, "body": "x"}], offset=5),
+        {"type": "MHEARTBEAT", "ts": 1},
+    ],
+]
+AT = datetime(2024, 2, 29, 1, 2, 3, 500000)
+GOODS = [
+    (Decimal(1), Decimal("1234567890123456.7891"), AT, b"\x00\xff\n", "1"),
+    (Decimal(3), Decimal("2.5000"), AT, b"\x00\xff\n", "1"),
+    (Decimal(4), Decimal("4.0000"), AT, b"\xe9", "1"),
+    (Decimal(2**64 - 1), Decimal("9.1000"), AT, b"\x00\xff\n", "1"),
+]
+
+
+@pytest.mark.parametrize(("turned", "order"), [(False, None), (True, None), (True, "offset")])
+def test_from_files_to_rows(
+    spark: SparkSession, tmp_path: Path, turned: bool, order: str | None
+) -> None:
+    """Landed, loaded and published, the parts of a history in both orders and one of them twice.
+
+    By arrival an object's name is its place; by a field a repeat may stand anywhere.
+    """
+    options = {"order": order} if order else {}
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "format_options": options})
+    parts = [(f"part-{n + 9}.jsonl", lines) for n, lines in enumerate(HISTORY)]
+    again = ("part-99.jsonl", HISTORY[1]) if order else parts[1]
+    for name, lines in [*(reversed(parts) if turned else parts), again]:
+        sandbox.write(name, lines)
+        sandbox.publish(sandbox.stage_manifest(_only(sandbox, name)))
+    assert truth(sandbox.rows("goods")) == GOODS
+    assert sandbox.types("goods") == {
+        "id": "decimal(20, 0)", "price": "decimal(20, 4)", "at": "timestamp",
+        "body": "binary", "kind": "string",
+    }  # fmt: skip
+
+
+def _only(sandbox: Sandbox, name: str) -> Any:
+    """A batch of one object, as landing makes it the first time."""
+    file = landed(sandbox.landing / name, name)
+    return Manifest("p", name_batch("p", (file,)), (file,))
+
+
+def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    """One pretty-printed array: a row of a message may be quarantined without the others."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "landing": {"url": "landing"}})
+    bad = [good("2", "1.00001"), good("3", "1", "\u20ac"), {**good("4", "1"), "at": "0000-00-00"}]
+    lines = [shop("INSERT", good("1", "1"), *bad), shop("DELETE", old=[good("1", "1")])]
+    (sandbox.landing / "all.json").write_text(json.dumps(lines, indent=2))
+    sandbox.configure(format="canal", landing={"url": "landing", "pattern": "**/*.json"})
+    result = sandbox.load_landed()
+    assert [r["id"] for r in sandbox.rows("goods")] == [1]
+    dead = sandbox.quarantined()
+    assert sorted((d["reason"], d["detail"], d["record"]) for d in dead) == [
+        ("does_not_fit", "at", 1), ("does_not_fit", "body", 1), ("does_not_fit", "price", 1),
+        ("other_form", "", 2),
+    ]  # fmt: skip
+    assert all(json.loads(d["raw"])["table"] == "goods" for d in dead)
+    assert total(result).quarantined == 4
+
+
+def test_a_truncate_of_dts_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
+    sandbox.load_records([
+        message("INSERT", row("1", "a"), row("2", "b")),
+        statement("DDL", "TRUNCATE TABLE t"),
+        message("INSERT", row("3", "c")),
+    ])  # fmt: skip
+    assert truth(sandbox.rows("t")) == [(3, "c")]
+
+
+def test_the_swapped_form_to_rows(spark: SparkSession, tmp_path: Path) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "format_options": {"form": SWAPPED}})
+    sandbox.load_records([
+        message("INIT", row("1", "a"), row("2", "b"), row("3", "c")),
+        message("UPDATE", row("1", "a"), row("2", "b"), old=[row("1", "z"), row("4", "b")]),
+        message("DELETE", old=[row("3", "c")]),
+    ])  # fmt: skip
+    assert truth(sandbox.rows("t")) == [(1, "z"), (4, "b")]
+
+
+def test_an_absent_column_keeps_its_value(spark: SparkSession, tmp_path: Path) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
+    sandbox.load_records([
+        message("INSERT", row("1", "a"), row("2", "b")),
+        message("UPDATE", {"id": "1"}, old=[{}]),
+        message("UPDATE", row("2", None), old=[{"v": "b"}]),
+    ])  # fmt: skip
+    assert truth(sandbox.rows("t")) == [(1, "a"), (2, None)]
+
+
+def test_rows_of_a_table_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    """Equal rows of one message are two; the same file again adds none."""
+    tables = {"db.t": {"key": []}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "tables": tables})
+    same = message("INSERT", row("1", "a"), row("1", "a"), row("2", "b"), pkNames=None)
+    sandbox.load_records([same, message("DELETE", row("2", "b"), pkNames=None)], "a.jsonl")
+    sandbox.load(sandbox.write("a.jsonl", [same]))
+    assert truth(sandbox.rows("t")) == [(1, "a"), (1, "a")]

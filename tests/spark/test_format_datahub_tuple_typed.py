@@ -1,0 +1,117 @@
+"""DataHub Tuple in Parquet: the exact text and the type of every value."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.coltypes import ColumnType, decimal
+from sluice.errors import TerminalError
+from sluice.manifest import SourceFile
+from sluice.parquetfile import avro_schema
+from spark_jobs.formats.datahub_tuple import DatahubTuple
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+TEXT = ColumnType("string")
+ABOUT = {"_sequence_id_": "7", "_operation_type_": "I", "_source_table_": "t",
+         "_before_image_": "N", "_after_image_": "Y"}  # fmt: skip
+MOMENT = datetime(2022, 4, 15, 3, 2, 6, 1)
+WIDE = Decimal("-12345678901234567890123456789012345.123456789012345678901234567890")
+# name: (Arrow type, value, exact text, type of the column)
+VALUES: dict[str, tuple[pa.DataType, Any, str | None, ColumnType]] = {
+    "int8": (pa.int8(), -128, "-128", ColumnType("int")),
+    "int16": (pa.int16(), -1, "-1", ColumnType("int")),
+    "int32": (pa.int32(), 2**31 - 1, "2147483647", ColumnType("int")),
+    "int64": (pa.int64(), -(2**63), "-9223372036854775808", ColumnType("bigint")),
+    "uint8": (pa.uint8(), 255, "255", ColumnType("int")),
+    "uint32": (pa.uint32(), 2**32 - 1, "4294967295", ColumnType("bigint")),
+    "uint64": (pa.uint64(), 2**64 - 1, "18446744073709551615", decimal(20, 0)),
+    "float": (pa.float32(), 0.1, "0.1", ColumnType("float")),
+    "double": (pa.float64(), 0.1, "0.1", ColumnType("double")),
+    "boolean": (pa.bool_(), True, "true", ColumnType("boolean")),
+    "empty": (pa.string(), "", "", TEXT),
+    "missing": (pa.string(), None, None, TEXT),
+    "nothing": (pa.null(), None, None, TEXT),
+    "large": (pa.large_string(), "x", "x", TEXT),
+    "days": (pa.date64(), date(1969, 12, 31), "1969-12-31", ColumnType("date")),
+    "seconds": (pa.timestamp("s"), MOMENT.replace(microsecond=0), "2022-04-15T03:02:06.000000",
+                ColumnType("timestamp_ntz")),
+    "short_time": (pa.time32("s"), time(1, 2, 3), "01:02:03", ColumnType("time")),
+    "duration": (pa.duration("us"), 7, "7", ColumnType("bigint")),
+    "category": (pa.dictionary(pa.int8(), pa.string()), "é", "é", TEXT),
+    "binary": (pa.binary(), b"\x00\xff", "AP8=", ColumnType("binary", "base64")),
+    "fixed": (pa.binary(2), b"\x01\x02", "AQI=", ColumnType("binary", "base64")),
+    "decimal": (pa.decimal128(10, 2), Decimal("-456.10"), "-456.10", decimal(10, 2)),
+    "wide": (pa.decimal256(65, 30), WIDE, str(WIDE), TEXT),
+    "date": (pa.date32(), date(1969, 12, 31), "1969-12-31", ColumnType("date")),
+    "local": (pa.timestamp("us"), MOMENT, "2022-04-15T03:02:06.000001",
+              ColumnType("timestamp_ntz")),
+    "millis": (pa.timestamp("ms"), datetime(1969, 12, 31, 23, 59, 59, 999000),
+               "1969-12-31T23:59:59.999000", ColumnType("timestamp_ntz")),
+    "instant": (pa.timestamp("us", "Asia/Shanghai"), MOMENT.replace(tzinfo=UTC),
+                "2022-04-15T03:02:06.000001Z", ColumnType("timestamp")),
+    "nanos": (pa.timestamp("ns", "UTC"), 1001, "1001", ColumnType("timestamp", "ns")),
+    "time": (pa.time64("us"), time(23, 59, 59, 1), "23:59:59.000001", ColumnType("time")),
+    "list": (pa.list_(pa.decimal128(3, 2)), [Decimal("1.10"), None], "[1.10,null]", TEXT),
+    "record": (pa.struct([("d", pa.date32()), ("b", pa.binary())]),
+               {"d": date(1970, 1, 2), "b": b"x"}, '{"d":"1970-01-02","b":"eA=="}', TEXT),
+    "map": (pa.map_(pa.string(), pa.int64()), [("k", 1)], '{"k":1}', TEXT),
+}  # fmt: skip
+
+
+def parquet(path: Path, table: pa.Table, **how: Any) -> SourceFile:
+    """A Parquet file as landing describes it."""
+    pq.write_table(table, path, **how)
+    with path.open("rb") as stream:
+        schema = avro_schema(stream)
+    return SourceFile(
+        path.name, path.as_uri(), path.stat().st_size, container="parquet", avro_schema=schema
+    )
+
+
+def table_of(values: dict[str, tuple[pa.DataType, Any]]) -> pa.Table:
+    """One row, with what it says about the change."""
+    about = {name: pa.array([text]) for name, text in ABOUT.items()}
+    typed = {name: pa.array([value], kind) for name, (kind, value) in values.items()}
+    return pa.table(about | typed)
+
+
+def test_parquet_values_are_exact(spark: SparkSession, tmp_path: Path) -> None:
+    values = {name: (kind, value) for name, (kind, value, _, _) in VALUES.items()}
+    about = {"_execute_time_": (pa.timestamp("us", "UTC"), MOMENT.replace(tzinfo=UTC))}
+    file = parquet(tmp_path / "a.parquet", table_of(values | about))
+    row = DatahubTuple().read(spark, (file,), {}).first()
+    assert row is not None
+    assert row["after"] == {name: text for name, (_, _, text, _) in VALUES.items()}
+    assert row["source_ts"].replace(tzinfo=UTC) == MOMENT.replace(tzinfo=UTC)
+    columns = DatahubTuple().columns(row["types"], {})
+    assert {c.name: c.type for c in columns} == {n: kind for n, (_, _, _, kind) in VALUES.items()}
+
+
+def test_old_timestamps_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    values = {"at": (pa.timestamp("us"), MOMENT)}
+    file = parquet(tmp_path / "a.parquet", table_of(values), use_deprecated_int96_timestamps=True)
+    row = DatahubTuple().read(spark, (file,), {}).first()
+    assert row is not None
+    assert row["after"] == {"at": "2022-04-15T03:02:06.000001Z"}
+    (column,) = DatahubTuple().columns(row["types"], {})
+    assert column.type == ColumnType("timestamp")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(pa.time64("ns"), 1), (pa.float16(), None), (pa.map_(pa.int8(), pa.int8()), [])],
+)
+def test_a_type_that_nobody_can_read_stops_the_batch(
+    spark: SparkSession, tmp_path: Path, kind: pa.DataType, value: Any
+) -> None:
+    file = parquet(tmp_path / "odd.parquet", table_of({"x": (kind, value)}))
+    with pytest.raises(TerminalError, match=r"odd\.parquet is no file of rows"):
+        DatahubTuple().read(spark, (file,), {})

@@ -1,0 +1,146 @@
+"""Datastream Avro: the exact text and the type of every value, many schemas in a batch."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice.coltypes import ColumnType, decimal
+from sluice.errors import TerminalError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import ENVELOPE
+from spark_jobs.formats.datastream import Datastream
+from tests.spark.datastream_events import avro_file, event
+from tests.spark.envelopes import at, by_name, envelope_columns, jsonl
+
+pytestmark = pytest.mark.spark
+
+
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name} | more
+
+
+TZ = {"type": "record", "name": "timestampTz", "fields": [
+    {"name": "timestamp", "type": logical("long", "timestamp-micros")},
+    {"name": "offset", "type": logical("int", "time-millis")}]}  # fmt: skip
+VARCHAR = {"type": "record", "name": "varchar", "fields": [
+    {"name": "value", "type": "string"}, {"name": "length", "type": "int"}]}  # fmt: skip
+WIDE = Decimal("-12345678901234567890123456789012345.123456789012345678901234567890")
+# name: (type, value as written, exact text, type of the column)
+VALUES: dict[str, tuple[Any, Any, str, ColumnType]] = {
+    "id": ("int", 1, "1", ColumnType("int")),
+    "long": ("long", -(2**63), "-9223372036854775808", ColumnType("bigint")),
+    "float": ("float", 45.67, "45.67", ColumnType("float")),
+    "double": ("double", 0.1, "0.1", ColumnType("double")),
+    "boolean": ("boolean", True, "true", ColumnType("boolean")),
+    "text": (logical("string", "varchar", length=9), "é\n", "é\n", ColumnType("string")),
+    "number": (logical("string", "number"), "1" * 50 + ".10", "1" * 50 + ".10",
+               ColumnType("string")),
+    "json": (logical("string", "Json"), '{"a": 1.10}', '{"a": 1.10}', ColumnType("string")),
+    "enum": ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, "B", "B", ColumnType("string")),
+    "bytes": ("bytes", b"\x00\xff", "AP8=", ColumnType("binary", "base64")),
+    "fixed": ({"type": "fixed", "name": "f", "size": 2}, b"\x01\x02", "AQI=",
+              ColumnType("binary", "base64")),
+    "decimal": (logical("bytes", "decimal", precision=10, scale=2), Decimal("-456.10"), "-456.10",
+                decimal(10, 2)),
+    "wide": (logical("bytes", "decimal", precision=65, scale=30), WIDE, str(WIDE),
+             ColumnType("string")),
+    "wide_zero": (logical("bytes", "decimal", precision=65, scale=3), Decimal("0.000"), "0.000",
+                  ColumnType("string")),
+    "wide_minus_one": (logical("bytes", "decimal", precision=40), Decimal(-1), "-1",
+                       ColumnType("string")),
+    "wide_step": (logical("bytes", "decimal", precision=40), Decimal(-(2**64)),
+                  str(-(2**64)), ColumnType("string")),
+    "date": (logical("int", "date"), -1, "1969-12-31", ColumnType("date")),
+    "micros": (logical("long", "timestamp-micros"), 1704164645678901,
+               "2024-01-02T03:04:05.678901Z", ColumnType("timestamp")),
+    "before_1970": (logical("long", "timestamp-micros"), -1,
+                    "1969-12-31T23:59:59.999999Z", ColumnType("timestamp")),
+    "infinity": (logical("long", "timestamp-micros"), 9223372036825200000,
+                 "+294247-01-10T04:00:25.200000Z", ColumnType("timestamp")),
+    "millis": (logical("long", "timestamp-millis"), 1704164645678,
+               "2024-01-02T03:04:05.678000Z", ColumnType("timestamp")),
+    "local": (logical("long", "local-timestamp-micros"), 1704164645678901,
+              "2024-01-02T03:04:05.678901", ColumnType("timestamp_ntz")),
+    "time": (logical("long", "time-micros"), 86400000000, "24:00:00", ColumnType("time")),
+    "interval": (logical("long", "time-interval-micros"), -1, "-1", ColumnType("bigint")),
+    "tz": (TZ, {"timestamp": 1665671400000056, "offset": -18000000},
+           '{"timestamp":"2022-10-13T14:30:00.000056Z","offset":"-05:00:00"}',
+           ColumnType("string")),
+    "varchar": (VARCHAR, {"value": "v", "length": 3}, '{"value":"v","length":3}',
+                ColumnType("string")),
+    "again": ("varchar", {"value": "w", "length": 3}, '{"value":"w","length":3}',
+              ColumnType("string")),
+    "list": ({"type": "array", "items": ["null", "long"]}, [1, None], "[1,null]",
+             ColumnType("string")),
+    "either": (["null", "string", "long"], 7, "7", ColumnType("string")),
+    "dotted": ("string", "x", "x", ColumnType("string")),
+}  # fmt: skip
+
+
+def raw_values() -> dict[str, Any]:
+    """The values as fastavro has to get them: numbers for what has a logical type."""
+    return {name: value for name, (_, value, _, _) in VALUES.items()}
+
+
+def optional(kind: Any) -> Any:
+    return kind if isinstance(kind, list) else ["null", kind]
+
+
+@pytest.fixture(scope="module")
+def avro_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """A row with every type and one with nothing but its key; a second schema beside it."""
+    folder = tmp_path_factory.mktemp("avro")
+    fields = [{"name": n, "type": optional(kind)} for n, (kind, *_) in VALUES.items()]
+    full = avro_file(folder / "full.avro", fields, [raw_values(), {"id": 2}])
+    other = avro_file(folder / "other.avro", [{"name": "id", "type": "long"}], [{"id": 3}])
+    lines = jsonl(folder / "lines.jsonl", [event({"id": 4})])
+    decoded = Datastream().read(spark, (full, lines, other), {})
+    assert envelope_columns(decoded) == list(ENVELOPE)
+    return by_name(decoded.collect(), lambda row: row["after"]["id"])
+
+
+def test_one_batch_holds_files_of_many_schemas(avro_rows: dict[str, Row]) -> None:
+    assert {r["table"] for r in avro_rows.values()} == {"full", "other", "t"}
+    assert avro_rows["2"]["position"] == at(9, 1)
+    assert avro_rows["1"]["key"] == ["id"]
+    assert avro_rows["1"]["source_ts"].timestamp() == 1704164645.678
+    assert avro_rows["4"]["types"] is None
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_avro_values(avro_rows: dict[str, Row], name: str) -> None:
+    _, _, text, kind = VALUES[name]
+    assert avro_rows["1"]["after"][name] == text
+    types = {c.name: c for c in Datastream().columns(avro_rows["1"]["types"], {})}
+    assert (types[name].type, types[name].nullable) == (kind, True)
+    if name != "id":
+        assert avro_rows["2"]["after"][name] is None
+
+
+def test_a_required_column_is_not_nullable(avro_rows: dict[str, Row]) -> None:
+    columns = Datastream().columns(avro_rows["3"]["types"], {})
+    assert [(c.name, c.type.name, c.nullable) for c in columns] == [("id", "bigint", False)]
+
+
+def test_records_as_values(spark: SparkSession, tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": VARCHAR}, {"name": "at", "type": optional(TZ)}]
+    rows = [{"id": {"value": "a", "length": 1}, "at": VALUES["tz"][1]}]
+    file = avro_file(tmp_path / "e.avro", fields, rows)
+    options = {"records": "value"}
+    row = Datastream().read(spark, (file,), options).first()
+    assert row is not None
+    assert row["after"] == {"id": "a", "at": "2022-10-13T14:30:00.000056Z"}
+    kinds = [c.type.name for c in Datastream().columns(row["types"], options)]
+    assert kinds == ["string", "timestamp"]
+
+
+def test_another_avro_file_is_refused_by_name(spark: SparkSession) -> None:
+    schema = '{"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}'
+    file = SourceFile("in/x.avro", "file:///x.avro", 1, container="avro", avro_schema=schema)
+    with pytest.raises(TerminalError, match=r"in/x\.avro is not a Datastream Avro file"):
+        Datastream().read(spark, (file,), {})

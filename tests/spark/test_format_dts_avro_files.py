@@ -1,0 +1,99 @@
+"""DTS Avro's files: which containers are read, records as Avro prints them, real messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.errors import ConfigError, TerminalError
+from spark_jobs.formats.dts_avro import DtsAvro
+from tests.spark.dts_records import NAMESPACE, ROW, bare_file, container, message, union
+from tests.spark.envelopes import at, jsonl
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+
+
+def test_a_container_of_the_union(spark: SparkSession, tmp_path: Path) -> None:
+    """record.avsc as it is: every datum has the number of its type before it."""
+    found = [(f"{NAMESPACE}.Record", message("INSERT", after=ROW))]
+    file = container(tmp_path / "u.avro", union(), found)
+    (row,) = DtsAvro().read(spark, (file,), {}).collect()
+    assert (row["outcome"], row["after"]) == ("event", {"id": "1", "v": "a"})
+
+
+def test_containers_of_something_else_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}
+    with pytest.raises(TerminalError, match=r"x\.avro is not a DTS Avro file"):
+        DtsAvro().read(spark, (container(tmp_path / "x.avro", schema, []),), {})
+
+
+def test_another_framing_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="one_per_file, length_prefixed"):
+        DtsAvro().read(spark, (), {"framing": "x"})
+
+
+def printed(**parts: Any) -> dict[str, Any]:
+    """A record as Avro prints it."""
+    return {
+        "version": 0, "id": 5, "sourceTimestamp": 1696984408, "sourceTxid": "0",
+        "source": {"sourceType": "MySQL", "version": "8"}, "operation": "INSERT",
+        "objectName": "db.t", "tags": {"pk_uk_info": '{"PRIMARY":["id"]}'},
+        "fields": [{"name": "id", "dataTypeNumber": 8}, {"name": "v", "dataTypeNumber": 253}],
+        "beforeImages": None, "afterImages": [{"Integer": {"precision": 8, "value": "1"}},
+        {"Character": {"charset": "gbk", "value": "\u00c4\u00e3"}}], **parts,
+    }  # fmt: skip
+
+
+def test_printed_records(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [
+        printed(),
+        printed(operation="DDL", fields=None, afterImages="drop table [x]"),
+        printed(afterImages=[{"DateTime": {"year": 2024, "month": 1, "day": 2}}, None]),
+        printed(afterImages=[{"Integer": {"precision": 8, "value": "1"}}, {"EmptyObject": "NONE"}]),
+        printed(operation="HEARTBEAT", fields=None, afterImages=None),
+        printed(afterImages=[{"Newer": {"value": "1"}}, None]),
+        printed(afterImages="x"),
+        printed(afterImages={"a": 1}),
+        printed(fields=[{"name": None}, {"name": "v"}]),
+        printed(id="1e999"),
+        '{"version": 0, "id": 5,',
+        '{"a": 1}',
+        "[" * 2000,
+    ]
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    assert [(r["op"], r["after"], r["absent"]) for r in rows[:4]] == [
+        ("insert", {"id": "1", "v": "你"}, None),
+        ("ddl", None, None),
+        ("insert", {"id": "2024-01-02", "v": None}, None),
+        ("insert", {"id": "1", "v": None}, ["v"]),
+    ]
+    assert rows[1]["ddl"] == "drop table [x]"
+    assert [(r["outcome"], r["reason"]) for r in rows[4:]] == [
+        ("ignore", "HEARTBEAT"), ("reject", "unreadable_value"), ("reject", "image_missing"),
+        ("reject", "image_length"), ("reject", "fields_missing"), ("reject", "bad_id"),
+        ("reject", "not_json"), ("reject", "not_a_record"), ("reject", "not_json"),
+    ]  # fmt: skip
+    assert rows[10]["raw"] == lines[10]
+
+
+def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    """Four messages of a subscription, in both layouts and printed, mean the same."""
+    demo = fixtures / "dts-avro" / "cloudkdb-demo"
+    printed_ones = jsonl(tmp_path / "m.jsonl", (demo / "messages.jsonl").read_text().splitlines())
+    for kind in ("born", "no-born", "printed"):
+        paths = sorted(demo.glob(f"encoded/*.{kind}.bin"))
+        bare = bare_file(tmp_path / kind, [p.read_bytes() for p in paths])
+        file = printed_ones if kind == "printed" else bare
+        rows = DtsAvro().read(spark, (file,), {}).collect()
+        assert [(r["op"], r["table"], r["position"]) for r in rows] == [
+            ("ddl", None, at(1700104)),
+            ("insert", "t1", at(1700382)),
+            ("update", "t1", at(1700504)),
+            ("delete", "t1", at(1700553)),
+        ]
+        assert rows[0]["ddl"] == "create table t1(a bigint primary key, b varchar(100))"
+        assert rows[2]["after"] == {"a": "123456789", "b": "test update statement."}
+        assert rows[3]["key"] == ["a"]

@@ -1,0 +1,64 @@
+"""DTS Avro from bare datums to rows of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.dts_records import NONE, datum, integer, message, prefixed, text, when
+from tests.spark.sandbox import Sandbox
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+FIELDS = [("id", 8), ("v", 253), ("at", 12), ("d", 10)]
+MOMENT = when(2024, 1, 2, 3, 4, 5, 6)
+
+
+def whole(number: int, row: list[Any], op: str = "INSERT", **parts: Any) -> bytes:
+    return datum(message(op, number, fields=FIELDS, after=row, **parts))
+
+
+STREAM = [
+    whole(900, [integer(1), text("full load"), MOMENT, None], "INIT", seconds=1),
+    whole(901, [integer(9), text("only there"), MOMENT, when(2024, 5, 6)], "INIT", seconds=1),
+    datum(message("BEGIN", 9, object=None, tags={})),
+    whole(10, [integer(1), text("new"), MOMENT, None]),
+    whole(11, [integer(2), text("moves"), MOMENT, None]),
+    whole(12, [integer(3), text("moved"), NONE, None], "UPDATE",
+          before=[integer(2), text("moves"), MOMENT, None]),
+    whole(13, [integer(1), NONE, NONE, when(2024, 2, 29)], "UPDATE"),
+    whole(14, [integer(2**64 - 1), text("largest"), MOMENT, None]),
+    datum(message("DELETE", 15, fields=FIELDS, before=[integer(9), NONE, NONE, NONE])),
+    whole(16, [integer(4), text("zero date"), MOMENT, when(0, 0, 0)]),
+    b"\0junk",
+]  # fmt: skip
+
+
+def wanted() -> list[tuple[Any, ...]]:
+    return [
+        (1, "new", "2024-01-02 03:04:05.000006", "2024-02-29"),
+        (3, "moved", "2024-01-02 03:04:05.000006", "None"),
+        (2**64 - 1, "largest", "2024-01-02 03:04:05.000006", "None"),
+    ]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) -> None:
+    """In two files, in either order, with most records twice: the same table."""
+    options = {"framing": "length_prefixed"}
+    sandbox = Sandbox(spark, tmp_path, {"format": "dts_avro", "format_options": options})
+    one, two = prefixed(*STREAM[:6]), prefixed(*STREAM[2:])
+    for number, content in enumerate((two, one) if late else (one, two)):
+        (sandbox.landing / f"{number}.bin").write_bytes(content)
+        sandbox.load_landed()
+    rows = [(int(r["id"]), r["v"], str(r["at"]), str(r["d"])) for r in sandbox.rows("t")]
+    assert sorted(rows) == wanted()
+    assert sandbox.types("t")["id"] == "decimal(20, 0)"
+    letters = {q["reason"]: q for q in sandbox.quarantined()}
+    assert set(letters) == {"not_a_record", "does_not_fit"}
+    assert bytes(letters["not_a_record"]["raw"]) == STREAM[10]
+    assert bytes(letters["does_not_fit"]["raw"]) == STREAM[9]
+    assert {q["record"] for q in letters.values()} == {8, 9}
+    assert {q["file"] for q in letters.values()} == {"0.bin" if late else "1.bin"}

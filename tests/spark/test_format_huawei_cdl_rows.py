@@ -1,0 +1,90 @@
+"""Huawei CDL JSON: a history of both versions, in any order, to rows of a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.cdl_messages import BARE, pairs, schema, v1, v2
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+FIELDS = {
+    "1.0": [{"type": "int32", "optional": False, "field": "id"},
+            {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
+            {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "field": "at"},
+            {"type": "string", "field": "doc"}],
+    "2.0": [{"type": "int32", "optional": False, "field": "id"},
+            {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
+            {"type": "string", "name": "com.xxx.cdc.data.timestamp", "field": "at"},
+            {"type": "string", "field": "doc"}],
+}  # fmt: skip
+
+
+def order(ident: int, amount: str | None, at: Any, doc: str | None = "d") -> dict[str, Any]:
+    return {"id": ident, "amount": amount, "at": at, "doc": doc}
+
+
+def change(lsn: int, operation: str, **parts: Any) -> dict[str, Any]:
+    """A change of version 1.0 with its schema."""
+    row = parts.get("data") or parts.get("before")
+    unique = {"id": row["id"]} if row else None
+    message = v1(operation, pairs(lsn=lsn, txId=lsn), **{**BARE, "unique": unique, **parts})
+    return message | {"schema": schema("data", FIELDS["1.0"])}
+
+
+def change_2(lsn: int, op: str, snapshot: str = "false", **parts: Any) -> dict[str, Any]:
+    """The same of version 2.0."""
+    row = parts.get("after") or parts.get("before")
+    source = {"lsn": lsn, "snapshot": snapshot}
+    empty = {"after": None, "before": None, "unique": {"id": row["id"]}}
+    return v2(op, source, **empty | parts) | {"schema": schema("after", FIELDS["2.0"])}
+
+
+HISTORY = [
+    change_2(10, "c", "true", after=order(1, "1.10", "2024-02-04 11:59:56", "long")),
+    change(20, "INSERT", data=order(2, "12345678901234567890.123456789", 1707047996013)),
+    change(30, "UPDATE", data=order(1, "2.20", 1707047996013, None), LOB_COLUMNS="doc"),
+    change(40, "INSERT", data=order(3, None, None)),
+    change_2(50, "u", before=order(3, None, None), after=order(4, "0.00", None, None)),
+    change_2(60, "c", after=order(5, "1", "2024-02-04T11:59:56.000001Z")),
+    change(70, "DELETE", before={"id": 5}),
+    change_2(80, "c", after=order(6, "1", "2024-02-04T11:59:56+08:00")),
+    change_2(5, "r", after=order(2, "9", "2024-02-04 00:00:00", "stale")),
+    v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
+    v1("DDL", **BARE, ddl="ALTER TABLE t ADD doc text"),
+    "null",
+]
+LOADED = [
+    {"id": 1, "amount": Decimal("2.200000000"), "at": datetime(2024, 2, 4, 11, 59, 56, 13000),
+     "doc": "long"},
+    {"id": 2, "amount": Decimal("12345678901234567890.123456789"),
+     "at": datetime(2024, 2, 4, 11, 59, 56, 13000), "doc": "d"},
+    {"id": 4, "amount": Decimal("0.000000000"), "at": None, "doc": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_history_ends_in_the_same_table(
+    spark: SparkSession, tmp_path: Path, turned: bool
+) -> None:
+    """Two versions, two batches in either order, half of the first delivered again."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "huawei_cdl", "format_options": {"database": "cdl"},
+        "tables": {"t": {"columns": {"amount": "decimal(38,9)"}}},
+    })  # fmt: skip
+    halves = [HISTORY[:5] + HISTORY[8:], HISTORY[5:8] + HISTORY[:4] + HISTORY[8:9]]
+    results = []
+    for number, records in enumerate(reversed(halves) if turned else halves):
+        sandbox.write(f"{number}.jsonl", reversed(records) if turned else records)
+        results.append(total(sandbox.load_landed()))
+        (sandbox.landing / f"{number}.jsonl").unlink()
+    assert sorted(sandbox.rows("t"), key=lambda row: row["id"]) == LOADED
+    assert sum(counts.quarantined for counts in results) == 1
+    assert "at" in sandbox.quarantined()[0]["detail"]
+    assert sum(counts.ignored for counts in results) == 3

@@ -1,0 +1,91 @@
+"""Bare Avro datums land in a container of bytes, where the format has them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+from collections.abc import Callable
+
+import fastavro
+import pytest
+import zstandard
+
+from sluice import datums
+from sluice.errors import ConfigError
+from sluice.landing import AVRO, JSONL, Inspection
+from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
+
+DATUMS = (b"\0one", b"", b"\0\0" * 40_000, b"no zero in it")
+PREFIXED = b"".join(len(d).to_bytes(4, "big") + d for d in DATUMS)
+
+
+def staged_datums(lake: Lake, look: Inspection) -> list[bytes]:
+    assert (look.file.container, look.file.avro_schema) == (AVRO, datums.SCHEMA)
+    return [row[datums.COLUMN] for row in fastavro.reader(io.BytesIO(lake.staged(look)))]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+def test_datums_each_after_its_length(lake: Lake, pack: Callable[[bytes], bytes]) -> None:
+    look = lake.look(pack(PREFIXED), "d.bin", framing=datums.LENGTH_PREFIXED)
+    assert staged_datums(lake, look) == list(DATUMS)
+    assert look.rejects == ()
+    again = lake.look(pack(PREFIXED), "d.bin", framing=datums.LENGTH_PREFIXED)
+    assert (lake.staged(again), again.file.url) == (lake.staged(look), look.file.url)
+
+
+def test_one_datum_a_file(lake: Lake) -> None:
+    look = lake.look(PREFIXED, "d.bin", framing=datums.ONE_PER_FILE)
+    assert staged_datums(lake, look) == [PREFIXED]
+    assert look.file.key == "d.bin"
+
+
+@pytest.mark.parametrize(
+    ("content", "kept", "reason", "rest"),
+    [
+        (PREFIXED[:-1], 3, "truncated_datum", PREFIXED[-17:-1]),
+        (PREFIXED + b"\0\0", 4, "truncated_datum", b"\0\0"),
+        (PREFIXED + b"\xff" * 9, 4, "document_too_large", b"\xff" * 9),
+    ],
+)
+def test_datums_before_the_damage(
+    lake: Lake, content: bytes, kept: int, reason: str, rest: bytes
+) -> None:
+    look = lake.look(content, "d.bin", framing=datums.LENGTH_PREFIXED)
+    assert staged_datums(lake, look) == list(DATUMS[:kept])
+    assert (reasons(look), raw(look)) == ([(kept, reason)], rest)
+
+
+def test_datums_of_a_cut_archive(lake: Lake) -> None:
+    noise = hashlib.sha512(b"1").digest() * 1000
+    packed = gzip.compress(PREFIXED + len(noise).to_bytes(4, "big") + noise)
+    look = lake.look(packed[:-20], "d.gz", framing=datums.LENGTH_PREFIXED)
+    assert staged_datums(lake, look) == list(DATUMS)
+    assert reasons(look) == [(4, "truncated_gzip")]
+    look = lake.look(packed[:-20], "one.gz", framing=datums.ONE_PER_FILE)
+    assert (staged_datums(lake, look), reasons(look)) == ([], [(0, "truncated_gzip")])
+
+
+def test_a_datum_above_the_limit(lake: Lake) -> None:
+    look = lake.look(b"\0" * 2001, "d.bin", limit=2000, framing=datums.ONE_PER_FILE)
+    assert (staged_datums(lake, look), reasons(look)) == ([], [(0, "document_too_large")])
+
+
+@pytest.mark.parametrize("framing", datums.FRAMINGS)
+def test_other_files_of_a_format_with_datums(lake: Lake, framing: str) -> None:
+    look = lake.look(LINES, "a.jsonl", framing=framing)
+    assert (look.file.container, look.file.staged) == (JSONL, False)
+    look = lake.look(avro_bytes(), "a.avro", framing=framing)
+    assert (look.file.container, look.file.staged) == (AVRO, False)
+    assert lake.look(b"", "empty", framing=framing).rejects == ()
+
+
+def test_bytes_are_no_datums_elsewhere(lake: Lake) -> None:
+    assert reasons(lake.look(PREFIXED, "d.bin")) == [(0, "not_json_nor_avro")]
+
+
+def test_framings_are_those_that_there_are() -> None:
+    assert datums.framing_of({}) == datums.ONE_PER_FILE
+    assert datums.framing_of({"framing": "length_prefixed"}) == datums.LENGTH_PREFIXED
+    with pytest.raises(ConfigError, match="expected one of one_per_file, length_prefixed"):
+        datums.framing_of({"framing": "x"})

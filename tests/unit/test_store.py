@@ -1,0 +1,101 @@
+"""Objects of a local store: which there are, their hours, and how they are put and deleted."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import TerminalError
+from sluice.store import StoredObject, glob_pattern, is_hidden, open_store
+from tests.unit.lake import LINES, Lake
+
+
+@pytest.mark.parametrize(
+    ("key", "hour"),
+    [
+        ("dt=2026-03-01/hr=05/a", "20260301T05"),
+        ("topic/dt=2026-03-01/hr=5/a", "20260301T05"),
+        ("topic/dt=2026-03-01/hour=23/a", "20260301T23"),
+        ("dt=2026-13-01/hr=05/a", "20260704T11"),
+        ("dt=2026-03-01/hr=24/a", "20260704T11"),
+        ("dt=2026-03-01/a", "20260704T11"),
+        ("xdt=2026-03-01/hr=05/a", "20260704T11"),
+    ],
+)
+def test_hour(key: str, hour: str) -> None:
+    modified = datetime(2026, 7, 4, 11, 59, tzinfo=UTC)
+    assert StoredObject(key, 1, "", "", modified).hour == hour
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "others"),
+    [
+        ("**/*.jsonl*", ["a.jsonl", "x/a.jsonl.gz", "x/y/a.jsonl"], ["a.json", "x/a.avro"]),
+        ("*.json", ["a.json"], ["x/a.json"]),
+        ("x/**", ["x/a", "x/y/a"], ["a", "xx/a"]),
+        ("dt=*/hr=0?/[ab]*", ["dt=1/hr=01/a", "dt=1/hr=02/bc"], ["dt=1/hr=10/a", "dt=1/hr=01/c"]),
+        ("a+(b).txt", ["a+(b).txt"], ["aab.txt"]),
+        ("[!x]*", ["a"], ["x"]),
+    ],
+)
+def test_glob(pattern: str, matches: list[str], others: list[str]) -> None:
+    found = glob_pattern(pattern)
+    assert [key for key in matches if not found.fullmatch(key)] == []
+    assert [key for key in others if found.fullmatch(key)] == []
+
+
+def test_hidden_names_are_left_alone(lake: Lake) -> None:
+    for key in ("a", "x/b", "_tmp/c", "x/.d", "_SUCCESS", "_day=1/e"):
+        lake.landing.put(key, b"1")
+    assert sorted(o.key for o in lake.landing.list()) == ["_day=1/e", "a", "x/b"]
+    assert is_hidden("x/_y/z")
+
+
+def test_links_out_of_the_folder_are_no_objects(lake: Lake, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"secret")
+    lake.landing.put("real", LINES)
+    (lake.landing.folder / "out").symlink_to(outside)
+    (lake.landing.folder / "in").symlink_to(lake.landing.folder / "real")
+    assert sorted(o.key for o in lake.landing.list()) == ["in", "real"]
+    with pytest.raises(TerminalError, match="leads out of"):
+        lake.landing.get("out")
+    with pytest.raises(TerminalError, match="leads out of"):
+        lake.landing.put("../outside", b"")
+
+
+def test_changed_file_has_another_etag(lake: Lake) -> None:
+    lake.landing.put("a", b"1")
+    (before,) = lake.landing.list()
+    path = lake.landing.folder / "a"
+    path.write_bytes(b"2")
+    os.utime(path, ns=(1, 1_000_000_000))
+    (after,) = lake.landing.list()
+    assert before.etag != after.etag
+    assert after.modified == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+def test_put_if_absent(lake: Lake) -> None:
+    assert lake.staging.put_if_absent("b/manifest.json", b"one")
+    assert not lake.staging.put_if_absent("b/manifest.json", b"two")
+    assert lake.staging.get("b/manifest.json") == b"one"
+    assert [p.name for p in (lake.staging.folder / "b").iterdir()] == ["manifest.json"]
+
+
+def test_delete_prefix(lake: Lake) -> None:
+    for key in ("p/b1/m", "p/b1/staged/x", "p/b10/m"):
+        lake.staging.put(key, b"")
+    lake.staging.delete_prefix("p/b1/")
+    assert [o.key for o in lake.staging.list()] == ["p/b10/m"]
+    lake.staging.delete_prefix("p/b1")
+    assert list(lake.staging.list()) == []
+    lake.staging.delete_prefix("nothing/")
+
+
+def test_an_absent_folder_is_empty(tmp_path: Path) -> None:
+    assert list(open_store(str(tmp_path / "none")).list()) == []
+    with pytest.raises(FileNotFoundError):
+        open_store(str(tmp_path / "none")).get("x")
