@@ -72,6 +72,11 @@ def number(text: Column) -> Column:
     return F.concat(length, digits)
 
 
+def hex_number(digits: Column) -> Column:
+    """Up to 16 hexadecimal digits in decimal; NULL for anything else, which `conv` would refuse."""
+    return F.when(digits.rlike("^[0-9a-fA-F]{1,16}$"), F.conv(digits, 16, 10))
+
+
 def source_position(*components: Column) -> Column:
     """A position in the source's own order; NULL as soon as one component is NULL."""
     return F.concat(F.lit(f"{KIND_SOURCE}."), _join(components))
@@ -99,6 +104,11 @@ def place() -> tuple[Column, Column, Column]:
         F.call_function("input_file_block_start").alias("block"),
         F.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}L").alias("ordinal"),
     )
+
+
+def holds_record(line: Column) -> Column:
+    """Whether the JSON reader takes a line for a record; it passes over JSON's white space."""
+    return line.rlike(r"[^ \t\r\n]")
 
 
 def as_landed(file: Column) -> Column:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from sluice import datums
 from sluice.manifest import LandingReject, SourceFile
-from spark_jobs.canonical import PLACE, as_landed, place, quoted
+from spark_jobs.canonical import PLACE, as_landed, holds_record, place, quoted
 
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
@@ -20,7 +20,7 @@ def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     """
     lines = spark.read.text([f.url for f in files if f.container == "jsonl"])
     # The reader skips a blank line before it counts, so the numbering here must too.
-    kept = lines.where(F.trim("value") != "").select("value", F.expr(_NO_DATUM), *place())
+    kept = lines.where(holds_record(F.col("value"))).select("value", F.expr(_NO_DATUM), *place())
     if bare := [f.url for f in files if f.avro_schema == datums.SCHEMA]:
         found = spark.read.format("avro").schema(f"{datums.COLUMN} binary").load(bare)
         text = F.lit(None).cast("string").alias("value")

@@ -21,6 +21,7 @@ from sluice.errors import ConfigError
 
 MALFORMED: Final = "malformed_csv"
 FIELD_COUNT: Final = "wrong_field_count"
+NO_NAMES: Final = "no_line_of_names"
 OPTIONS: Final[Mapping[str, str]] = {
     "csv_null": "the unquoted text of a CSV file that is NULL; default: nothing between delimiters",
     "csv_delimiter": "one character between the fields of a CSV file; default: a comma",
@@ -61,18 +62,24 @@ def is_csv(key: str) -> bool:
 def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Refused]:
     """Every row as one JSON object; what is no row shows as Refused.
 
+    Where the line of names is refused nobody knows the rows' columns: all of them are.
+
     Raises Damage where nothing of the file can be trusted.
     """
     csv.field_size_limit(sys.maxsize)
     lines = _Lines(chunks, limit)
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
+    nameless = False
     while True:
         found = _next_row(rows, lines)
         if found is None:
             return
         if isinstance(found, Refused):
+            nameless = nameless or not names
             yield found
+        elif nameless:
+            yield Refused(NO_NAMES, _bytes(lines.record()))
         elif not names:
             names = [encoder.encode_basestring(name) for name in found]
         elif found:

@@ -38,8 +38,11 @@ def avro_schema(stream: BinaryIO) -> str:
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from error
     leaves = [footer.column(i) for i in range(len(footer.names))]
-    old = {leaf.path.split(".")[0]: leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    fields = [_field(field, old.get(field.name, "")) for field in footer.to_arrow_schema()]
+    columns = footer.to_arrow_schema()
+    paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+    # A dot may be part of a column's name.
+    old = {path if path in columns.names else path.split(".")[0]: path for path in paths}
+    fields = [_field(field, old.get(field.name, "")) for field in columns]
     return json.dumps({"type": "record", "name": "row", "fields": fields})
 
 

@@ -33,10 +33,10 @@ from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
     JSON_LINES,
-    ZERO,
     any_repeats_column,
     line_or,
     looked_up,
+    number_or_zero,
     outcome,
     overlaid,
     read_lines,
@@ -246,7 +246,8 @@ def _reason() -> Column:
 
 
 def _position() -> Column:
-    """A full-load row has no order beside its rank; a change has the column that gives one."""
-    return F.when(F.col("_full_load"), full_load_position(F.lit(ZERO))).otherwise(
+    """A full-load row's is when it was read, where that is told; a change's the column for it."""
+    read = F.unix_micros(F.col("_time").try_cast("timestamp")).cast("string")
+    return F.when(F.col("_full_load"), full_load_position(number_or_zero(read))).otherwise(
         source_position(number(F.col("_order")))
     )

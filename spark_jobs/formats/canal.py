@@ -33,6 +33,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
+    ADDED,
     ARRIVAL,
     CORRUPT,
     LAST_MILLISECOND,
@@ -82,7 +83,7 @@ _FIELDS: Final = {
     "old": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
-_NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE))
+_NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE, *ADDED))
 
 
 class Canal:

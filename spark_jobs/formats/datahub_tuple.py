@@ -77,11 +77,17 @@ class DatahubTuple:
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
         rows = read_rows(spark, files, COLUMNS)
-        return select_envelope(rows, _envelope(options.get("table")))
+        return select_envelope(rows, _envelope(_told_table(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The data columns of Parquet and Avro files; JSON and CSV say nothing about types."""
         return columns_of(types)
+
+
+def _told_table(options: Mapping[str, Any]) -> str | None:
+    """As a text, also where YAML reads a number."""
+    table = options.get("table")
+    return None if table is None else str(table)
 
 
 def _envelope(table: str | None) -> dict[str, Column]:

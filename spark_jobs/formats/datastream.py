@@ -24,6 +24,7 @@ from spark_jobs.canonical import (
     OP_UPDATE,
     PLACE,
     full_load_position,
+    hex_number,
     number,
     place,
     source_position,
@@ -296,9 +297,8 @@ def _sqlserver() -> Column:
 
 
 def _hex(text: Column, pattern: str) -> Column:
-    """The hexadecimal digits that `pattern` finds, as decimal text; NULL where it finds none."""
-    digits = F.nullif(F.regexp_extract(text, pattern, 1), F.lit(""))
-    return F.conv(digits, 16, 10)
+    """The hexadecimal digits that `pattern` finds, as decimal text; NULL without, or beyond 16."""
+    return hex_number(F.regexp_extract(text, pattern, 1))
 
 
 def _key() -> Column:

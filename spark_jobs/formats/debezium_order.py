@@ -84,8 +84,9 @@ def _optional(text: str) -> str:
 
 
 def _hex(text: str, separator: str, index: int) -> str:
-    """One of several hexadecimal numbers in a text, in decimal."""
-    return f"conv(get(split({text}, '{separator}'), {index}), 16, 10)"
+    """One of several hexadecimal numbers in a text, in decimal; NULL beyond 64 bits."""
+    part = f"get(split({text}, '{separator}'), {index})"
+    return f"conv(regexp_extract({part}, '^[0-9a-fA-F]{{1,16}}$', 0), 16, 10)"
 
 
 def _snapshot() -> tuple[str, ...]:

@@ -28,6 +28,9 @@ from spark_jobs.canonical import (
 
 CORRUPT: Final = "_corrupt_record"
 ARRIVAL: Final = "_arrival"
+_OBJECT, _LANDED = "_object", "_landed"
+ADDED: Final = (ARRIVAL, _OBJECT, _LANDED)
+"""Columns that `with_arrival` adds or needs."""
 ZERO: Final = "010"
 JSON_LINES: Final = "jsonl"
 DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
@@ -52,14 +55,14 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
     """Add each line's place in the order of arrival, as `decode` gives it to what has none."""
     # From Arrow it is a local relation: no job with Python in it.
-    rows = [{"_landed": f.url, "_object": f.arrival} for f in files]
-    columns = pa.schema([("_landed", pa.string()), ("_object", pa.string())])
+    rows = [{_LANDED: f.url, _OBJECT: f.arrival} for f in files]
+    columns = pa.schema([(_LANDED, pa.string()), (_OBJECT, pa.string())])
     arrivals = spark.createDataFrame(pa.Table.from_pylist(rows, columns))
-    landed = as_landed(lines["file"]) == arrivals["_landed"]
+    landed = as_landed(lines["file"]) == arrivals[_LANDED]
     joined = lines.join(F.broadcast(arrivals), landed, "left")
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
-    arrival = F.concat_ws(".", F.coalesce("_object", "file"), *place_in_file)
-    return joined.withColumn(ARRIVAL, arrival).drop("_landed", "_object")
+    arrival = F.concat_ws(".", F.coalesce(_OBJECT, "file"), *place_in_file)
+    return joined.withColumn(ARRIVAL, arrival).drop(_LANDED, _OBJECT)
 
 
 def arrival_position(*components: Column) -> Column:

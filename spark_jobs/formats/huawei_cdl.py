@@ -28,6 +28,7 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     full_load_position,
+    hex_number,
     number,
     source_position,
 )
@@ -274,8 +275,8 @@ def _mysql() -> Column:
 def _oracle() -> Column:
     """Parts that a message lacks count as zero; the scn is what it must have."""
     parts = [rf"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{i}}}([0-9a-fA-F]+)" for i in range(3)]
-    found = [F.nullif(F.regexp_extract("_rs_id", part, 1), F.lit("")) for part in parts]
-    redo = [number_or_zero(F.conv(digits, 16, 10)) for digits in found]
+    found = [F.regexp_extract("_rs_id", part, 1) for part in parts]
+    redo = [number_or_zero(hex_number(digits)) for digits in found]
     commit = number(F.coalesce("_commit_scn", "_scn"))
     return source_position(commit, number(F.col("_scn")), *redo, number_or_zero(F.col("_ssn")))
 
@@ -295,7 +296,7 @@ def _lsn() -> Column:
     """An LSN as a number, also where it is spelt `16/B374D848`: two halves of one number."""
     text = F.col("_lsn")
     high, low = (F.regexp_extract(text, _HEX_LSN, index) for index in (1, 2))
-    whole = F.conv(F.concat(high, F.lpad(low, 8, "0")), 16, 10)
+    whole = hex_number(F.concat(high, F.lpad(low, 8, "0")))
     return F.when(text.rlike(_HEX_LSN), whole).otherwise(text)
 
 

@@ -1,23 +1,26 @@
 """Rows of JSON lines, CSV, Parquet and Avro files as column name → exact text.
 
 For formats that are a flat row with a few columns about the change beside the data. CSV files have
-become JSON lines when they landed. A row that lacks a column of the batch has NULL in it.
+become JSON lines when they landed. A JSON line that lacks a column of the batch's other lines has
+NULL in it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from sluice import csvrows
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import INT96
-from spark_jobs.canonical import IMAGE_TYPE, PLACE, place, quoted
+from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.formats.envelope import CORRUPT, JSON_LINES, by_schema, repeats, union
@@ -50,11 +53,51 @@ def columns_of(types: str) -> list[SourceColumn]:
 # JSON lines
 
 
+@dataclass(frozen=True)
+class _Names:
+    """The columns that any line of some files has, and whether a line has one of them twice."""
+
+    names: tuple[str, ...] = ()
+    twice: bool = False
+
+    def __add__(self, other: _Names) -> _Names:
+        return _Names(tuple(sorted({*self.names, *other.names})), self.twice or other.twice)
+
+
 def _read_lines(
     spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]
 ) -> DataFrame:
-    names, repeated = _names(spark, files)
-    corrupt = CORRUPT
+    """One scan for the JSON lines, and one for each list of columns that CSV files begin with.
+
+    A CSV file says which columns its rows have: those of another file, which may be of another
+    table, are none of theirs.
+    """
+    found = _names_by_file(spark, files)
+    lines = [f for f in files if not csvrows.is_csv(f.key)]
+    of_lines = sum((found.get(f.url, _Names()) for f in lines), _Names())
+    groups: dict[_Names, list[SourceFile]] = {}
+    for file in files:
+        names = found.get(file.url, _Names()) if csvrows.is_csv(file.key) else of_lines
+        groups.setdefault(names, []).append(file)
+    return union([_scan(spark, names, group, meta) for names, group in groups.items()])
+
+
+def _names_by_file(spark: SparkSession, files: tuple[SourceFile, ...]) -> dict[str, _Names]:
+    lines = spark.read.text([f.url for f in files])
+    keys = F.json_object_keys("value").alias("keys")
+    shapes = lines.select(F.input_file_name().alias("file"), keys).distinct()
+    name = F.explode("keys").alias("name")
+    each = shapes.select("file", name, repeats(F.col("keys")).alias("twice"))
+    known = each.groupBy(as_landed(F.col("file")).alias("url")).agg(
+        F.sort_array(F.collect_set("name")).alias("names"), F.max("twice").alias("twice")
+    )
+    return {row["url"]: _Names(tuple(row["names"]), row["twice"]) for row in known.collect()}
+
+
+def _scan(
+    spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta: Sequence[str]
+) -> DataFrame:
+    names, corrupt = found.names, CORRUPT
     while corrupt in names:
         corrupt += "_"
     # With no name of its own a scan of nothing but broken lines would be refused.
@@ -68,22 +111,14 @@ def _read_lines(
         F.col(quoted(corrupt)).alias(CORRUPT),
         *place(),
     )
-    return _with_repeats(rows, spark, files) if repeated else rows.withColumn(REPEATS, F.lit(False))
+    if found.twice:
+        return _with_repeats(rows, spark, files)
+    return rows.withColumn(REPEATS, F.lit(False))
 
 
-def _names(spark: SparkSession, files: tuple[SourceFile, ...]) -> tuple[list[str], bool]:
-    """The columns that any line has, and whether a line has one of them twice."""
-    lines = spark.read.text([f.url for f in files])
-    shapes = lines.select(F.json_object_keys("value").alias("keys")).distinct()
-    name = F.explode("keys").alias("name")
-    found = shapes.select(name, repeats(F.col("keys")).alias("twice"))
-    known = found.agg(F.sort_array(F.collect_set("name")), F.max("twice")).head()
-    return (known[0], bool(known[1])) if known else ([], False)
-
-
-def _with_repeats(rows: DataFrame, spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+def _with_repeats(rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
     """Mark the lines that name a column twice, of which the reader shows the last value only."""
-    lines = spark.read.text([f.url for f in files]).where(F.trim("value") != "")
+    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
     placed = lines.select(F.json_object_keys("value").alias("keys"), *place())
     marks = placed.where(repeats(F.col("keys"))).select(*PLACE, F.lit(True).alias(REPEATS))
     joined = rows.join(F.broadcast(marks), list(PLACE), "left")

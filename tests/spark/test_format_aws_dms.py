@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.positions import encode_number
 from spark_jobs.formats.aws_dms import AwsDms
 from tests.spark.envelopes import assert_rejected, at, decode_named
 from tests.spark.sandbox import Sandbox, total
@@ -112,7 +113,7 @@ def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, re
 
 
 def test_positions_and_times(rows: dict[str, Row]) -> None:
-    assert rows["load"]["position"] == "0.010"
+    assert rows["load"]["position"] == f"0.{encode_number(1730032743210671)}"
     assert rows["insert"]["position"] is None
     assert rows["ordered"]["position"] == at("20241027123903000000000000000000123")
     assert rows["insert"]["source_ts"].timestamp() == 1730032743.210671
@@ -184,3 +185,31 @@ def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
     sandbox.load_landed()
     assert sorted(r["id"] for r in sandbox.rows("emp")) == [2, 3]
     assert sandbox.types("emp") == {"id": "long", "pay": "decimal(9, 2)", "hired": "date"}
+
+
+def test_a_csv_file_has_the_columns_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = {"format": "aws_dms", "tables": {"hr.emp": {"key": ["id"]}, "hr.dept": {"key": []}}}
+    sandbox = Sandbox(spark, tmp_path / "p", pipeline)
+    for table, content in (("emp", "id,pay\n1,2\n"), ("dept", "name\nsales\n")):
+        (sandbox.landing / "hr" / table).mkdir(parents=True)
+        (sandbox.landing / "hr" / table / "LOAD00000001.csv").write_text(content)
+    sandbox.load_landed()
+    assert sandbox.rows("emp") == [{"id": "1", "pay": "2"}]
+    assert sandbox.rows("dept") == [{"name": "sales"}]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_loads_of_a_row_the_later_wins(
+    spark: SparkSession, tmp_path: Path, turned: bool
+) -> None:
+    options = {"timestamp_column": "at"}
+    pipeline = {
+        "format": "aws_dms",
+        "format_options": options,
+        "tables": {"hr.emp": {"key": ["id"]}},
+    }
+    sandbox = Sandbox(spark, tmp_path / "p", pipeline)
+    loads = [("2024-10-27 12:00:00", "old"), ("2024-10-28 12:00:00", "new")]
+    for number, (at_time, note) in enumerate(reversed(loads) if turned else loads):
+        load(sandbox, f"hr/emp/LOAD0000000{number}.csv", f"at,id,note\n{at_time},1,{note}\n")
+    assert [row["note"] for row in sandbox.rows("emp")] == ["new"]

@@ -90,6 +90,16 @@ def test_a_misfit_is_quarantined_on_the_short_way_too(lake: Sandbox, no_look_ahe
     assert notes(lake) == {1: "a", 2: "b", 5: "ok"}
 
 
+def test_a_bad_record_is_found_behind_white_space(lake: Sandbox) -> None:
+    """In a file whose name Spark spells in another way."""
+    good = (event(lsn, after=order(lsn, "c")) for lsn in (12, 13))
+    key = "odd name %20+ü#.jsonl"
+    counts = total(lake.load_records([next(good), " \t", "{cut", next(good)], key))
+    assert (counts.read, counts.applied, counts.quarantined) == (3, 2, 1)
+    (row,) = lake.quarantined()
+    assert (row["file"], row["record"], row["raw"]) == (key, 2, b"{cut")
+
+
 @pytest.mark.parametrize(
     ("record", "quarantined"),
     [

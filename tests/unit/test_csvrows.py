@@ -27,6 +27,15 @@ def shown(chunks: Iterator[bytes], style: CsvStyle) -> list[str]:
     ]
 
 
+def test_without_its_names_no_row_is_read() -> None:
+    found = rows(b'"a"x,b\n1,2\n3,4\n')
+    assert found == [
+        "malformed_csv: b'\"a\"x,b\\n'",
+        "no_line_of_names: b'1,2\\n'",
+        "no_line_of_names: b'3,4\\n'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
