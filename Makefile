@@ -81,6 +81,10 @@ format: setup ## Let ruff write what `make lint` asks for
 bench: setup ## Sluice beside the hand-written jobs, in one run (BENCH_ARGS="...")
 	@.venv/bin/python -m bench $(BENCH_ARGS)
 
+.PHONY: bench-decode
+bench-decode: setup ## Each JSON format's decoder beside Spark's typed read of the same bytes
+	@.venv/bin/python -m bench.decode $(BENCH_ARGS)
+
 .PHONY: lock
 lock: setup ## Compile requirements.in into requirements.txt, and write the sha256 of jars.lock
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -115,9 +115,11 @@ def _kept(job: Job, envelope: DataFrame) -> DataFrame:
     """Written once by source table, for each table's pass to read no more than its own part."""
     names_of = (F.coalesce(part, F.lit("")) for part in ("database", "schema", "table"))
     part = short_name(F.concat_ws(".", *names_of)).alias(_PART)
-    parts = envelope.select("*", part).write.partitionBy(_PART)
-    parts.option("compression", "lz4_raw").mode("overwrite").parquet(job.scratch)
-    return job.spark.read.parquet(job.scratch)
+    parts = envelope.select("*", part)
+    writer = parts.write.partitionBy(_PART).option("compression", "lz4_raw")
+    writer.mode("overwrite").parquet(job.scratch)
+    # Of no records at all there is no file to read the columns from.
+    return job.spark.read.schema(parts.schema).parquet(job.scratch)
 
 
 def _part_of(envelope: DataFrame, source: Source) -> DataFrame:

@@ -109,9 +109,17 @@ def _descriptions(
     fmt: Format, found: Found, options: Mapping[str, Any]
 ) -> dict[int, dict[str, SourceColumn]]:
     return {
-        ident: {c.name: c for c in fmt.columns(types, options)}
+        ident: {c.name: c for c in _described(fmt, types, options)}
         for ident, types in sorted(found.types.items(), key=lambda item: item[1])
     }
+
+
+def _described(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    """One damaged description does not stop the batch: values that need it are text."""
+    try:
+        return fmt.columns(types, options)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
 
 
 def _column_names(

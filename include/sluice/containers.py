@@ -294,6 +294,8 @@ def _bytes(text: str) -> bytes:
 def _line(text: str, lossy: bool = False) -> Line | Refused:
     if lossy:
         return Refused(LONE_SURROGATE, _bytes(text))
+    if "\0" in text:  # no JSON, but Spark could take it for UTF-16 or UTF-32
+        return Refused(UNPARSEABLE, _bytes(text))
     try:
         return Line(text.translate(_BREAKS).encode())
     except UnicodeEncodeError:

@@ -20,10 +20,11 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "aws_dms": ("before_prefix", *_TABLES, "order_column", "timestamp_column"),
     "maxwell": ("order",),
     "ogg": (),
+    "rows": (*_TABLES, "order_column", "table"),
 }  # fmt: skip
 FORMAT_NAMES: Final = tuple(OPTIONS)
 # Rows of a table, which CSV and Parquet files may hold as well.
-TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms"})
+TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms", "rows"})
 # Avro records that may come as bare datums, without a container around them.
 DATUM_FORMATS: Final = frozenset({"dts_avro"})
 

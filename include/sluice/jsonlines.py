@@ -60,6 +60,8 @@ class LineCheck:
             self.split_needed = self._size > self._limit or (end > 0 and self._odd(data[:end]))
 
     def _odd(self, block: bytes) -> bool:
+        if b"\0" in block:
+            return True
         if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
             return True
         if len(block) <= _SMALL:
@@ -93,7 +95,7 @@ def _is_odd(line: bytes, last: bool = False) -> bool:
         text = line.decode().strip()
     except UnicodeDecodeError:
         return True
-    if text.startswith(_SPLIT_BEGINNINGS) or "\r" in text:
+    if text.startswith(_SPLIT_BEGINNINGS) or "\r" in text or "\0" in text:
         return True
     found = read_document(f"{text} ", 0)
     if found.found:

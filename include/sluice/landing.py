@@ -41,6 +41,7 @@ _CODEC_ENDINGS: Final = frozenset(
 _ODD_IN_PATHS: Final = frozenset("*?[]{}\\:")
 _NOT_TEXT: Final = "not_json_nor_avro"
 _UTF16: Final = "utf16"
+_JSON_BEGINS: Final = (b"{", b"[")
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NO_AVRO: Final = AvroFile()
 
@@ -200,7 +201,9 @@ def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
 def _unreadable(head: bytes) -> str:
     if head.startswith(_UTF16_MARKS):
         return _UTF16
-    return _NOT_TEXT if b"\0" in head[:4096] else ""
+    # Text with a damaged place in it is still worth reading.
+    is_text = head.lstrip()[:1] in _JSON_BEGINS
+    return _NOT_TEXT if b"\0" in head[:4096] and not is_text else ""
 
 
 def _stage(

@@ -14,6 +14,7 @@ from spark_jobs.formats.dts_avro import DtsAvro
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.formats.maxwell import Maxwell
 from spark_jobs.formats.ogg import GoldenGate
+from spark_jobs.formats.rows import Rows
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.formats.streamx import StreamX
 
@@ -28,6 +29,7 @@ _ALL: Final = (
     HuaweiCdl(),
     Maxwell(),
     GoldenGate(),
+    Rows(),
     SharePlex(),
 )
 FORMATS: Final = Registry({f.name: f for f in _ALL})

@@ -48,6 +48,7 @@ from spark_jobs.formats.tabular import (
     REPEATS,
     ROW,
     columns_of,
+    folders,
     read_rows,
 )
 
@@ -66,7 +67,6 @@ _SCHEMA: Final = f"""
         `commit-timestamp`:string>
 """
 _FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
-_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
 
 
 class AwsDms:
@@ -94,8 +94,8 @@ class AwsDms:
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
-        rows = union(scans).withColumns(_images(_prefix(options)))
-        return select_envelope(rows, _envelope())
+        records = union(scans).withColumns(_images(_prefix(options)))
+        return select_envelope(records, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet files; columns with old values are none of the table's."""
@@ -180,11 +180,9 @@ def _read_rows(
 
 def _told_by_key(file: SourceFile) -> dict[str, Any]:
     """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
-    *folders, name = file.key.split("/")
-    named = [part for part in folders if not _DATE_FOLDER.fullmatch(part)]
-    schema, table = [*[None] * 2, *named][-2:]
-    loaded = _FULL_LOAD_FILE.match(name) is not None
-    return {"_landed": file.url, "schema": schema or "", "table": table or "", "loaded": loaded}
+    schema, table = ["", "", *folders(file)][-2:]
+    loaded = _FULL_LOAD_FILE.match(file.key.rpartition("/")[2]) is not None
+    return {"_landed": file.url, "schema": schema, "table": table, "loaded": loaded}
 
 
 def _images(prefix: str) -> dict[str, Column]:

@@ -119,12 +119,8 @@ class HuaweiCdl:
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from the message's Connect schema."""
-        try:
-            fields = row_fields(types, IMAGES)
-            return [source_column(f, _column_type(f)) for f in fields]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            # One damaged description must not stop the batch: values that need it are text.
-            return []
+        fields = row_fields(types, IMAGES)
+        return [source_column(f, _column_type(f)) for f in fields]
 
 
 def _column_type(field: dict[str, Any]) -> ColumnType:

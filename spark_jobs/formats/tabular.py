@@ -8,6 +8,7 @@ NULL in it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ from spark_jobs.formats.envelope import CORRUPT, JSON_LINES, by_schema, repeats,
 META: Final = "meta"
 ROW: Final = "row"
 REPEATS: Final = "repeats"
+_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
 
 
 def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]) -> DataFrame:
@@ -48,6 +50,11 @@ def columns_of(types: str) -> list[SourceColumn]:
     """The data columns of a typed file, by what `read_rows` gave as `types`."""
     fields = avro.fields_of(json.loads(types))
     return [SourceColumn(n, avro.column_type(f), avro.nullable(f)) for n, f in fields.items()]
+
+
+def folders(file: SourceFile) -> list[str]:
+    """The folders of an object's key, outermost first, without those of dates and partitions."""
+    return [part for part in file.key.split("/")[:-1] if not _DATE_FOLDER.fullmatch(part)]
 
 
 # JSON lines
@@ -98,9 +105,10 @@ def _scan(
     spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta: Sequence[str]
 ) -> DataFrame:
     names, corrupt = found.names, CORRUPT
+    if not names:
+        return _nameless(spark, files, meta)
     while corrupt in names:
         corrupt += "_"
-    # With no name of its own a scan of nothing but broken lines would be refused.
     wanted = sorted({*names, *meta})
     schema = T.StructType([T.StructField(n, T.StringType()) for n in (*wanted, corrupt)])
     reader = spark.read.schema(schema).option("mode", "PERMISSIVE")
@@ -114,6 +122,19 @@ def _scan(
     if found.twice:
         return _with_repeats(rows, spark, files)
     return rows.withColumn(REPEATS, F.lit(False))
+
+
+def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[str]) -> DataFrame:
+    """Nothing but broken lines and empty objects, which the JSON reader would refuse to read."""
+    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
+    is_object = F.json_object_keys("value").isNotNull()
+    return lines.select(
+        *_parts({}, set(), meta),
+        F.lit(None).cast("string").alias("types"),
+        F.when(~is_object, F.col("value")).alias(CORRUPT),
+        *place(),
+        F.lit(False).alias(REPEATS),
+    )
 
 
 def _with_repeats(rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:

@@ -112,6 +112,7 @@ def test_a_bad_record_is_found_behind_white_space(lake: Sandbox) -> None:
         ({"schema": None, "payload": event(21, after=order(8, "enveloped"))}, 0),
         (streamed("mysql", file="binlog.000001", pos=7), 0),
         (event(21, after=order(8, "__debezium_unavailable_value")), 0),
+        ({"source": {"connector": "mysql"}, "databaseName": "d", "ddl": "DROP TABLE t"}, 0),
     ],
     ids=[
         "new column",
@@ -123,6 +124,7 @@ def test_a_bad_record_is_found_behind_white_space(lake: Sandbox) -> None:
         "another form",
         "another connector",
         "value left out",
+        "DDL",
     ],
 )
 def test_what_is_not_the_like_has_the_batch_looked_through(

@@ -1,0 +1,167 @@
+"""`make bench-decode`: each JSON format's decoder beside Spark's own typed read of the same bytes.
+
+The typed read has the schema that Spark infers of the files, and gives columns; the decoder gives
+typed changelog rows with positions, and every misfit. Nothing is written by either.
+
+usage: python -m bench.decode [EVENTS] [--formats debezium,canal]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from bench.events import COLUMNS, WRITERS, history
+from sluice.config import Pipeline, TableConfig
+from sluice.manifest import SourceFile
+from spark_jobs.decode import Batch, changes, of_table, with_origin
+from spark_jobs.discover import discover
+from spark_jobs.formats import FORMATS
+from spark_jobs.formats.base import Known
+from spark_jobs.plan import TablePlan, plan_table
+from spark_jobs.session import DEFAULTS
+
+ROUNDS = 3
+FILES = 4
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Median seconds of a format's files: the typed read, and the decoder."""
+
+    name: str
+    events: int
+    size: int
+    typed: float
+    decoded: float
+
+
+def main() -> None:
+    """Write each format's files, read them both ways in turn, print what was measured."""
+    parser = argparse.ArgumentParser(prog="bench.decode", description=__doc__)
+    parser.add_argument("events", nargs="?", type=int, default=200_000)
+    parser.add_argument("--formats", default=",".join(WRITERS))
+    given = parser.parse_args()
+    spark = _session()
+    with tempfile.TemporaryDirectory(prefix="sluice-decode-") as folder:
+        found = [
+            _measured(spark, name, given.events, Path(folder) / name)
+            for name in given.formats.split(",")
+        ]
+    _show(found)
+
+
+def _session() -> SparkSession:
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
+    for key, value in DEFAULTS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _measured(spark: SparkSession, name: str, events: int, folder: Path) -> Measured:
+    files = _write(name, events, folder)
+    urls = [file.url for file in files]
+    schema = spark.read.json(urls).schema
+    plan = _plan(spark, name, files)
+
+    def typed() -> None:
+        _run(spark.read.schema(schema).json(urls))
+
+    def decoded() -> None:
+        _run(_changes(spark, name, files, plan))
+
+    seconds = [(_seconds(typed), _seconds(decoded)) for _ in range(ROUNDS + 1)][1:]
+    each = [statistics.median(times) for times in zip(*seconds, strict=True)]
+    return Measured(name, events, sum(file.size for file in files), *each)
+
+
+def _write(name: str, events: int, folder: Path) -> tuple[SourceFile, ...]:
+    folder.mkdir(parents=True)
+    found, past = [], history(events)
+    for number in range(FILES):
+        path = folder / f"{number}.jsonl"
+        with path.open("w") as sink:
+            for event in islice(past, -(-events // FILES)):
+                sink.write(json.dumps(WRITERS[name](event)) + "\n")
+        size = path.stat().st_size
+        found.append(SourceFile(key=path.name, url=path.as_uri(), size=size, arrival=path.name))
+    return tuple(found)
+
+
+def _plan(spark: SparkSession, name: str, files: tuple[SourceFile, ...]) -> TablePlan:
+    """What a pipeline plans for these events; fails where one of them is no event."""
+    pipeline = Pipeline.model_validate(
+        {"name": "bench", "format": name, "landing": {"url": "landing"}, "namespace": "bench"}
+    )
+    (found,) = discover(_envelope(spark, name, files, Known()))
+    if found.rejected or found.ignored:
+        raise RuntimeError(f"{name}: {found.rejected} rejected, {found.ignored} ignored")
+    config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
+    found.moves = False
+    return plan_table(pipeline, FORMATS.get(name), found, config, None, None)
+
+
+def _envelope(
+    spark: SparkSession, name: str, files: tuple[SourceFile, ...], known: Known
+) -> DataFrame:
+    envelope = FORMATS.get(name).read(spark, files, {}, known)
+    return (
+        envelope
+        if "absent" in envelope.columns
+        else envelope.selectExpr("*", "CAST(NULL AS array<string>) AS absent")
+    )
+
+
+def _changes(
+    spark: SparkSession, name: str, files: tuple[SourceFile, ...], plan: TablePlan
+) -> DataFrame:
+    known = Known(frozenset(plan.key), partial=plan.found.partial)
+    events = of_table(_envelope(spark, name, files, known), plan)
+    return changes(with_origin(events, spark, files), plan, Batch("bench", 0))
+
+
+def _run(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _show(found: list[Measured]) -> None:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    parts = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "sluice"))
+    table = Table(title=f"median of {ROUNDS} warm runs ({machine}; {parts})")
+    for name in ("format", "MB", "typed read, MB/s", "decoder, MB/s", "events/s", "of the read"):
+        table.add_column(name, justify="left" if name == "format" else "right")
+    for m in found:
+        megabytes = m.size / 1e6
+        table.add_row(
+            m.name, f"{megabytes:.0f}", f"{megabytes / m.typed:.0f}",
+            f"{megabytes / m.decoded:.0f}", f"{m.events / m.decoded:,.0f}",
+            f"{m.typed / m.decoded:.2f}",
+        )  # fmt: skip
+    Console(width=110).print(table)
+    print("single process on a shared machine: compare the last column, not seconds across runs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Plain rows as a full load: CSV, Parquet, Avro and JSON lines with nothing about a change in them.
+
+Every row is an insert. Of two rows of a key the later wins: by `order_column`, else by the natural
+sort of the objects' keys and the place in the file, so that dated dumps follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import csvrows
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, as_landed, number, source_position
+from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.envelope import CORRUPT, DIGITS, line_or, outcome, select_envelope
+from spark_jobs.formats.tabular import REPEATS, ROW, columns_of, folders, read_rows
+
+
+class Rows:
+    """The decoder of `format: rows`."""
+
+    name: ClassVar[str] = "rows"
+    ignorable: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, str]] = {
+        "table": "name of the source table; default: the folder that the file is in",
+        "order_column": "a column whose number tells which of two rows of a key is the later",
+        **csvrows.OPTIONS,
+    }
+
+    def read(
+        self,
+        spark: SparkSession,
+        files: tuple[SourceFile, ...],
+        options: Mapping[str, Any],
+        known: Known = NOTHING_KNOWN,
+    ) -> DataFrame:
+        """Decode rows; the file's folder, or the option, names their table."""
+        rows = read_rows(spark, files, ())
+        told = [{"_landed": f.url, "table": _table(f, options)} for f in files]
+        named = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(told)))
+        joined = rows.join(named, as_landed(rows["file"]) == named["_landed"], "left")
+        order = options.get("order_column")
+        return select_envelope(joined, _envelope(F.col(ROW)[str(order)] if order else None))
+
+    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        """The columns of Parquet and Avro files; JSON and CSV say nothing about types."""
+        return columns_of(types)
+
+
+def _table(file: SourceFile, options: Mapping[str, Any]) -> str:
+    return str(options.get("table") or ["", *folders(file)][-1])
+
+
+def _envelope(order: Column | None) -> dict[str, Column]:
+    reason = (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+        .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
+        .when(F.col(REPEATS), F.lit("duplicate_column"))
+    )
+    if order is not None:
+        reason = reason.when(~F.coalesce(order, F.lit("")).rlike(f"^{DIGITS}$"), F.lit("bad_order"))
+    position = F.lit(None).cast("string") if order is None else source_position(number(order))
+    return {
+        "outcome": outcome(F.lit(False), reason),
+        "reason": reason,
+        "op": F.lit(OP_INSERT),
+        "position": position,
+        "before": F.lit(None).cast(IMAGE_TYPE),
+        "after": F.col(ROW),
+        "source_ts": F.lit(None).cast("timestamp"),
+        "raw": F.when(reason.isNotNull(), line_or(ROW)),
+    }
