@@ -109,13 +109,13 @@ def _descriptions(
     fmt: Format, found: Found, options: Mapping[str, Any]
 ) -> dict[int, dict[str, SourceColumn]]:
     return {
-        ident: {c.name: c for c in _described(fmt, types, options)}
+        ident: {c.name: c for c in read_description(fmt, types, options)}
         for ident, types in sorted(found.types.items(), key=lambda item: item[1])
     }
 
 
-def _described(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-    """One damaged description does not stop the batch: values that need it are text."""
+def read_description(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    """A description's columns; [] for a damaged one, which does not stop the batch: text it is."""
     try:
         return fmt.columns(types, options)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

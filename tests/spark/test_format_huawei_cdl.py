@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 from sluice.coltypes import STRING, ColumnType
 from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.plan import read_description
 from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 
@@ -286,7 +287,7 @@ def test_a_schema_that_is_none_says_nothing(rows: dict[str, Row]) -> None:
     assert rows["schema_text"]["types"] is None
     assert rows["insert"]["types"] is None
     assert json.loads(rows["schema"]["types"]) == {"type": "struct"}
-    assert HuaweiCdl().columns(rows["schema"]["types"], {}) == []
+    assert read_description(HuaweiCdl(), rows["schema"]["types"], {}) == []
 
 
 def test_options(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from sluice.coltypes import STRING, ColumnType, decimal
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.plan import read_description
 from tests.spark.cdl_messages import schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -67,4 +68,4 @@ def test_types(field: dict[str, Any], kind: ColumnType) -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_schema_says_nothing(types: str) -> None:
-    assert HuaweiCdl().columns(types, {}) == []
+    assert read_description(HuaweiCdl(), types, {}) == []
