@@ -9,7 +9,9 @@ from pydantic import AfterValidator, Field
 
 _TABLES: Final = ("csv_columns", "csv_delimiter", "csv_null")
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "debezium": ("connector", "unavailable_value"),
+    "debezium": (
+        "connector", "layout", "schema_registry", "schemas", "tombstones", "unavailable_value",
+    ),
     "datastream": ("records",),
     "streamx": (),
     "canal": ("form", "order", "table"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from sluice import avrofile, compression, csvrows, datums, parquetfile
+from sluice import avrofile, compression, csvrows, datums, framed, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.compression import Damage
 from sluice.config import MEBIBYTE
@@ -66,6 +66,7 @@ class _Look:
     csv: CsvStyle | None = None
     reason: str = ""
     head: bytes = b""
+    framed_as: str = ""
     framing: str = ""
 
 
@@ -149,7 +150,11 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
     """By the first bytes, then by the name; to the end, for damage."""
-    look = _Look(csv=reading.tables if csvrows.is_csv(key) else None)
+    look = _Look(
+        split=bool(reading.layout),
+        csv=reading.tables if csvrows.is_csv(key) else None,
+        framed_as=reading.layout,
+    )
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
@@ -158,9 +163,9 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
             return _look_at_parquet(plain, head)
         if reading.framing and datums.are_in(head):
             look = _Look(container=AVRO, framing=reading.framing)
-        elif reason := _unreadable(head):
+        elif not look.framed_as and (reason := _unreadable(head)):
             return _Look(reason=reason, head=head[:RAW_LIMIT])
-        if look.csv or look.framing:
+        if look.csv or look.framing or look.framed_as:
             deque(plain, maxlen=0)
             return look
         return replace(look, split=_misread(plain, reading.limit))
@@ -251,6 +256,8 @@ def _copy(
 
 
 def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | Refused]:
+    if look.framed_as:
+        return framed.split(plain, limit, look.framed_as)
     return csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sluice import datums
+from sluice import datums, framed
 from sluice.config import MEBIBYTE, Pipeline
 from sluice.csvrows import CsvStyle, style_of
 from sluice.formatnames import DATUM_FORMATS, TABLE_FORMATS
 
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
+_LAYOUT: Final = "layout"
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,14 @@ class Reading:
     """What a pipeline says of its files.
 
     `limit`: bytes of the largest document. `tables`: the files are rows of a table, so they may be
-    Parquet, or CSV of this style. `framing`: how files hold bare Avro datums, where they may, see
+    Parquet, or CSV of this style. `layout`: one of `framed.LAYOUTS`, where what is no Avro
+    container holds binary messages; `framing`: how files hold bare Avro datums, where they may, see
     `sluice.datums`.
     """
 
     limit: int = DOCUMENT_LIMIT
     tables: CsvStyle | None = None
+    layout: str = ""
     framing: str = ""
 
 
@@ -33,8 +36,10 @@ PLAIN: Final = Reading()
 def reading_of(pipeline: Pipeline) -> Reading:
     """From the pipeline's format and its options; raises ConfigError for a wrong one."""
     options = pipeline.format_options
+    layout = str(options.get(_LAYOUT, ""))
     return Reading(
         limit=pipeline.max_document_bytes,
         tables=style_of(options) if pipeline.format in TABLE_FORMATS else None,
+        layout=layout if layout in framed.LAYOUTS else "",
         framing=datums.framing_of(options) if pipeline.format in DATUM_FORMATS else "",
     )

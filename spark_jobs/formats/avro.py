@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from spark_jobs.values import decode, shift_point
+from spark_jobs.values import bound, decode, shift_point
 
 Node = dict[str, Any]
 
@@ -228,26 +228,36 @@ def _field(node: Node, name: str) -> Node:
 
 
 def _wide_decimal(raw: Column, scale: int) -> Column:
-    return shift_point(_whole_number(raw), F.lit(scale))
+    return bound(whole_number(raw), lambda whole: shift_point(whole, F.lit(scale)))
 
 
-def _whole_number(raw: Column) -> Column:
+def whole_number(raw: Column) -> Column:
     """A big-endian two's complement integer of any size as text, without a 38-digit type.
 
     Long multiplication on limbs of nine digits, four bytes a step; a negative number is the
     complement of its bytes plus one.
     """
-    digits = F.hex(raw)
-    negative = F.substring(digits, 1, 1) >= "8"
-    fill = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
-    padded = F.concat(F.repeat(fill, (8 - F.length(digits) % 8) % 8), digits)
+    return bound(bound(F.hex(raw), _padded), _decimal_digits)
+
+
+def _padded(digits: Column) -> Column:
+    fill = F.when(_is_negative(digits), F.lit("F")).otherwise(F.lit("0"))
+    return F.concat(F.repeat(fill, (8 - F.length(digits) % 8) % 8), digits)
+
+
+def _is_negative(digits: Column) -> Column:
+    return F.substring(digits, 1, 1) >= "8"
+
+
+def _decimal_digits(padded: Column) -> Column:
+    negative = _is_negative(padded)
     words = F.transform(
         F.sequence(F.lit(1), F.length(padded), F.lit(8)),
         lambda at: F.conv(F.substr(padded, at, F.lit(8)), 16, 10).cast("bigint"),
     )
-    size = F.when(negative, F.transform(words, lambda w: (2**32 - 1) - w)).otherwise(words)
+    size = F.transform(words, lambda w: F.when(negative, (2**32 - 1) - w).otherwise(w))
     limbs = F.aggregate(size, _limbs_for(padded), lambda acc, word: _times(acc, 2**32, word))
-    limbs = F.when(negative, _times(limbs, 1, F.lit(1).cast("bigint"))).otherwise(limbs)
+    limbs = _times(limbs, 1, F.when(negative, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
     sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
     return F.concat(sign, _join_limbs(limbs))
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from sluice.coltypes import STRING, ColumnType, decimal
 from spark_jobs.formats.base import SourceColumn
 
-_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 _PLAIN: Final = {
     "int8": ColumnType("int"), "int16": ColumnType("int"), "int32": ColumnType("int"),
     "int64": ColumnType("bigint"), "float": ColumnType("float"), "float32": ColumnType("float"),
@@ -28,7 +29,7 @@ _SEMANTIC: Final = {
     "io.debezium.time.MicroTimestamp": ColumnType("timestamp_ntz", "us"),
     "io.debezium.time.NanoTimestamp": ColumnType("timestamp_ntz", "ns"),
     "io.debezium.time.ZonedTimestamp": ColumnType("timestamp"),
-    "io.debezium.data.VariableScaleDecimal": ColumnType("string", "variable"),
+    VARIABLE_DECIMAL: ColumnType("string", "variable"),
 }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
 def connect_type(field: dict[str, Any]) -> ColumnType:
     """One Connect field's type; what Iceberg has no type for is kept as the value's own text."""
     name = field.get("name")
-    if name == _DECIMAL:
+    if name == DECIMAL:
         return _connect_decimal(field.get("parameters") or {})
     if name in _SEMANTIC:
         return _SEMANTIC[name]

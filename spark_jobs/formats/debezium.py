@@ -1,7 +1,7 @@
-"""Debezium JSON: with or without `schema`, as values or as key/value records.
+"""Debezium: JSON with or without `schema`, as values or as key/value records, and Avro.
 
-Source: formats.md 6.1. A record has its envelope in one of four places (`debezium_head.FORMS`);
-its order is in `debezium_order`.
+Source: formats.md 6.1. A record of JSON has its envelope in one of four places
+(`debezium_head.FORMS`), Avro is read by `debezium_avro`; the order is in `debezium_order`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
+from spark_jobs.formats import debezium_avro, tombstones
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
+from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
 from spark_jobs.formats.debezium_order import CONNECTORS, source_fields, with_position
+from spark_jobs.formats.envelope import only_of, union
 
 DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
@@ -39,6 +42,7 @@ _DDL: Final = ("ddl", "databaseName", "schemaName")
 _OPS: Final = {
     "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
 }  # fmt: skip
+_NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 MONGODB: Final = "mongodb"
@@ -87,6 +91,7 @@ class Debezium:
     options: ClassVar[Mapping[str, str]] = {
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",
+        **debezium_avro.OPTIONS,
     }
     ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
 
@@ -97,19 +102,27 @@ class Debezium:
         options: Mapping[str, Any],
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines files; a Kafka tombstone (null value) is ignored and counted.
+        """Decode files of JSON and of Avro; a Kafka tombstone (null value) is ignored, counted.
 
         Where the tables are known only the first event's form and connector are looked for: a
         record with another is rejected, and so has the batch read again with nothing known.
         """
-        head = read_head(spark, files)
+        found = debezium_avro.find(spark, files, options)
+        lines, messages = found.json, debezium_avro.read(spark, found, options)
+        head = read_head(spark, lines) or debezium_avro.read_head(messages)
         told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
-        expected = head if told else None
-        documents = options.get("connector") == MONGODB or _holds_documents(spark, files, head)
-        flat = _read_json(spark, files, expected, documents, known.old_columns)
+        expected = head if told and not (lines and messages) else None
+        scans = [_read_avro(some, expected, known.old_columns) for some in messages]
+        if lines or not scans:
+            documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
+            flat = _read_json(spark, found.lines, expected, documents, known.old_columns)
+            flat = only_of(lines, flat, found.lines)
+            scans.append(_with_refused(flat) if messages else flat)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         absent = _absent(placeholder) if known.partial else _some_absent(placeholder)
-        return _envelope(flat, absent, expected.connector if expected else None)
+        connector = expected.connector if expected else None
+        envelope = _envelope(union(scans), absent, connector)
+        return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
@@ -123,6 +136,17 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: H
     lines = spark.read.text([f.url for f in files]) if files else None
     first = None if lines is None else lines.where(F.col("value").rlike(_CONNECTOR)).first()
     return first is not None and bool(re.search(_CONNECTOR + r'"mongodb"', first[0]))
+
+
+def _read_avro(
+    messages: Records, expected: Head | None, old_columns: frozenset[str] | None
+) -> DataFrame:
+    source = source_fields(expected.connector if expected else None)
+    wanted = debezium_avro.Wanted(source, (*_SCALARS, *_DDL), old_columns)
+    flat = debezium_avro.flat(messages, wanted)
+    if debezium_avro.holds_documents(messages):
+        return _read_documents(flat)
+    return _read_rows(flat, None)
 
 
 def _read_json(
@@ -140,6 +164,11 @@ def _read_json(
     flat = spark.read.schema(schema).json([f.url for f in files])
     flat = flat.select(*_flatten(layout), *place())
     return _read_documents(flat) if documents else _read_rows(flat, few)
+
+
+def _with_refused(flat: DataFrame) -> DataFrame:
+    """As Avro's flat columns have it; of JSON alone `raw` tells the same, at no cost."""
+    return flat.withColumn("refused", F.when(F.col("raw").isNotNull(), F.lit(_NOT_JSON)))
 
 
 def _as_map(row: Column, columns: frozenset[str]) -> Column:
@@ -204,9 +233,11 @@ def _key() -> Column:
 
 def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFrame:
     """The envelope's columns, with `absent`; with `connector`, for the events of that one alone."""
+    not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
+    refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
-    placed = with_position(named.withColumn("reason", _reason(connector)), connector)
+    placed = with_position(named.withColumn("reason", _reason(connector, refused)), connector)
     return placed.select(
         _outcome().alias("outcome"),
         "reason",
@@ -252,13 +283,13 @@ def _holds_any(spellings: Sequence[str]) -> Column:
     return F.arrays_overlap(F.map_values("after"), F.array(*map(F.lit, spellings)))
 
 
-def _reason(connector: str | None) -> Column:
+def _reason(connector: str | None, refused: str) -> Column:
     """Why a record is no event; NULL for an event."""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
     needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
         ELSE after IS NULL END"""
     return F.expr(
-        f"""CASE WHEN raw IS NOT NULL THEN 'not_json' {other}
+        f"""CASE WHEN {refused} {other}
         WHEN op = 'm' THEN 'logical_message'
         WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing' END
         WHEN ddl IS NOT NULL THEN NULL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -79,6 +79,25 @@ def union(scans: list[DataFrame]) -> DataFrame:
         return scans[0]
     pinned = F.col("ordinal") + F.monotonically_increasing_id().bitwiseAND(F.lit(0))
     return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
+
+
+def only_of(files: Sequence[SourceFile], read: DataFrame, lines: Sequence[SourceFile]) -> DataFrame:
+    """The records of some of the `lines` that were read, all of which are read in every scan.
+
+    A record's place counts from where its task begins, which hangs on what else there is to read;
+    and quarantine knows the records of all lines by their place.
+    """
+    if len(files) == len(lines):
+        return read
+    return read.where(as_landed(F.col("file")).isin([f.url for f in files]))
+
+
+def computed_once(value: Column) -> Column:
+    """`value` with a harmless non-deterministic term, which keeps it in its own projection.
+
+    Else Spark puts it in wherever a later step names a part of it, filters among them.
+    """
+    return F.when(F.monotonically_increasing_id() >= 0, value)
 
 
 def by_schema(

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.spark
 FIXTURES = SHARED / "fixtures"
 FORMATS = {
     "debezium-json": "debezium",
+    "debezium-avro": "debezium",
     "datastream-json": "datastream",
     "datastream-avro": "datastream",
     "streamx-json": "streamx",
@@ -38,8 +39,8 @@ FORMATS = {
     "ogg-json": "ogg",
     "dts-avro": "dts_avro",
 }
-# A table's name where the messages have none is the cases' own.
-OPTIONS = {"canal-json": {"table": "None.None"}}
+# A table's name where the messages have none is the cases' own; some cases delete by tombstones.
+OPTIONS = {"canal-json": {"table": "None.None"}, "debezium-avro": {"tombstones": "delete"}}
 # Files that say a wrong type: seatunnel's ids like A101 are `int(11)` to it.
 HINTS = {"mydb.project": {"columns": {"id": "string"}}}
 # Formats whose files hold nothing but good records.

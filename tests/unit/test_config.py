@@ -152,7 +152,7 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables: {a: {partition_by: [day(b)]}}\n", "tables.a.partition_by[0]: expected col, "),
         (
             "format_options: {connektor: x}\n",
-            "shop.yaml:5: format_options: expected options of debezium: connector,",
+            "shop.yaml:5: format_options: expected options of debezium: connector, layout,",
         ),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),

@@ -1,0 +1,156 @@
+"""Avro's JSON encoding: records on lines, after a line `KEYSCHEMA^VALUESCHEMA` of their schemas.
+
+Landing makes `{"key": …, "value": …}` of a line `KEY^VALUE`, and `"value": null` of `KEY^`. In this
+encoding the value of a union names its branch, `{"long": 5}`, and bytes are a character each.
+Source: "JSON Encoding" of the Avro specification; fixtures of RisingWave.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from sluice.errors import TerminalError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import as_landed, place
+from spark_jobs.formats import avro, connect_avro
+from spark_jobs.formats.avro import Node
+from spark_jobs.formats.connect_avro import Datum, Records
+from spark_jobs.formats.envelope import CORRUPT, only_of
+
+_PARTS: Final = ("key", "value")
+_HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{[^{}]*"type"\s*:\s*"record"'
+
+
+def headers(
+    spark: SparkSession, files: tuple[SourceFile, ...], told: bool
+) -> dict[str, list[SourceFile]]:
+    """Files by their line of schemas, where they have one.
+
+    Unless `told` that there are such files they are looked for only where the first file that
+    landing split begins with such a line: `KEY^VALUE` is always split, and a look costs a pass.
+    """
+    split = [f.url for f in files if f.staged]
+    if not files:
+        return {}
+    if not told and not (split and _header_lines(spark.read.text(split[0]).limit(1)).first()):
+        return {}
+    lines = spark.read.text([f.url for f in files]).select("value", *place())
+    found: dict[str, set[str]] = {}
+    headed = _header_lines(lines).select(as_landed(F.col("file")).alias("file"), "value")
+    for row in headed.collect():
+        found.setdefault(row["file"], set()).add(row["value"])
+    by_line: dict[str, list[SourceFile]] = {}
+    for file in files:
+        if len(found.get(file.url, ())) > 1:
+            raise TerminalError(f"{file.key}: more than one line KEYSCHEMA^VALUESCHEMA; split it")
+        for line in found.get(file.url, ()):
+            by_line.setdefault(line, []).append(file)
+    return by_line
+
+
+def _header_lines(lines: DataFrame) -> DataFrame:
+    return lines.where(F.col("value").rlike(_HEADER))
+
+
+def records(
+    spark: SparkSession, header: str, files: list[SourceFile], lines: tuple[SourceFile, ...]
+) -> Records:
+    """Records of files with one line of schemas, which itself is none; see `envelope.only_of`."""
+    told = json.loads(header)
+    nodes = {p: connect_avro.resolve([told[p]], files[0].key) for p in _PARTS if told[p]}
+    parts = {p: json_type(node) for p, node in nodes.items()} | {"value": _headed(nodes["value"])}
+    fields = [T.StructField(part, kind) for part, kind in parts.items()]
+    reader = spark.read.schema(T.StructType([*fields, _text(CORRUPT)]))
+    reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+    read = reader.json([f.url for f in lines]).select("*", *place())
+    rows = only_of(files, read, lines).where(~_is_header())
+    plain = {f"_{part}": from_json(F.col(part), node) for part, node in nodes.items()}
+    data = {p: [Datum(F.lit(True), F.col(f"_{p}"), node)] for p, node in nodes.items()}
+    return Records(
+        rows.withColumns(plain),
+        keys=data.get("key", []),
+        values=data["value"],
+        empty=F.col("value").isNull(),
+        refused=_refused(parts),
+        raw=F.col(CORRUPT),
+    )
+
+
+def _refused(parts: Iterable[str]) -> Column:
+    """Why a line is no record; of a tombstone that has no key quarantine knows the text."""
+    untold = reduce(and_, (F.col(part).isNull() for part in parts))
+    broken = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
+    return broken.when(untold, F.lit("not_an_envelope"))
+
+
+def _text(name: str) -> T.StructField:
+    return T.StructField(name, T.StringType())
+
+
+def _headed(value: Node) -> T.DataType:
+    """The value, with what the line of schemas has there."""
+    return T.StructType([*json_type(value).fields, _text("type"), _text("fields")])
+
+
+def _is_header() -> Column:
+    parsed = (F.col("value")["type"] == "record") & F.col("value")["fields"].isNotNull()
+    return F.coalesce(parsed, F.lit(False)) | F.coalesce(
+        F.col(CORRUPT).rlike(_HEADER), F.lit(False)
+    )
+
+
+def json_type(node: Node) -> T.DataType:
+    """What Spark has to read Avro's own JSON encoding of a value as; see `from_json`."""
+    kind = node["type"]
+    if kind == "union":
+        named = [(_branch_name(b), b) for b in node["branches"] if b["type"] != "null"]
+        return T.StructType([T.StructField(name, json_type(b)) for name, b in named])
+    if kind == "record":
+        fields = avro.fields_of(node).items()
+        return T.StructType([T.StructField(name, json_type(inner)) for name, inner in fields])
+    if kind == "array":
+        return T.ArrayType(json_type(node["items"]))
+    if kind == "map":
+        return T.MapType(T.StringType(), json_type(node["values"]))
+    return T.StringType() if kind in ("bytes", "fixed") else avro.spark_type(node)
+
+
+def _branch_name(branch: Node) -> str:
+    return str(branch.get("name", branch["type"]))
+
+
+def from_json(value: Column, node: Node) -> Column:
+    """A value read by `json_type` as `avro.spark_type` has it: unions bare, bytes as bytes."""
+    kind = node["type"]
+    if kind == "union":
+        return _from_union(value, node)
+    if kind == "record":
+        fields = avro.fields_of(node).items()
+        row = F.struct(*(from_json(value[n], inner).alias(n) for n, inner in fields))
+        return F.when(value.isNotNull(), row)
+    if kind == "array":
+        return F.transform(value, lambda v: from_json(v, node["items"]))
+    if kind == "map":
+        return F.transform_values(value, lambda _, v: from_json(v, node["values"]))
+    if kind in ("bytes", "fixed"):
+        return F.when(value.rlike(r"^[\x00-\xff]*$"), F.encode(value, "ISO-8859-1"))
+    return value
+
+
+def _from_union(value: Column, node: Node) -> Column:
+    branches = [b for b in node["branches"] if b["type"] != "null"]
+    members = [from_json(value[_branch_name(b)], b) for b in branches]
+    merged = avro.value_of(node)
+    if merged["type"] == "union":
+        named = (m.alias(f"member{i}") for i, m in enumerate(members))
+        return F.when(value.isNotNull(), F.struct(*named))
+    kind = avro.spark_type(merged)
+    return F.coalesce(*(m.cast(kind) for m in members)) if len(members) > 1 else members[0]

@@ -1,0 +1,177 @@
+"""Confluent's wire format: a zero byte, the id of the schema in four bytes, and the Avro datum.
+
+All files are read in one scan, whatever number of schemas their messages have: each id has its
+`from_avro`. Which ids there are takes a look at the messages' heads first. Source: "Wire format" of
+Confluent's schema registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from sluice.avroschemas import Schemas
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import holds_record, place
+from spark_jobs.formats import connect_avro
+from spark_jobs.formats.avro import Node
+from spark_jobs.formats.connect_avro import Datum, Records
+from spark_jobs.formats.envelope import CORRUPT
+
+NOT_WIRE: Final = "not_confluent_avro"
+NOT_AVRO: Final = "not_avro"
+UNKNOWN_SCHEMA: Final = "unknown_schema_id:"
+
+_PARTS: Final = ("key", "value")
+_HEAD_BYTES: Final = 5
+_END: Final = bytes.fromhex("534c5549434500ff")
+"""Put behind a datum: only where its schema takes up all of it, neither more nor less, is this
+found again. `from_avro` itself passes over bytes that are left."""
+
+
+def records(messages: DataFrame, schemas: Schemas) -> Records:
+    """Decoded messages.
+
+    `messages`: `key` and `value` (binary), `text`, `broken` (why it is none), the place.
+    """
+    found = {part: _nodes(schemas, ids) for part, ids in _ids(messages).items()}
+    return _decoded(messages, found)
+
+
+def _nodes(schemas: Schemas, ids: Iterable[int]) -> dict[int, Node]:
+    """The schemas that are known."""
+    told = ((ident, schemas(ident)) for ident in ids)
+    return {
+        ident: connect_avro.resolve(documents, f"the schema with id {ident}")
+        for ident, documents in told
+        if documents is not None
+    }
+
+
+def _ids(messages: DataFrame) -> dict[str, list[int]]:
+    """The ids that keys have, and those that values have."""
+    seen = messages.select(*(_schema_id(part).alias(part) for part in _PARTS)).distinct().collect()
+    return {part: sorted({row[part] for row in seen} - {None}) for part in _PARTS}
+
+
+def _schema_id(part: str) -> Column:
+    """NULL where the message does not begin as the wire format does."""
+    message = F.col(part)
+    magic = F.hex(F.substring(message, 1, 1)) == "00"
+    ident = F.conv(F.hex(F.substring(message, 2, 4)), 16, 10).cast("bigint")
+    return F.when(magic & (F.length(message) >= _HEAD_BYTES), ident)
+
+
+def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> Records:
+    """Keys and values by their ids, each schema in a column of its own.
+
+    A key in another format tells nothing and does no harm; one whose schema is missing is refused.
+    """
+    known = messages.withColumns({_id_of(part): _schema_id(part) for part in _PARTS})
+    parsed = {
+        _parsed(part, i): _from_wire(part, i, node)
+        for part, nodes in schemas.items()
+        for i, node in nodes.items()
+    }
+    refused = F.coalesce(
+        F.col("broken"),
+        _refused("value", schemas["value"]),
+        F.nullif(_refused("key", schemas["key"]), F.lit(NOT_WIRE)),
+    )
+    return Records(
+        known.withColumns(parsed) if parsed else known,
+        keys=_data("key", schemas["key"]),
+        values=_data("value", schemas["value"]),
+        empty=F.col("value").isNull(),
+        refused=refused,
+        raw=F.col("text"),
+    )
+
+
+def _data(part: str, nodes: Mapping[int, Node]) -> list[Datum]:
+    return [
+        Datum(F.col(_id_of(part)) == i, F.col(_parsed(part, i))["datum"], node)
+        for i, node in nodes.items()
+    ]
+
+
+def _id_of(part: str) -> str:
+    return f"_{part}_id"
+
+
+def _parsed(part: str, ident: int) -> str:
+    return f"_{part}_{ident}"
+
+
+def _from_wire(part: str, ident: int, node: Node) -> Column:
+    """The datum and what was put behind it, all NULL where it cannot be decoded."""
+    end = {"name": "end", "type": {"type": "fixed", "name": "sluice.End", "size": len(_END)}}
+    datum = {"name": "datum", "type": connect_avro.writer_schema(node)}
+    schema = {"type": "record", "name": "sluice.Message", "fields": [datum, end]}
+    message = F.col(part)
+    bare = F.substring(message, F.lit(_HEAD_BYTES + 1), F.length(message))
+    ended = F.when(F.col(_id_of(part)) == ident, F.concat(bare, F.lit(_END)))
+    return from_avro(ended, json.dumps(schema), {"mode": "PERMISSIVE"})
+
+
+def _refused(part: str, nodes: Mapping[int, Node]) -> Column:
+    """Why a message cannot be decoded; NULL where it can, or is null."""
+    ident = F.col(_id_of(part))
+    whole = [
+        (ident == i) & F.coalesce(F.col(_parsed(part, i))["end"] == F.lit(_END), F.lit(False))
+        for i in nodes
+    ]
+    result = F.when(F.col(part).isNull(), F.lit(None))
+    result = result.when(ident.isNull(), F.lit(NOT_WIRE))
+    known = ident.isin(*nodes) if nodes else F.lit(False)
+    result = result.when(~known, F.concat(F.lit(UNKNOWN_SCHEMA), ident.cast("string")))
+    return result.when(~_any(whole), F.lit(NOT_AVRO))
+
+
+def _any(conditions: Iterable[Column]) -> Column:
+    found = F.lit(False)
+    for condition in conditions:
+        found |= condition
+    return found
+
+
+def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+    """Messages in base64 on lines: `{"key": …, "value": …}`, `KEY^VALUE`, VALUE; see `records`."""
+    lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
+    split = lines.select(F.col("value").alias("text"), *place()).withColumn("line", _split_line())
+    line = F.col("line")
+    messages = {p: F.try_to_binary(line[p], F.lit("base64")) for p in _PARTS}
+    broken = (
+        F.when(line[CORRUPT].isNotNull(), F.lit("not_json"))
+        .when(~line["told"], F.lit("not_an_envelope"))
+        .when(line["value"].isNotNull() & messages["value"].isNull(), F.lit("not_base64"))
+    )
+    named = (message.alias(part) for part, message in messages.items())
+    return split.select(*named, "text", broken.alias("broken"), "file", "block", "ordinal")
+
+
+def _split_line() -> Column:
+    text = F.trim("text")
+    schema = f"key string, value string, {CORRUPT} string"
+    record = F.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT})
+    parts = F.split(F.replace(text, F.lit('"'), F.lit("")), r"\^")
+    # Base64 has no quotes, so names are counted: of one that comes twice the last would win.
+    times = {n: F.regexp_count(text, F.lit(rf'"{n}"\s*:')) for n in _PARTS}
+    told = (times["value"] == 1) & (times["key"] <= 1)
+    key, value = (F.get(parts, F.size(parts) - back) for back in (2, 1))
+    bare = (key, F.nullif(value, F.lit("")), F.lit(None))
+    return F.when(
+        text.startswith("{"), _line(record["key"], record["value"], record[CORRUPT], told)
+    ).otherwise(_line(*bare, F.lit(True)))
+
+
+def _line(key: Column, value: Column, corrupt: Column, told: Column) -> Column:
+    return F.struct(
+        key.alias("key"), value.alias("value"), corrupt.cast("string").alias(CORRUPT),
+        told.alias("told"),
+    )  # fmt: skip

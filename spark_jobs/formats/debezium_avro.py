@@ -1,0 +1,307 @@
+"""Debezium in Avro, as the flat columns that `debezium.py` makes of JSON.
+
+Container files hold envelopes, or records of `key` and `value`, which may be wire messages
+themselves. Files of another kind hold wire messages (`confluent.py`) or Avro's JSON encoding
+(`avro_json.py`). Values are the texts that Connect's JSON converter would have written
+(`connect_avro.py`), so all that follows is the same. Source: formats.md 6.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import and_
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import framed
+from sluice.avroschemas import Schemas, open_schemas
+from sluice.errors import TerminalError
+from sluice.manifest import SourceFile
+from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
+from spark_jobs.formats import avro, avro_json, confluent, connect_avro
+from spark_jobs.formats.avro import Node
+from spark_jobs.formats.connect_avro import Datum, Records
+from spark_jobs.formats.debezium_head import Head
+from spark_jobs.formats.envelope import by_schema, computed_once
+
+BASE64: Final = "base64"
+JSON_ENCODING: Final = "avro_json"
+LAYOUTS: Final = (BASE64, *framed.LAYOUTS, JSON_ENCODING)
+OPTIONS: Final = {
+    "layout": f"how Avro lies in files that are no containers: {', '.join(LAYOUTS)}",
+    "schemas": "schemas by id: a folder of <id>.avsc files, or one JSON file of ids and schemas",
+    "schema_registry": "URL of the schema registry that has them",
+    "tombstones": "null values after an event of their key: ignore (default) or delete",
+}
+_ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "ts_ms")
+_SOURCE_NAME: Final = re.compile(r"io\.debezium\.connector\.(\w+)\.Source")
+_WITH_IMAGE: Final = ("c", "r", "u", "d")
+_TOLD: Final = "_told"
+_NOTHING: Final[Node] = {"type": "record", "name": "nothing", "fields": []}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The flat columns: fields of `source`, scalars beside it, all that `before` has to have."""
+
+    source: tuple[str, ...]
+    scalars: tuple[str, ...]
+    old_columns: frozenset[str] | None
+
+    @property
+    def source_type(self) -> str:
+        """The Spark type of `source`."""
+        return f"struct<{','.join(f'{name}:string' for name in self.source)}>"
+
+
+@dataclass(frozen=True)
+class Files:
+    """A batch's files, by how they hold Avro.
+
+    `lines`: all that are no containers; they hold wire messages, or Avro's JSON encoding behind
+    the same line of schemas (`headed`), or JSON.
+    """
+
+    containers: tuple[SourceFile, ...]
+    lines: tuple[SourceFile, ...]
+    are_messages: bool
+    headed: Mapping[str, list[SourceFile]]
+
+    @property
+    def json(self) -> tuple[SourceFile, ...]:
+        """What holds no Avro at all."""
+        headed = {file for files in self.headed.values() for file in files}
+        return () if self.are_messages else tuple(f for f in self.lines if f not in headed)
+
+
+def find(spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]) -> Files:
+    """Containers, and what `layout` says of the other files; see `avro_json.headers` for the rest.
+
+    Raises TerminalError for an unknown layout and for files that have not what it needs.
+    """
+    layout = options.get("layout")
+    if layout not in (None, *LAYOUTS):
+        known = ", ".join(LAYOUTS)
+        raise TerminalError(f"format_options.layout: {layout!r} is none of {known}")
+    containers = tuple(f for f in files if f.container == "avro")
+    lines = tuple(f for f in files if f.container != "avro")
+    if layout not in (None, JSON_ENCODING):
+        return Files(containers, lines, bool(lines), {})
+    told = layout is not None
+    found = Files(containers, lines, False, avro_json.headers(spark, lines, told))
+    if told and (without := [f.key for f in found.json]):
+        raise TerminalError(f"{without}: no line KEYSCHEMA^VALUESCHEMA tells the Avro schemas")
+    return found
+
+
+def read(spark: SparkSession, files: Files, options: Mapping[str, Any]) -> list[Records]:
+    """The records of all files, a scan for each kind of file and schema."""
+
+    @cache
+    def schemas() -> Schemas:
+        return open_schemas(
+            str(options.get("schemas", "")), str(options.get("schema_registry", ""))
+        )
+
+    found = [avro_json.records(spark, *headed, files.lines) for headed in files.headed.items()]
+    if files.are_messages:
+        found.append(confluent.records(confluent.base64_lines(spark, files.lines), schemas()))
+    for (_, schema), group in by_schema(files.containers).items():
+        found.append(_container(spark, schema, group, schemas))
+    return found
+
+
+def read_head(messages: Iterable[Records]) -> Head | None:
+    """The connector that the schemas' names tell; None where they tell none, or several."""
+    sources = (_child(datum.node, "source") for some in messages for datum in some.values)
+    told = {_SOURCE_NAME.fullmatch(node["name"]) for node in sources if node is not _NOTHING}
+    names = {match and match[1] for match in told}
+    name = names.pop() if len(names) == 1 else None
+    return Head("", name) if name else None
+
+
+def holds_documents(messages: Records) -> bool:
+    """Whether the images are documents of MongoDB, in one text."""
+    return any(_is_document(datum.node, "after") for datum in messages.values)
+
+
+def _container(
+    spark: SparkSession,
+    schema: str,
+    files: tuple[SourceFile, ...],
+    schemas: Callable[[], Schemas],
+) -> Records:
+    """Files of one schema: envelopes, or records of `key` and `value`."""
+    node = connect_avro.resolve([json.loads(schema)], files[0].key)
+    fields = _fields(node)
+    plain = json.dumps(connect_avro.writer_schema(node))
+
+    reader = spark.read.format("avro").option("avroSchema", plain)
+    record = computed_once(F.struct("*")).alias("record")
+    rows = reader.load([f.url for f in files]).select(record, *place())
+    value = Datum(F.lit(True), F.col("record"), node)
+    if "value" in fields:
+        value = Datum(F.lit(True), F.col("record")["value"], avro.value_of(fields["value"]))
+    if value.node["type"] == "bytes":
+        return confluent.records(_carried(rows, fields), schemas())
+    if not set(_ENVELOPE_FIELDS) & _fields(value.node).keys():
+        raise TerminalError(
+            f"{files[0].key} is not a Debezium Avro file: its records, or the `value` in them, "
+            "need the fields of an envelope; take it out of the pipeline's landing pattern"
+        )
+    return _records(rows, fields, value)
+
+
+def _records(rows: DataFrame, fields: Mapping[str, Node], value: Datum) -> Records:
+    keyed = "value" in fields and "key" in fields
+    key = (
+        [Datum(F.lit(True), F.col("record")["key"], avro.value_of(fields["key"]))] if keyed else []
+    )
+    return Records(
+        rows,
+        keys=key,
+        values=[value],
+        empty=value.value.isNull(),
+        refused=F.lit(None),
+        raw=F.to_json("record"),
+    )
+
+
+def _carried(rows: DataFrame, fields: Mapping[str, Node]) -> DataFrame:
+    """Wire messages in the records of a container; see `confluent.records`."""
+    record = F.col("record")
+    keyed = "key" in fields and avro.value_of(fields["key"])["type"] == "bytes"
+    key = record["key"] if keyed else F.lit(None)
+    return rows.select(
+        key.cast("binary").alias("key"),
+        record["value"].alias("value"),
+        F.base64(record["value"]).alias("text"),
+        F.lit(None).cast("string").alias("broken"),
+        *PLACE,
+    )
+
+
+def flat(messages: Records, wanted: Wanted) -> DataFrame:
+    """The flat columns, with `refused`: why a record is no message.
+
+    `key` is a map of texts; so are the images, or text where they are documents.
+    """
+    documents = holds_documents(messages)
+    nothing = Datum(F.lit(True), F.lit(None), _NOTHING)
+    shown = {d: F.struct(*_message(d, wanted, documents)) for d in messages.values}
+    keys = {d: _row(d.value, d.node) for d in messages.keys}
+    told = F.struct(
+        _choose(shown, F.struct(*_message(nothing, wanted, documents))).alias("message"),
+        _choose(keys, F.lit(None).cast(IMAGE_TYPE)).alias("key"),
+        messages.empty.alias("empty"),
+        messages.refused.cast("string").alias("refused"),
+    )
+    once = messages.rows.withColumn(_TOLD, computed_once(told))
+    return once.select(*_columns(wanted, documents), _raw(messages.raw).alias("raw"), *PLACE)
+
+
+def _raw(text: Column) -> Column:
+    """The text of what may have to be rejected; of a change that is whole nobody asks for it."""
+    message, refused = F.col(_TOLD)["message"], F.col(_TOLD)["refused"]
+    image = F.when(message["op"] == "d", message["before"]).otherwise(message["after"])
+    whole = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & refused.isNull()
+    return F.when(~F.coalesce(whole, F.lit(False)), text.cast("string"))
+
+
+def _columns(wanted: Wanted, documents: bool) -> list[Column]:
+    """The other columns of `flat`, without the place."""
+    told = F.col(_TOLD)
+    message, key, empty = told["message"], told["key"], told["empty"]
+    parts = {n: message[n] for n in ("before", "after", "source", *wanted.scalars, "types")}
+    untold = reduce(and_, (message[name].isNull() for name in _ENVELOPE_FIELDS))
+    stray = F.when(~empty & untold, F.lit("not_an_envelope"))
+    if not documents:
+        parts["before"] = F.coalesce(message["before"], F.when(empty, key))
+    # A null value is a tombstone whatever its key; that it has one is how it is known.
+    unnamed = F.when(empty, F.create_map().cast(IMAGE_TYPE))
+    parts["key"] = F.coalesce(key, unnamed)
+    parts["refused"] = F.coalesce(told["refused"], stray)
+    return [part.alias(name) for name, part in parts.items()]
+
+
+def _choose(by_datum: Mapping[Datum, Column], otherwise: Column) -> Column:
+    """What is of the schema that the record has."""
+    if not by_datum:
+        return otherwise
+    (first, column), *others = by_datum.items()
+    cases = F.when(first.mine, column)
+    for datum, other in others:
+        cases = cases.when(datum.mine, other)
+    return cases.otherwise(otherwise)
+
+
+def _message(datum: Datum, wanted: Wanted, documents: bool) -> list[Column]:
+    """An envelope's fields as text; what its schema lacks is NULL."""
+    value, node = datum.value, datum.node
+    block = _child(node, "source")
+    told = value["source"] if block is not _NOTHING else F.lit(None)
+    source = F.struct(*(_text(told, block, n).alias(n) for n in wanted.source))
+    return [
+        _image(value, node, "before", documents, wanted.old_columns).alias("before"),
+        _image(value, node, "after", documents, None).alias("after"),
+        F.when(told.isNotNull(), source).cast(wanted.source_type).alias("source"),
+        *(_text(value, node, name).alias(name) for name in wanted.scalars),
+        F.when(value.isNotNull(), F.lit(_types(node))).cast("string").alias("types"),
+    ]
+
+
+def _fields(node: Node) -> dict[str, Node]:
+    return avro.fields_of(node) if node["type"] == "record" else {}
+
+
+def _child(node: Node, name: str) -> Node:
+    """The record in a field; one without fields where there is none."""
+    found = avro.value_of(_fields(node).get(name, _NOTHING))
+    return found if found["type"] == "record" else _NOTHING
+
+
+def _text(value: Column, node: Node, name: str) -> Column:
+    fields = _fields(node)
+    text = connect_avro.text(value[name], fields[name]) if name in fields else F.lit(None)
+    return text.cast("string")
+
+
+def _is_document(node: Node, name: str) -> bool:
+    field = _fields(node).get(name)
+    return field is not None and avro.value_of(field)["type"] == "string"
+
+
+def _image(
+    value: Column, node: Node, name: str, documents: bool, only: frozenset[str] | None
+) -> Column:
+    """A row as column → text; a document as its text."""
+    if _is_document(node, name):
+        return value[name]
+    row = _child(node, name)
+    image = F.lit(None).cast(IMAGE_TYPE) if row is _NOTHING else _row(value[name], row, only)
+    return F.to_json(image, {"ignoreNullFields": "false"}) if documents else image
+
+
+def _row(value: Column, row: Node, only: frozenset[str] | None = None) -> Column:
+    """A record's texts by name; a key that is no record has no names."""
+    names = list(_fields(row)) if only is None else sorted(only)
+    if not names:
+        return F.lit(None).cast(IMAGE_TYPE)
+    fields = _fields(row)
+    nothing = (F.lit(None).cast("string"), {"type": "string"})
+    values = [(value[name], fields[name]) if name in fields else nothing for name in names]
+    keys = F.array(*(F.lit(name) for name in names))
+    return F.when(value.isNotNull(), F.map_from_arrays(keys, connect_avro.texts(values)))
+
+
+def _types(node: Node) -> str | None:
+    """The rows' types as a Connect schema; None where there are no rows."""
+    rows = {name: _child(node, name) for name in ("before", "after")}
+    fields = [connect_avro.row_schema(n, row) for n, row in rows.items() if row is not _NOTHING]
+    return json.dumps({"type": "struct", "fields": fields}) if fields else None

@@ -1,0 +1,60 @@
+"""Kafka's tombstones as deletes: in a compacted topic nothing else may be left of a delete.
+
+A tombstone is a key and nothing else: no table, no position. Both come from the last event of its
+key before it in the same file, for a partition keeps the order of each key; without one nobody can
+tell where it belongs, and it stays ignored. Source: formats.md, "What the real files showed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from sluice.errors import TerminalError
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT
+
+TOMBSTONE: Final = "tombstone"
+DELETE: Final = "delete"
+IGNORE: Final = "ignore"
+_AFTER: Final = "~"
+"""Sorts behind the `.` that goes on a position: after that event, before any later one."""
+_TAKEN: Final = ("database", "schema", "table", "position", "types", "source_ts")
+
+
+def wanted(options: Mapping[str, Any]) -> bool:
+    """Whether the pipeline asks for deletes; raises TerminalError for anything unknown."""
+    told = options.get("tombstones", IGNORE)
+    if told not in (IGNORE, DELETE):
+        raise TerminalError(f"format_options.tombstones: {told!r} is neither ignore nor delete")
+    return bool(told == DELETE)
+
+
+def as_deletes(envelope: DataFrame) -> DataFrame:
+    """Make deletes of tombstones whose key had an event before; their key is in `before`."""
+    same_key = Window.partitionBy("file", "key", _ident()).orderBy("block", "ordinal")
+    before = same_key.rowsBetween(Window.unboundedPreceding, -1)
+    changed = F.col("op").isin(OP_INSERT, OP_UPDATE, OP_DELETE) & (
+        F.col("outcome") == OUTCOME_EVENT
+    )
+    last = F.last(F.when(changed, F.struct(*_TAKEN)), ignorenulls=True).over(before)
+    placed = envelope.withColumn("_last", last)
+    keyed = F.col("before").isNotNull() & F.col("_last").isNotNull()
+    deleted = (F.col("reason") == TOMBSTONE) & keyed
+    given = {name: F.col("_last")[name] for name in _TAKEN} | {
+        "outcome": F.lit(OUTCOME_EVENT),
+        "reason": F.lit(None),
+        "op": F.lit(OP_DELETE),
+        "position": F.concat(F.col("_last")["position"], F.lit(_AFTER)),
+    }
+    changes = {n: F.when(deleted, v).otherwise(F.col(n)) for n, v in given.items()}
+    return placed.withColumns(changes).drop("_last")
+
+
+def _ident() -> Column:
+    """The key's values; rows without a key are each alone."""
+    image = F.coalesce("after", "before")
+    values = F.to_json(F.transform("key", lambda name: image[name]), {"ignoreNullFields": "false"})
+    return F.coalesce(values, F.concat_ws(".", "block", "ordinal"))

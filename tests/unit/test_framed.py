@@ -1,0 +1,109 @@
+"""Length-delimited messages: every record a line, and what is cut or wrong refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.compression import Damage
+from sluice.containers import Line, Refused
+from sluice.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
+from sluice.landing import JSONL, inspect
+from sluice.reading import Reading
+from sluice.store import LocalStore
+
+LIMIT = 1000
+
+
+def framed(*messages: bytes | None) -> bytes:
+    return b"".join(
+        struct.pack(">i", -1) if m is None else struct.pack(">i", len(m)) + m for m in messages
+    )
+
+
+def chunks(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def shown(parts: list[Line | Refused]) -> list[list[bytes | None]]:
+    records = [json.loads(p.text) for p in parts if isinstance(p, Line)]
+    return [[r["key"], r["value"]] for r in records]
+
+
+def text(message: bytes | None) -> str | None:
+    return None if message is None else b64encode(message).decode()
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 10_000])
+def test_values_and_pairs(size: int) -> None:
+    messages = [b"\0\0\0\0\1abc", b"", None, b"x" * LIMIT]
+    values = list(split(chunks(framed(*messages), size), LIMIT, VALUES))
+    assert shown(values) == [[None, text(m)] for m in messages]
+    pairs = list(split(chunks(framed(*messages), size), LIMIT, PAIRS))
+    assert shown(pairs) == [[text(messages[0]), ""], [None, text(messages[3])]]
+
+
+def test_an_empty_file_has_no_records() -> None:
+    assert list(split(iter(()), LIMIT, VALUES)) == []
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"\0\0", TRUNCATED), (b"\0\0\0\4abc", TRUNCATED),
+        (struct.pack(">i", LIMIT + 1) + b"abc", BAD_LENGTH),
+        (struct.pack(">i", -2) + b"abc", BAD_LENGTH),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_on_is_refused_whole(tail: bytes, reason: str) -> None:
+    first, last = split(chunks(framed(b"ok") + tail, 2), LIMIT, VALUES)
+    assert shown([first]) == [[None, text(b"ok")]]
+    assert isinstance(last, Refused)
+    assert last.reason == reason
+    assert tail.startswith(last.raw)
+    assert last.raw
+
+
+def test_a_pair_without_its_value_is_refused_with_its_key() -> None:
+    (last,) = split(iter([framed(b"key")]), LIMIT, PAIRS)
+    assert last == Refused(TRUNCATED, framed(b"key"))
+
+
+def test_many_megabytes_of_messages() -> None:
+    data = framed(*[b"y" * 900] * 4000)
+    assert len(list(split(chunks(data, 1 << 20), LIMIT, VALUES))) == 4000
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_damage_of_the_compression(trusted: bool) -> None:
+    def cut() -> Iterator[bytes]:
+        yield framed(b"ok") + b"\0"
+        raise Damage("truncated_gzip", trusted)
+
+    if not trusted:
+        with pytest.raises(Damage):
+            list(split(cut(), LIMIT, VALUES))
+        return
+    first, last = split(cut(), LIMIT, VALUES)
+    assert shown([first]) == [[None, text(b"ok")]]
+    assert last == Refused("truncated_gzip", b"\0")
+
+
+@pytest.mark.parametrize("cut", [0, 6])
+def test_landing_makes_lines_of_them(tmp_path: Path, cut: int) -> None:
+    landing, staging = LocalStore(tmp_path / "landing"), LocalStore(tmp_path / "staging")
+    data = gzip.compress(framed(b"\0\1", None))
+    landing.put("a/f.bin.gz", data[: len(data) - cut])
+    (found,) = landing.list()
+    look = inspect(landing, staging, found, "p/", Reading(layout=VALUES))
+    assert (look.file.container, look.file.staged) == (JSONL, True)
+    (staged,) = staging.list()
+    lines = staging.get(staged.key).splitlines()
+    assert lines == [b'{"key":null,"value":"AAE="}', b'{"key":null,"value":null}']
+    assert [r.reason for r in look.rejects] == (["truncated_gzip"] if cut else [])
