@@ -117,7 +117,8 @@ def _descriptions(
 def read_description(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
     """A description's columns; [] for a damaged one, which does not stop the batch: text it is."""
     try:
-        return fmt.columns(types, options)
+        columns = fmt.columns(types, options)
+        return columns if all(isinstance(c.name, str) for c in columns) else []
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
 
