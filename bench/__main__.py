@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import sluice_way, workload
+from bench.report import measured_on
 from bench.ways import WAYS, session
 
 SLUICE = "sluice"
@@ -116,9 +114,8 @@ def _same(timings: list[Timing]) -> bool:
 
 
 def _show(timings: list[Timing], rows: int, events: int) -> None:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    parts = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyiceberg", "sluice"))
-    table = Table(title=f"{events:,} events on {rows:,} rows ({machine}; {parts})")
+    measured = measured_on("pyspark", "pyiceberg", "sluice")
+    table = Table(title=f"{events:,} events on {rows:,} rows ({measured})")
     for name in ("way", "whole process, s", "in the session, s", "rows", "result hash"):
         table.add_column(name, justify="left" if name == "way" else "right")
     for t in timings:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -26,12 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.events import COLUMNS, WRITERS, history
+from bench.report import measured_on
 from sluice.config import Pipeline, TableConfig
 from sluice.manifest import SourceFile
 from spark_jobs.decode import Batch, changes, of_table, with_origin
+from spark_jobs.decode_batch import read_envelope
 from spark_jobs.discover import discover
 from spark_jobs.formats import FORMATS
-from spark_jobs.formats.base import Known
+from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.plan import TablePlan, plan_table
 from spark_jobs.session import DEFAULTS
 
@@ -78,13 +77,16 @@ def _measured(spark: SparkSession, name: str, events: int, folder: Path) -> Meas
     files = _write(name, events, folder)
     urls = [file.url for file in files]
     schema = spark.read.json(urls).schema
-    plan = _plan(spark, name, files)
+    pipeline = Pipeline.model_validate(
+        {"name": "bench", "format": name, "landing": {"url": "landing"}, "namespace": "bench"}
+    )
+    plan = _plan(spark, pipeline, files)
 
     def typed() -> None:
         _run(spark.read.schema(schema).json(urls))
 
     def decoded() -> None:
-        _run(_changes(spark, name, files, plan))
+        _run(_changes(spark, pipeline, files, plan))
 
     seconds = [(_seconds(typed), _seconds(decoded)) for _ in range(ROUNDS + 1)][1:]
     each = [statistics.median(times) for times in zip(*seconds, strict=True)]
@@ -104,35 +106,22 @@ def _write(name: str, events: int, folder: Path) -> tuple[SourceFile, ...]:
     return tuple(found)
 
 
-def _plan(spark: SparkSession, name: str, files: tuple[SourceFile, ...]) -> TablePlan:
+def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]) -> TablePlan:
     """What a pipeline plans for these events; fails where one of them is no event."""
-    pipeline = Pipeline.model_validate(
-        {"name": "bench", "format": name, "landing": {"url": "landing"}, "namespace": "bench"}
-    )
-    (found,) = discover(_envelope(spark, name, files, Known()))
+    (found,) = discover(read_envelope(spark, pipeline, files, NOTHING_KNOWN))
     if found.rejected or found.ignored:
-        raise RuntimeError(f"{name}: {found.rejected} rejected, {found.ignored} ignored")
+        lost = f"{found.rejected} rejected, {found.ignored} ignored"
+        raise RuntimeError(f"{pipeline.format}: {lost}")
     config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
-    found.moves = False
-    return plan_table(pipeline, FORMATS.get(name), found, config, None, None)
-
-
-def _envelope(
-    spark: SparkSession, name: str, files: tuple[SourceFile, ...], known: Known
-) -> DataFrame:
-    envelope = FORMATS.get(name).read(spark, files, {}, known)
-    return (
-        envelope
-        if "absent" in envelope.columns
-        else envelope.selectExpr("*", "CAST(NULL AS array<string>) AS absent")
-    )
+    found = replace(found, moves=False)
+    return plan_table(pipeline, FORMATS.get(pipeline.format), found, config, None, None)
 
 
 def _changes(
-    spark: SparkSession, name: str, files: tuple[SourceFile, ...], plan: TablePlan
+    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], plan: TablePlan
 ) -> DataFrame:
     known = Known(frozenset(plan.key), partial=plan.found.partial)
-    events = of_table(_envelope(spark, name, files, known), plan)
+    events = of_table(read_envelope(spark, pipeline, files, known), plan)
     return changes(with_origin(events, spark, files), plan, Batch("bench", 0))
 
 
@@ -147,9 +136,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 
 def _show(found: list[Measured]) -> None:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    parts = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "sluice"))
-    table = Table(title=f"median of {ROUNDS} warm runs ({machine}; {parts})")
+    table = Table(title=f"median of {ROUNDS} warm runs ({measured_on('pyspark', 'sluice')})")
     for name in ("format", "MB", "typed read, MB/s", "decoder, MB/s", "events/s", "of the read"):
         table.add_column(name, justify="left" if name == "format" else "right")
     for m in found:

@@ -44,7 +44,7 @@ def history(events: int) -> Iterator[Event]:
         ident, step = divmod(number, 20)
         ident = ident * 20 + step % 3
         old, new = _row(ident, number), _row(ident, number + 1)
-        yield Event(number, None if step % 20 < 3 else old, None if step in (10, 15) else new)
+        yield Event(number, None if step < 3 else old, None if step in (10, 15) else new)
 
 
 def _row(ident: int, version: int) -> Row:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,10 +18,9 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OUTCOME_EVENT,
-    as_landed,
 )
 from spark_jobs.discover import Source, short_name
-from spark_jobs.formats.envelope import repeats_column
+from spark_jobs.formats.envelope import repeats_column, with_facts
 from spark_jobs.plan import PlannedColumn, TablePlan
 from spark_jobs.values import decode
 
@@ -30,7 +28,6 @@ BAD = "_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
 _TYPES_ID = "_types_id"
-_LANDED = "_landed"
 _DOUBLED = "_doubled"
 
 
@@ -61,12 +58,8 @@ def is_of(source: Source) -> Column:
 
 def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
     """Add the object's own key and its arrival order to what Spark calls the file."""
-    columns = (_LANDED, "origin", "arrival")
-    rows = [dict(zip(columns, (f.url, f.key, f.arrival), strict=True)) for f in files]
-    # From Arrow it is a local relation: no job with Python in it.
-    known = spark.createDataFrame(pa.Table.from_pylist(rows))
-    joined = events.join(F.broadcast(known), as_landed(events["file"]) == known[_LANDED], "left")
-    return joined.drop(_LANDED).withColumns(
+    joined = with_facts(spark, events, files, lambda f: {"origin": f.key, "arrival": f.arrival})
+    return joined.withColumns(
         {
             "origin": F.coalesce("origin", "file"),
             "arrival": F.coalesce("arrival", "file"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.config import Pipeline
 from sluice.errors import PlanError
+from sluice.manifest import SourceFile
 from spark_jobs import quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
@@ -65,9 +67,10 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
         return None  # what the batch really holds tells more
     if not plans or len(plans) != len(known):
         return None
-    keyed = all(plan.keyed for plan in plans)
-    envelope = _envelope(job, _told(known, plans))
-    watches = [Watch(tuple(known), plan.found, plan.key, not keyed) for plan in plans]
+    told = _told(known, plans)
+    envelope = _envelope(job, told)
+    whole_before = told.old_columns is None
+    watches = [Watch(tuple(known), plan.found, plan.key, whole_before) for plan in plans]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
@@ -140,10 +143,16 @@ def _remember(job: Job, table: Decoded) -> None:
 
 def _envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
     files = job.manifest.files
-    fmt = FORMATS.get(job.pipeline.format)
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")
-    envelope = fmt.read(job.spark, files, job.pipeline.format_options, known)
+    return read_envelope(job.spark, job.pipeline, files, known)
+
+
+def read_envelope(
+    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], known: Known
+) -> DataFrame:
+    """The records in generic form; `absent` is there for formats without partial rows too."""
+    envelope = FORMATS.get(pipeline.format).read(spark, files, pipeline.format_options, known)
     if "absent" not in envelope.columns:
         envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
     return envelope

@@ -16,7 +16,7 @@ from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE
-from spark_jobs.decode import BAD
+from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
 from spark_jobs.job import Job
@@ -107,12 +107,8 @@ def _quarantine(
     ]
     if rejected or any(bad.values()):
         rejects = _rejects(job, envelope, plans, bad)
-        origins = job.spark.createDataFrame(
-            [(f.url, f.key) for f in job.manifest.files], "url string, origin string"
-        )
-        parts.append(
-            quarantine.rows(rejects, job.pipeline.name, job.manifest.batch_id, origins, at)
-        )
+        named = with_origin(rejects, job.spark, job.manifest.files)
+        parts.append(quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, at))
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.unionByName(part)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from sluice import datums
 from sluice.manifest import LandingReject, SourceFile
-from spark_jobs.canonical import PLACE, as_landed, holds_record, place, quoted
+from spark_jobs.canonical import PLACE, holds_record, place, quoted
 
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
@@ -44,19 +44,16 @@ def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
     return found.withColumn("raw", F.coalesce(datums.COLUMN, text))
 
 
-def rows(
-    rejects: DataFrame, pipeline: str, batch_id: str, origins: DataFrame, at: Column
-) -> DataFrame:
-    """The quarantine table's columns from (source_table, reason, detail, raw, record, file)."""
-    named = rejects.join(F.broadcast(origins), as_landed(rejects["file"]) == origins["url"], "left")
-    return named.select(
+def rows(rejects: DataFrame, pipeline: str, batch_id: str, at: Column) -> DataFrame:
+    """The quarantine table's columns from (source_table, reason, detail, raw, record, origin)."""
+    return rejects.select(
         F.lit(pipeline).alias("pipeline"),
         F.lit(batch_id).alias("batch_id"),
         "source_table",
         "reason",
         "detail",
         "raw",
-        F.coalesce("origin", "file").alias("file"),
+        F.col("origin").alias("file"),
         F.col("record").cast("bigint").alias("record"),
         at.alias("at"),
     )

@@ -60,8 +60,6 @@ class LineCheck:
             self.split_needed = self._size > self._limit or (end > 0 and self._odd(data[:end]))
 
     def _odd(self, block: bytes) -> bool:
-        if b"\0" in block:
-            return True
         if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
             return True
         if len(block) <= _SMALL:

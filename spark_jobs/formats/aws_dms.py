@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,7 +22,6 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_UPDATE,
     PLACE,
-    as_landed,
     full_load_position,
     number,
     source_position,
@@ -42,6 +40,7 @@ from spark_jobs.formats.envelope import (
     read_lines,
     select_envelope,
     union,
+    with_facts,
 )
 from spark_jobs.formats.tabular import (
     META,
@@ -153,9 +152,7 @@ def _read_rows(
     """Rows of the S3 target as `_read_messages` gives them; the object's key names the table."""
     order, time = (options.get(name) for name in ("order_column", "timestamp_column"))
     about = [name for name in (OPERATION, order, time) if name]
-    named = spark.createDataFrame(pa.Table.from_pylist([_told_by_key(f) for f in files]))
-    rows = read_rows(spark, files, about)
-    rows = rows.join(F.broadcast(named), as_landed(rows["file"]) == named["_landed"], "left")
+    rows = with_facts(spark, read_rows(spark, files, about), files, _told_by_key)
     operation = F.col(META)[OPERATION]
     none = F.lit(None).cast("string")
     return rows.select(
@@ -182,7 +179,7 @@ def _told_by_key(file: SourceFile) -> dict[str, Any]:
     """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
     schema, table = ["", "", *folders(file)][-2:]
     loaded = _FULL_LOAD_FILE.match(file.key.rpartition("/")[2]) is not None
-    return {"_landed": file.url, "schema": schema, "table": table, "loaded": loaded}
+    return {"schema": schema, "table": table, "loaded": loaded}
 
 
 def _images(prefix: str) -> dict[str, Column]:

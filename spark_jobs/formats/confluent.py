@@ -17,7 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from sluice.avroschemas import Schemas
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import holds_record, place
+from spark_jobs.canonical import PLACE, holds_record, place
 from spark_jobs.formats import connect_avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect_avro import Datum, Records
@@ -152,7 +152,7 @@ def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFram
         .when(line["value"].isNotNull() & messages["value"].isNull(), F.lit("not_base64"))
     )
     named = (message.alias(part) for part, message in messages.items())
-    return split.select(*named, "text", broken.alias("broken"), "file", "block", "ordinal")
+    return split.select(*named, "text", broken.alias("broken"), *PLACE)
 
 
 def _split_line() -> Column:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,17 +52,26 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
     return reader.json([f.url for f in files]).select("*", *place())
 
 
+def with_facts(
+    spark: SparkSession,
+    records: DataFrame,
+    files: Sequence[SourceFile],
+    tell: Callable[[SourceFile], Mapping[str, Any]],
+) -> DataFrame:
+    """Add the columns that `tell` gives of the file that a record is in; NULL for another file."""
+    facts = [{_LANDED: f.url, **tell(f)} for f in files]
+    # From Arrow it is a local relation: no job with Python in it.
+    known = spark.createDataFrame(pa.Table.from_pylist(facts))
+    landed = as_landed(records["file"]) == known[_LANDED]
+    return records.join(F.broadcast(known), landed, "left").drop(_LANDED)
+
+
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:
     """Add each line's place in the order of arrival, as `decode` gives it to what has none."""
-    # From Arrow it is a local relation: no job with Python in it.
-    rows = [{_LANDED: f.url, _OBJECT: f.arrival} for f in files]
-    columns = pa.schema([(_LANDED, pa.string()), (_OBJECT, pa.string())])
-    arrivals = spark.createDataFrame(pa.Table.from_pylist(rows, columns))
-    landed = as_landed(lines["file"]) == arrivals[_LANDED]
-    joined = lines.join(F.broadcast(arrivals), landed, "left")
+    joined = with_facts(spark, lines, files, lambda file: {_OBJECT: file.arrival})
     place_in_file = (number(F.col(name).cast("string")) for name in ("block", "ordinal"))
     arrival = F.concat_ws(".", F.coalesce(_OBJECT, "file"), *place_in_file)
-    return joined.withColumn(ARRIVAL, arrival).drop(_LANDED, _OBJECT)
+    return joined.withColumn(ARRIVAL, arrival).drop(_OBJECT)
 
 
 def arrival_position(*components: Column) -> Column:
@@ -71,13 +80,13 @@ def arrival_position(*components: Column) -> Column:
 
 
 def union(scans: list[DataFrame]) -> DataFrame:
-    """All scans as one, with a harmless non-deterministic term that keeps the envelope above them.
+    """All scans as one, with a column that keeps the envelope above them; see `computed_once`.
 
     Pushed below the union the envelope would be compiled once a scan: 37 s instead of 6 for 34.
     """
     if len(scans) == 1:
         return scans[0]
-    pinned = F.col("ordinal") + F.monotonically_increasing_id().bitwiseAND(F.lit(0))
+    pinned = computed_once(F.col("ordinal"))
     return reduce(DataFrame.unionByName, scans).withColumn("ordinal", pinned)
 
 

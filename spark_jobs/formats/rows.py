@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import csvrows
 from sluice.manifest import SourceFile
-from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, as_landed, number, source_position
+from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
-from spark_jobs.formats.envelope import CORRUPT, DIGITS, line_or, outcome, select_envelope
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    DIGITS,
+    line_or,
+    outcome,
+    select_envelope,
+    with_facts,
+)
 from spark_jobs.formats.tabular import REPEATS, ROW, columns_of, folders, read_rows
 
 
@@ -41,11 +47,9 @@ class Rows:
     ) -> DataFrame:
         """Decode rows; the file's folder, or the option, names their table."""
         rows = read_rows(spark, files, ())
-        told = [{"_landed": f.url, "table": _table(f, options)} for f in files]
-        named = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(told)))
-        joined = rows.join(named, as_landed(rows["file"]) == named["_landed"], "left")
+        named = with_facts(spark, rows, files, lambda file: {"table": _table(file, options)})
         order = options.get("order_column")
-        return select_envelope(joined, _envelope(F.col(ROW)[str(order)] if order else None))
+        return select_envelope(named, _envelope(F.col(ROW)[str(order)] if order else None))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet and Avro files; JSON and CSV say nothing about types."""
