@@ -16,7 +16,7 @@ from typing import Any
 from sluice import stages, startup
 from sluice.config import Project
 from sluice.context import open_context
-from sluice.submit import JAVA_OPTIONS, driver_environment, submit_command
+from sluice.submit import JAVA_OPTIONS, LOAD_BATCH, driver_environment, submit_command
 
 PROJECT = """lake:
   catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
@@ -63,7 +63,7 @@ def _record(project: Path) -> int:
 def _load_recording(project: Project, manifest: str) -> int:
     conf = {**project.spark.conf, JAVA_OPTIONS: startup.recording_options()}
     recorded = project.model_copy(update={"spark": project.spark.model_copy(update={"conf": conf})})
-    command = submit_command(recorded, manifest)
+    command = submit_command(recorded, LOAD_BATCH, "--manifest", manifest)
     command[1:1] = ["--properties-file", str(startup.defaults_file())]
     environment = {**driver_environment(), **startup.environment()}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -22,9 +20,18 @@ from pydantic import (
 
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configerrors import explain
+from sluice.configfields import (
+    Hint,
+    Location,
+    Name,
+    Namespace,
+    PartitionText,
+    Pattern,
+    Schedule,
+    TableName,
+)
 from sluice.errors import ConfigError
 from sluice.formatnames import FormatName, refuse_unknown_options
-from sluice.names import LEDGER_NAMESPACE
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
@@ -40,67 +47,6 @@ _CATALOG_SCHEMES: Final = {
     "jdbc": (_SQLITE, "postgresql://"),
     "rest": ("http://", "https://"),
 }
-_PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
-_CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
-_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
-_TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
-
-
-def _namespace(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError("letters, digits and underscores, not beginning with a digit")
-    if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
-        raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
-    return value
-
-
-def _table_name(value: str) -> str:
-    allowed = "a template over {database}, {schema} and {table} that holds {table}"
-    used = _PLACEHOLDER.findall(value)
-    rest = _PLACEHOLDER.sub("", value)
-    if not set(used) <= set(_TABLE_PLACEHOLDERS) or "table" not in used:
-        raise ValueError(allowed)
-    if not re.fullmatch(r"[A-Za-z0-9_]*", rest):
-        raise ValueError(f"{allowed}, else only letters, digits and underscores")
-    return value
-
-
-def _schedule(value: str) -> str:
-    fields = value.split()
-    if value not in _PRESETS and (len(fields) != 5 or not all(map(_CRON_FIELD.match, fields))):
-        raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
-    return value
-
-
-def _location(value: str) -> str:
-    if not value or ("://" in value and not re.match(r"^(s3a?://[^/]+|file:///)", value)):
-        raise ValueError("a folder or s3://bucket/prefix")
-    return re.sub(r"^s3a://", "s3://", value).removeprefix("file://")
-
-
-def _pattern(value: str) -> str:
-    if not value or value.startswith("/") or ".." in value.split("/"):
-        raise ValueError("a glob below landing.url such as '**/*.jsonl*'")
-    return value
-
-
-def _hint(value: str) -> str:
-    try:
-        parse_type(value)
-    except ValueError as error:
-        raise ValueError(f"a column type such as decimal(18,2): {error}") from error
-    return value
-
-
-def _partition(value: str) -> str:
-    parse_partition(value)
-    return value
-
-
-Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
-Location = Annotated[str, AfterValidator(_location)]
-Hint = Annotated[str, AfterValidator(_hint)]
-PartitionText = Annotated[str, AfterValidator(_partition)]
 
 
 class Strict(BaseModel):
@@ -166,7 +112,7 @@ class Landing(Strict):
     """Where the events' files arrive."""
 
     url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
-    pattern: Annotated[str, AfterValidator(_pattern)] = "**/*"
+    pattern: Pattern = "**/*"
     region: str | None = None
 
     @property
@@ -215,10 +161,10 @@ class Pipeline(Strict):
     format: FormatName
     format_options: dict[str, Any] = Field(default_factory=dict)
     landing: Landing
-    namespace: Annotated[str, AfterValidator(_namespace)]
-    table_name: Annotated[str, AfterValidator(_table_name)] = "{table}"
+    namespace: Namespace
+    table_name: TableName = "{table}"
     tables: dict[str, TableConfig] | None = None
-    schedule: Annotated[str, AfterValidator(_schedule)] | None = "0 * * * *"
+    schedule: Schedule | None = "0 * * * *"
     on_bad_record: Literal["quarantine", "fail"] = "quarantine"
     max_bad_records: int = Field(1000, ge=0)
     max_bad_share: float = Field(0.1, ge=0, le=1)

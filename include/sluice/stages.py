@@ -12,7 +12,7 @@ from sluice.leases import this_holder
 from sluice.ledger import Publication
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, is_published, publish_table
-from sluice.submit import spark_conf, submit
+from sluice.submit import LOAD_BATCH, spark_conf, submit
 from sluice.undo import drop_all_branches, release, rollback
 
 __all__ = [
@@ -41,7 +41,7 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
     """
     manifest = ctx.files.read_manifest(manifest_key)
     ctx.say(f"load: batch {manifest.batch_id}, {len(manifest.files)} files")
-    submit(ctx.project, manifest_key)
+    submit(ctx.project, LOAD_BATCH, "--manifest", manifest_key)
     return current_result(ctx, manifest.batch_id)
 
 

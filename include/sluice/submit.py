@@ -12,7 +12,8 @@ from sluice import startup
 from sluice.config import Project
 from sluice.errors import LeaseHeld, TerminalError, TransientError
 
-LOAD_BATCH: Final = startup.CHECKOUT / "spark_jobs" / "load_batch.py"
+ENTRY_POINTS: Final = startup.CHECKOUT / "spark_jobs"
+LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -56,23 +57,26 @@ def driver_environment(environment: dict[str, str] | None = None) -> dict[str, s
     return {**found, **(startup.environment() if startup.usable() else {})}
 
 
-def submit_command(project: Project, manifest_key: str) -> list[str]:
-    """The very command, for logs and for people."""
+def submit_command(project: Project, entry: Path, *arguments: str) -> list[str]:
+    """The very command that runs an entry point on the project, for logs and for people."""
     conf = [
         part for key, value in spark_conf(project).items() for part in ("--conf", f"{key}={value}")
     ]
     defaults = properties_file()
     return [
         "spark-submit", *(("--properties-file", defaults) if defaults else ()),
-        "--master", project.spark.master, *conf, str(LOAD_BATCH),
-        "--project", str(project.root), "--manifest", manifest_key,
+        "--master", project.spark.master, *conf, str(entry),
+        "--project", str(project.root), *arguments,
     ]  # fmt: skip
 
 
-def submit(project: Project, manifest_key: str) -> None:
-    """Run the driver to its end; raises TransientError or TerminalError with what it said."""
+def submit(project: Project, entry: Path, *arguments: str) -> str:
+    """Run a driver to its end and return its last line, which is its result as JSON.
+
+    Raises TransientError or TerminalError with what it said.
+    """
     done = subprocess.run(
-        submit_command(project, manifest_key),
+        submit_command(project, entry, *arguments),
         env=driver_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -80,7 +84,7 @@ def submit(project: Project, manifest_key: str) -> None:
         check=False,
     )
     if done.returncode == 0:
-        return
+        return (done.stdout.strip().splitlines() or [""])[-1]
     # spark-submit hands on a Python driver's own words on standard output.
     told = _told(done.stderr + "\n" + done.stdout)
     if done.returncode in (_TRY_AGAIN, -9, -15, 137, 143):

@@ -8,7 +8,7 @@ import pytest
 
 from sluice import startup
 from sluice.config import Project, load_sound
-from sluice.submit import JAVA_OPTIONS, driver_environment, spark_conf, submit_command
+from sluice.submit import JAVA_OPTIONS, LOAD_BATCH, driver_environment, spark_conf, submit_command
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def test_a_recorded_archive_is_used_beside_the_projects_own_options(
     options = spark_conf(project)[JAVA_OPTIONS]
     assert options.startswith("-Dgiven=1 ")
     assert f"-XX:SharedArchiveFile={recorded}" in options
-    assert submit_command(project, "m")[1:3] == ["--properties-file", str(recorded)]
+    assert submit_command(project, LOAD_BATCH)[1:3] == ["--properties-file", str(recorded)]
     assert driver_environment({})["SPARK_CONF_DIR"] == str(recorded.parent)
 
 
 def test_without_an_archive_spark_is_started_as_ever(project: Project, recorded: Path) -> None:
     recorded.unlink()
     assert spark_conf(project)[JAVA_OPTIONS] == "-Dgiven=1"
-    assert "--properties-file" not in submit_command(project, "m")
+    assert "--properties-file" not in submit_command(project, LOAD_BATCH)
     assert "SPARK_CONF_DIR" not in driver_environment({})
 
 
