@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.config import Pipeline
 from sluice.errors import AuditFailed
 from sluice.ledger_tables import QUARANTINE
 from sluice.result import BatchResult, Counts, TableResult
@@ -21,7 +22,7 @@ from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
 from spark_jobs.job import Job
 from spark_jobs.lake import TableId, target_id, tombstone_id
-from spark_jobs.merge import merge_table
+from spark_jobs.merge import Merged, merge_table
 from spark_jobs.plan import TablePlan
 from spark_jobs.threads import side_by_side
 
@@ -61,6 +62,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 def _merge(job: Job, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
     merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
+    _refuse_reset(job.pipeline, plan, merged)
     passed = found.ignored + found.ddl
     passed += found.truncates if job.pipeline.on_truncate == "ignore" else 0
     lost = table.bad + found.rejected
@@ -72,6 +74,19 @@ def _merge(job: Job, table: Decoded) -> TableResult:
             f"but {counts.read} are accounted for: {counts}"
         )
     return TableResult(found.source.name, plan.name, counts, merged.staged, found.newest_source_ts)
+
+
+def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
+    """Mostly late by position and newer by source time: the source seems to count anew."""
+    late, read = merged.contradicting, merged.counts.read
+    if pipeline.on_position_reset == "fail" and 2 * late > read:
+        raise AuditFailed(
+            f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
+            "position than the stored rows of their keys, but newer by the source's time. If the "
+            "source counts anew (failover, reset log, restored cluster), run: "
+            f"sluice raise-epoch {pipeline.name}; then load again. If it does not, set "
+            f"`on_position_reset: accept` in the pipeline {pipeline.name}"
+        )
 
 
 def _unassigned(found: list[Found], plans: list[TablePlan]) -> Counts:

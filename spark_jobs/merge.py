@@ -21,6 +21,7 @@ from spark_jobs.resolve import (
     LATE,
     STATUS,
     Stored,
+    Tally,
     count_newer,
     resolve,
     settle_ties,
@@ -43,9 +44,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Merged:
-    """What the merge of one table staged, and what became of its records."""
+    """What the merge of one table staged, and what became of its records (see `Tally`)."""
 
     counts: Counts
+    contradicting: int
     staged: tuple[StagedTable, ...]
 
 
@@ -66,13 +68,14 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     writer = _Writer(lake, plan, attempt, span, created)
     stored = writer.stored(truncated.position)
     if not plan.keyed:
-        counts = _merge_rows(writer, rows, stored)
+        tallied = Tally(_merge_rows(writer, rows, stored))
     elif truncated.position is None and writer.all_newer():
-        counts = _merge_newer(writer, rows, stored)
+        tallied = _merge_newer(writer, rows, stored)
     else:
-        counts = _merge_keyed(writer, rows, stored)
+        tallied = _merge_keyed(writer, rows, stored)
     writer.truncate(truncated, stored)
-    return Merged(counts + truncated.counts(stored.truncated_at), writer.staged())
+    counts = tallied.counts + truncated.counts(stored.truncated_at)
+    return Merged(counts, tallied.contradicting, writer.staged())
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def _whole_table(plan: TablePlan) -> Column:
     return F.lit(True) if not marks else F.array_min(F.array(*marks))
 
 
-def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
+def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Tally:
     """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
     data = [c.name for c in writer.plan.columns]
     folded = fold(rows, writer.attempt.batch_id, writer.plan.key, data)
@@ -109,22 +112,23 @@ def _merge_newer(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
     read, newest = count_newer(folded)
     # Not the frame itself: dropping its temporary view would drop what is cached of it.
     applied = folded.select(*_columns(data))
-    counts, *_ = together(
+    tallied, *_ = together(
         lambda: tally_newer(read, newest, rows, data),
         lambda: writer.apply(applied, stored) if read else None,
         lambda: writer.bury(applied, stored) if read else None,
     )
     folded.unpersist()
-    return counts
+    return tallied
 
 
-def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
+def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Tally:
     plan = writer.plan
     data = [c.name for c in plan.columns]
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
     resolved = resolve(folded, stored, plan.key)
     resolved = resolved.persist(StorageLevel.MEMORY_AND_DISK)
-    counts = tally(resolved)
+    tallied = tally(resolved)
+    counts = tallied.counts
     ties = stored.rows is not None and counts.duplicate > 0
     settled = (
         settle_ties(resolved, stored.rows, plan.key, data)
@@ -138,7 +142,7 @@ def _merge_keyed(writer: _Writer, rows: DataFrame, stored: Stored) -> Counts:
         applied = applied.select(*_columns(data))
         together(lambda: writer.apply(applied, stored), lambda: writer.bury(applied, stored))
     resolved.unpersist()
-    return counts
+    return tallied
 
 
 def _columns(data: list[str]) -> list[str]:

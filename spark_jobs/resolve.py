@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.positions import KIND_SOURCE, epoch_prefix
 from sluice.result import Counts
 from spark_jobs.canonical import OP_DELETE, quoted
 from spark_jobs.fold import DISTINCT, RECORDS, content_hash, count_distinct
@@ -18,8 +19,11 @@ STATUS: Final = "_status"
 APPLY: Final = "apply"
 EQUAL: Final = "equal"
 LATE: Final = "late"
-_ROW_AT: Final = "_row_at"
-_TOMBSTONE_AT: Final = "_tombstone_at"
+CONTRADICTS: Final = "_contradicts"
+_ROW: Final = "_row"
+_TOMBSTONE: Final = "_tombstone"
+_VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
+_KIND_AT: Final = len(epoch_prefix(0)) + 2
 
 
 @dataclass(frozen=True)
@@ -31,31 +35,55 @@ class Stored:
     truncated_at: str | None
 
 
+@dataclass(frozen=True)
+class Tally:
+    """The outcomes of a table's records; `contradicting` ones are late by position, yet newer by
+    the source's own time than what is stored of their key."""
+
+    counts: Counts
+    contradicting: int = 0
+
+
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
-    """Add `_status`: the newest of row, tombstone and truncation decides."""
-    at = _positions(stored.rows, key, _ROW_AT)
-    dead = _positions(stored.tombstones, key, _TOMBSTONE_AT)
-    joined = _join(_join(folded, at, key, _ROW_AT), dead, key, _TOMBSTONE_AT)
-    truncated = F.lit(stored.truncated_at).cast("string")
-    newest = F.greatest(_ROW_AT, _TOMBSTONE_AT, truncated)
-    mine = F.col(names.POSITION)
+    """Add `_status` and `_contradicts`: the newest of row, tombstone and truncation decides."""
+    rows = _versions(stored.rows, key, _ROW)
+    dead = _versions(stored.tombstones, key, _TOMBSTONE)
+    joined = _join(_join(folded, rows, key, _ROW), dead, key, _TOMBSTONE)
+    newest = F.greatest(_ROW, _TOMBSTONE, _truncation(stored.truncated_at))
+    mine, theirs = F.col(names.POSITION), newest[names.POSITION]
     status = (
-        F.when(newest.isNull() | (mine > newest), F.lit(APPLY))
-        .when(mine == newest, F.lit(EQUAL))
+        F.when(theirs.isNull() | (mine > theirs), F.lit(APPLY))
+        .when(mine == theirs, F.lit(EQUAL))
         .otherwise(F.lit(LATE))
     )
-    return joined.withColumn(STATUS, status).drop(_ROW_AT, _TOMBSTONE_AT)
+    younger = F.col(names.SOURCE_TS) > newest[names.SOURCE_TS]
+    contradicts = (mine < theirs) & younger & _in_source_order(mine) & _in_source_order(theirs)
+    return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(_ROW, _TOMBSTONE)
 
 
-def _positions(table: DataFrame | None, key: Sequence[str], name: str) -> DataFrame | None:
+def _in_source_order(position: Column) -> Column:
+    """Not for full loads, which rank below every change whenever they were made."""
+    return F.substring(position, _KIND_AT, 1) == KIND_SOURCE
+
+
+def _versions(table: DataFrame | None, key: Sequence[str], name: str) -> DataFrame | None:
     if table is None:
         return None
-    return table.select(*(F.col(quoted(k)) for k in key), F.col(names.POSITION).alias(name))
+    version = F.struct(names.POSITION, names.SOURCE_TS)
+    return table.select(*(F.col(quoted(k)) for k in key), version.alias(name))
+
+
+def _truncation(position: str | None) -> Column:
+    made = F.struct(
+        F.lit(position).alias(names.POSITION),
+        F.lit(None).cast("timestamp").alias(names.SOURCE_TS),
+    )
+    return F.lit(None).cast(_VERSION) if position is None else made
 
 
 def _join(left: DataFrame, right: DataFrame | None, key: Sequence[str], name: str) -> DataFrame:
     if right is None:
-        return left.withColumn(name, F.lit(None).cast("string"))
+        return left.withColumn(name, F.lit(None).cast(_VERSION))
     return left.join(right, on=[_on(left, right, k) for k in key], how="left").select(
         *(left[quoted(c)] for c in left.columns), right[name]
     )
@@ -97,15 +125,15 @@ def count_newer(folded: DataFrame) -> tuple[int, int]:
     return (0, 0) if sums is None else (sums["read"] or 0, sums["applied"])
 
 
-def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Counts:
+def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Tally:
     """The outcomes where every change is above everything stored: none is late."""
     distinct = applied if read == applied else count_distinct(changes, data, read)
-    return Counts(
-        read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct
+    return Tally(
+        Counts(read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct)
     )
 
 
-def tally(resolved: DataFrame) -> Counts:
+def tally(resolved: DataFrame) -> Tally:
     """Every counted record of the folded keys under exactly one outcome."""
     won = F.when(F.col(names.COUNTED), F.lit(1)).otherwise(F.lit(0))
     distinct, records, status = F.col(DISTINCT), F.col(RECORDS), F.col(STATUS)
@@ -117,7 +145,10 @@ def tally(resolved: DataFrame) -> Counts:
             "duplicate"
         ),
         F.sum(F.when(status == LATE, distinct).when(status == EQUAL, distinct - won)).alias("late"),
+        F.sum(F.when(F.col(CONTRADICTS), distinct)).alias(CONTRADICTS),
     ).first()
-    return (
-        Counts() if sums is None else Counts(**{k: int(v or 0) for k, v in sums.asDict().items()})
-    )
+    if sums is None:
+        return Tally(Counts())
+    found = {name: int(value or 0) for name, value in sums.asDict().items()}
+    contradicting = found.pop(CONTRADICTS)
+    return Tally(Counts(**found), contradicting)

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sluice import query, report, stages
+from sluice import epochs, query, report, stages
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.errors import SluiceError
@@ -175,6 +175,16 @@ def reconcile(
     """Finish or undo what dead attempts left behind."""
     again = stages.reconcile(open_context(project, pipeline, _say))
     _done([f"to be loaded again: {key}" for key in again] or ["nothing was left behind"], as_json)
+
+
+@app.command("raise-epoch")
+@_reporting
+def raise_epoch(
+    pipeline: str, project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False
+) -> None:
+    """Rank what is loaded from now on above everything before: the source counts anew."""
+    epoch = epochs.raise_epoch(load_sound(project), pipeline)
+    _done([f"{pipeline}: epoch {epoch}"], as_json)
 
 
 def _done(lines: list[str], as_json: bool) -> None:

@@ -41,6 +41,7 @@ ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
 ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
 MEBIBYTE: Final = 1 << 20
 SHARE_COUNTS_FROM: Final = 100
+MAX_EPOCH: Final = 9999
 
 _SQLITE: Final = "sqlite:///"
 _CATALOG_SCHEMES: Final = {
@@ -172,7 +173,8 @@ class Pipeline(Strict):
     consistency: Literal["batch", "table"] = "batch"
     on_truncate: Literal["apply", "ignore", "fail"] = "apply"
     on_drop_table: Literal["keep", "archive", "fail"] = "keep"
-    epoch: int = Field(0, ge=0, le=9999)
+    on_position_reset: Literal["fail", "accept"] = "fail"
+    epoch: int = Field(0, ge=0, le=MAX_EPOCH)
     max_files_per_batch: int = Field(10_000, ge=1)
     max_bytes_per_batch: int = Field(10 * 1024 * MEBIBYTE, ge=1)
     max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)

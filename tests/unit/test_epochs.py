@@ -1,0 +1,75 @@
+"""`sluice raise-epoch` changes one line of one file, or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.config import load_project
+from sluice.epochs import raise_epoch
+from sluice.errors import ConfigError
+
+SHOP = """\
+# the shop's own database
+name: shop   # as the DAG is called
+format: debezium
+landing: {url: landing}
+namespace: shop
+"""
+LAKE = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
+
+
+def project(root: Path, shop: str) -> Path:
+    (root / "pipelines").mkdir()
+    (root / "sluice.yaml").write_text(LAKE)
+    other = SHOP.replace("shop", "other")
+    (root / "pipelines" / "a.yaml").write_text(other)
+    path = root / "pipelines" / "b.yaml"
+    path.write_text(shop)
+    return path
+
+
+def test_an_epoch_that_the_file_names_is_raised_in_its_line(tmp_path: Path) -> None:
+    path = project(tmp_path, SHOP + "epoch: 9  # since the failover\nschedule: null\n")
+    assert raise_epoch(load_project(tmp_path), "shop") == 10
+    assert path.read_text() == SHOP + "epoch: 10  # since the failover\nschedule: null\n"
+
+
+def test_an_epoch_that_the_file_leaves_out_is_added(tmp_path: Path) -> None:
+    path = project(tmp_path, SHOP)
+    assert raise_epoch(load_project(tmp_path), "shop") == 1
+    assert raise_epoch(load_project(tmp_path), "shop") == 2
+    assert path.read_text() == SHOP + "epoch: 2\n"
+    assert load_project(tmp_path).pipeline("other").epoch == 0
+
+
+@pytest.mark.parametrize(
+    ("shop", "told"),
+    [
+        ("{name: shop, format: debezium, landing: {url: l}, namespace: shop}", "epoch: 1 into it"),
+        (SHOP + "epoch: 9999\n", "epoch 9999 is the last"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_so_is_left_alone(
+    tmp_path: Path, shop: str, told: str
+) -> None:
+    path = project(tmp_path, shop)
+    with pytest.raises(ConfigError, match=told):
+        raise_epoch(load_project(tmp_path), "shop")
+    assert path.read_text() == shop
+    assert sorted(p.name for p in path.parent.iterdir()) == ["a.yaml", "b.yaml"]
+
+
+def test_a_file_that_cannot_be_written_names_the_line_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project(tmp_path, SHOP)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr("os.replace", refuse)
+    with pytest.raises(ConfigError, match="write epoch: 1 into it by hand"):
+        raise_epoch(load_project(tmp_path), "shop")
+    assert path.read_text() == SHOP
