@@ -10,6 +10,7 @@ from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.result import Counts, StagedTable
+from spark_jobs import history, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.lake import Lake, changelog_id
@@ -47,13 +48,17 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
     writer = Writer(lake, plan, attempt, span, created)
     stored = writer.stored(truncated.position)
+    newer = plan.keyed and truncated.position is None and writer.all_newer()
     if not plan.keyed:
         counts = _merge_rows(writer, rows, stored)
-    elif truncated.position is None and writer.all_newer():
+    elif newer:
         counts = _merge_newer(writer, rows, stored)
     else:
         counts = _merge_keyed(writer, rows, stored)
     writer.truncate(truncated.position, stored)
+    if plan.soft_delete:
+        softdelete.write(writer, stored, newer)
+    history.write(writer, stored, newer)
     return Merged(counts + truncated.counts(stored.truncated_at), writer.staged())
 
 

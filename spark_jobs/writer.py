@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.result import StagedTable
 from spark_jobs.canonical import OP_DELETE, quoted
-from spark_jobs.lake import Lake, TableId, changelog_id, target_id, tombstone_id
+from spark_jobs.lake import Lake, TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
 
@@ -42,7 +42,9 @@ class Writer:
     ) -> None:
         self.lake, self.plan, self.attempt, self.created = lake, plan, attempt, created
         self.span = span
-        self.bases = {table: lake.base(table) for table in (target_id(plan), tombstone_id(plan))}
+        self.compared = (target_id(plan), tombstone_id(plan))
+        kept = (*self.compared, history_id(plan)) if plan.history else self.compared
+        self.bases = {table: lake.base(table) for table in kept}
         self.branched: list[TableId] = []
         self.partial = plan.keyed and self._has_partials()
 
@@ -53,7 +55,7 @@ class Writer:
         return known and not self.partial and lowest > highest
 
     def _highest(self) -> str | None:
-        found = [base.highest for base in self.bases.values()]
+        found = [self.bases[table].highest for table in self.compared]
         return None if None in found else max(h for h in found if h is not None)
 
     def stored(self, truncated: str | None) -> Stored:
@@ -94,7 +96,12 @@ class Writer:
         by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
-        """MERGE into the target's branch; into an empty table, or appending only, an append."""
+        """MERGE into the target's branch; into an empty table, or appending only, an append.
+
+        A target that keeps deleted rows is left to `softdelete`.
+        """
+        if self.plan.soft_delete:
+            return
         branch = self._branch(target_id(self.plan))
         columns = [c.name for c in self.plan.columns] + list(names.TARGET_METADATA)
         if stored.rows is None or append:
@@ -118,6 +125,22 @@ class Writer:
             f"WHEN MATCHED AND {op} = '{OP_DELETE}' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND {op} <> '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
+        )
+
+    def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
+        """Put rows, told apart by `by`, into a table's branch; what is there already stays."""
+        branch = self._branch(table)
+        if self.bases[table].snapshot is None:
+            rows.writeTo(branch).append()
+            return
+        on = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in by)
+        content = [c for c in rows.columns if c not in (*by, names.BATCH_ID)]
+        differs = " OR ".join(f"NOT (t.{quoted(c)} <=> s.{quoted(c)})" for c in content)
+        self._sql(
+            table,
+            rows,
+            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
+            f"WHEN MATCHED AND ({differs}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         )
 
     def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
@@ -163,7 +186,7 @@ class Writer:
         """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""
         if position is None or position != stored.truncated_at:
             return
-        for table in (target_id(self.plan), tombstone_id(self.plan)):
+        for table in self.compared[1:] if self.plan.soft_delete else self.compared:
             branch = self._branch(table)
             self.lake.spark.sql(
                 f"DELETE FROM {branch} WHERE {quoted(names.POSITION)} <= '{position}'"
