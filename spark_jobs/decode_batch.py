@@ -19,10 +19,10 @@ from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
 from spark_jobs.lake import TableId, changelog_id, target_id
-from spark_jobs.merge import Span
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.threads import side_by_side
+from spark_jobs.writer import Span
 
 _PART = "part"
 

@@ -124,8 +124,7 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     same key nothing was deleted, and the columns that it does not carry live on.
     """
     deleted = F.col(names.OP) == OP_DELETE
-    place = F.regexp_extract(names.POSITION, r"^(.*)\.\d$", 1)  # without the half's role
-    halves = changes.groupBy(*keys, place.alias("_place")).agg(
+    halves = changes.groupBy(*keys, place().alias("_place")).agg(
         F.max(F.when(deleted, F.col(names.POSITION))).alias("_deleted"),
         F.count_if(~deleted).alias("_renewed"),
     )
@@ -133,9 +132,18 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     return halves.groupBy(*keys).agg(last.alias("_ended"))
 
 
-def _newest_carried(column: str, order: Column) -> Column:
+def place() -> Column:
+    """The position without the half's role: the same for both halves of an update."""
+    return F.regexp_extract(names.POSITION, r"^(.*)\.\d$", 1)
+
+
+def carried(column: str) -> Column:
+    """True where a change carries a value of the column, NULL values among them."""
     listed = F.array_contains(names.ABSENT, F.lit(column))
     all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
-    carried = F.coalesce(F.when(all_but, listed).otherwise(~listed), F.lit(True))
-    value = F.max_by(F.struct(F.col(_q(column)).alias("v")), F.when(carried, order))
+    return F.coalesce(F.when(all_but, listed).otherwise(~listed), F.lit(True))
+
+
+def _newest_carried(column: str, order: Column) -> Column:
+    value = F.max_by(F.struct(F.col(_q(column)).alias("v")), F.when(carried(column), order))
     return value["v"].alias(column)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sluice.config import Pipeline
 from sluice.manifest import Manifest
 from spark_jobs.lake import Lake
-from spark_jobs.merge import Attempt
+from spark_jobs.writer import Attempt
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice import names
 from sluice.coltypes import parse_type
 from sluice.errors import PlanError
+from sluice.partitions import Partition
 from sluice.result import StagedTable
 from sluice.snapshots import restore_schema
 from spark_jobs.canonical import quoted
@@ -23,6 +24,13 @@ _CHANGELOG_TYPES = {
     names.BATCH_ID: "string", names.TX_ID: "string", names.EVENT_ID: "string",
     names.ABSENT: "array<string>", names.COUNTED: "boolean", names.ORIGIN_FILE: "string",
     names.ORIGIN_RECORD: "bigint",
+}  # fmt: skip
+_HISTORY_TYPES = {
+    names.VALID_FROM: "timestamp", names.VALID_TO: "timestamp", names.IS_CURRENT: "boolean",
+    names.POSITION: "string", names.POSITION_TO: "string", names.BATCH_ID: "string",
+}  # fmt: skip
+_SOFT_DELETE_TYPES = {
+    names.DELETED_AT: "timestamp", names.IS_DELETED: "boolean", names.DELETED_POSITION: "string",
 }  # fmt: skip
 _COMMON = {
     "format-version": "2",
@@ -74,6 +82,11 @@ def tombstone_id(plan: TablePlan) -> TableId:
     return TableId(names.changelog_namespace(plan.namespace), names.tombstone_table(plan.target))
 
 
+def history_id(plan: TablePlan) -> TableId:
+    """The table of the versions of every row; there where the plan has mode history."""
+    return TableId(plan.namespace, names.history_table(plan.target))
+
+
 @dataclass(frozen=True)
 class Column:
     """A column to create: Spark type, and whether NULL is refused."""
@@ -84,9 +97,16 @@ class Column:
 
 
 def target_columns(plan: TablePlan) -> list[Column]:
-    """The source's columns and the three audit columns; keys refuse NULL."""
+    """The source's columns, the audit columns, the marks of deleted rows; keys refuse NULL."""
     data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
-    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+    data += [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+    return data + [Column(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]
+
+
+def history_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns and those of a version; keys refuse NULL."""
+    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
+    return data + [Column(n, t) for n, t in _HISTORY_TYPES.items()]
 
 
 def changelog_columns(plan: TablePlan) -> list[Column]:
@@ -126,7 +146,7 @@ class Lake:
         return {f.name: f.dataType.simpleString() for f in self.spark.table(table.sql()).schema}
 
     def key(self, table: TableId) -> tuple[str, ...] | None:
-        """The key that the table was made with; raises PlanError for another pipeline's table."""
+        """The key that the target was made with; raises PlanError for what is no target of ours."""
         loaded = self.load(table)
         if loaded is None:
             return None
@@ -136,6 +156,12 @@ class Lake:
                 f"{table.namespace}.{table.name} belongs to {owner or 'somebody else'}, "
                 f"not to pipeline {self.pipeline}"
             )
+        if names.PROP_HISTORY_OF in loaded.properties:
+            raise PlanError(
+                f"{table.namespace}.{table.name} is the history of "
+                f"{loaded.properties[names.PROP_HISTORY_OF]}: "
+                "tell them apart in `table_name`, for example {database}_{table}"
+            )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
@@ -144,9 +170,11 @@ class Lake:
             listed = self.catalog.list_tables(namespace)
         except NoSuchNamespaceError:
             return []
-        if len(listed) > at_most:
+        histories = {names.history_table(name[-1]) for name in listed}
+        targets = [name for name in listed if name[-1] not in histories]
+        if len(targets) > at_most:
             return []
-        tables = [self.catalog.load_table(name) for name in listed]
+        tables = [self.catalog.load_table(name) for name in targets]
         return [t for t in tables if t.properties.get(names.PROP_PIPELINE) == self.pipeline]
 
     def property(self, table: TableId, name: str) -> str | None:
@@ -166,11 +194,25 @@ class Lake:
             self.catalog.create_namespace_if_not_exists(name)
 
     def ensure(self, plan: TablePlan) -> bool:
-        """Create what is missing of the three tables and add new columns; True: target is new."""
+        """Create what is missing of the tables and add new columns; True: target is new."""
         created = self._ensure(target_id(plan), target_columns(plan), self._target_options(plan))
         self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
         self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
+        if plan.history:
+            self._refuse_foreign_history(plan)
+            self._ensure(history_id(plan), history_columns(plan), self._history_options(plan))
         return created
+
+    def _refuse_foreign_history(self, plan: TablePlan) -> None:
+        found = self.load(history_id(plan))
+        if found is None:
+            return
+        marks = (names.PROP_PIPELINE, names.PROP_HISTORY_OF)
+        if tuple(found.properties.get(mark) for mark in marks) != (self.pipeline, plan.name):
+            raise PlanError(
+                f"{plan.name}: its history would go to {'.'.join(found.name())}, which is another "
+                "table; take history out of its `modes`, or choose another `table_name`"
+            )
 
     def _ensure(
         self,
@@ -244,9 +286,13 @@ class Lake:
         floating = any(
             c.stored.name in ("float", "double") for c in plan.columns if c.name in plan.key
         )
-        partition = ", ".join(p.sql for p in plan.config.partitions)
-        clause = f"PARTITIONED BY ({partition})" if partition else ""
-        return clause, properties, () if floating else plan.key
+        return _partitioned(plan.config.partitions), properties, () if floating else plan.key
+
+    def _history_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+        _, properties, _ = self._target_options(plan)
+        columns = {c.name for c in plan.columns}
+        clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
+        return clause, {**properties, names.PROP_HISTORY_OF: plan.name}, ()
 
     def _changelog_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
         properties = {**self._marks(plan), "write.distribution-mode": "none"}
@@ -313,6 +359,10 @@ class Lake:
             base.schema,
             highest=highest,
         )
+
+
+def _partitioned(fields: Sequence[Partition]) -> str:
+    return f"PARTITIONED BY ({', '.join(p.sql for p in fields)})" if fields else ""
 
 
 def _literal(text: str) -> str:

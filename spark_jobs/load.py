@@ -21,7 +21,7 @@ from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
 from spark_jobs.job import Job
-from spark_jobs.lake import TableId, target_id, tombstone_id
+from spark_jobs.lake import TableId, history_id, target_id, tombstone_id
 from spark_jobs.merge import Merged, merge_table
 from spark_jobs.plan import TablePlan
 from spark_jobs.threads import side_by_side
@@ -179,7 +179,7 @@ def _refuse_too_many_bad(
 
 def _drop_older_branches(job: Job, plan: TablePlan) -> None:
     prefix = names.branch_name(job.manifest.batch_id, "")
-    for table in (target_id(plan), tombstone_id(plan)):
+    for table in (target_id(plan), tombstone_id(plan), history_id(plan)):
         drop_branches(job.lake.catalog, table.namespace, table.name, prefix)
 
 

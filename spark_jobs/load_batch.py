@@ -30,8 +30,8 @@ from spark_jobs.failures import typed
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
-from spark_jobs.merge import Attempt
 from spark_jobs.session import open_session, sign_snapshots
+from spark_jobs.writer import Attempt
 
 _POLL_SECONDS = 2.0
 # A driver that waits holds a worker's slot, which the publish it waits for may need.

@@ -13,7 +13,8 @@ from typing import Any
 from sluice.coltypes import STRING, ColumnType, parse_type, widest
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
-from sluice.names import RESERVED_COLUMNS
+from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
+from sluice.names import IS_DELETED, RESERVED_COLUMNS, history_table
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 
@@ -42,6 +43,17 @@ class TablePlan:
     key: tuple[str, ...]
     config: TableConfig
     found: Found
+    modes: tuple[str, ...] = (CURRENT,)
+
+    @property
+    def history(self) -> bool:
+        """True where the versions of every row are kept in a table of their own."""
+        return HISTORY in self.modes
+
+    @property
+    def soft_delete(self) -> bool:
+        """True where deleted rows stay in the target, marked."""
+        return SOFT_DELETE in self.modes
 
     @property
     def keyed(self) -> bool:
@@ -94,6 +106,8 @@ def plan_table(
     key = _key(pipeline, found, config, stored_key, names)
     columns = tuple(_planned(n, described, config, existing or {}, found) for n in names)
     _check_names(found, names)
+    modes = pipeline.modes_of(config)
+    _check_modes(found, modes, key, existing or {})
     return TablePlan(
         found.source,
         pipeline.namespace,
@@ -102,6 +116,7 @@ def plan_table(
         key,
         config,
         found,
+        modes,
     )
 
 
@@ -163,6 +178,22 @@ def _check_names(found: Found, names: list[str]) -> None:
             raise PlanError(
                 f"table {found.source.name}: columns {other!r} and {name!r} differ by case"
             )
+
+
+def _check_modes(
+    found: Found, modes: tuple[str, ...], key: tuple[str, ...], existing: Mapping[str, str]
+) -> None:
+    if not key and needs_key(modes):
+        raise PlanError(
+            f"table {found.source.name}: {', '.join(needs_key(modes))} in `modes` needs a key, "
+            "and the table has none; name one in `key` or take the mode out"
+        )
+    if IS_DELETED in existing and SOFT_DELETE not in modes:
+        raise PlanError(
+            f"table {found.source.name}: its target holds soft-deleted rows, which mode {CURRENT} "
+            "would show as living ones; keep soft_delete in `modes`, or load into another "
+            "`namespace`"
+        )
 
 
 def _key(
@@ -241,12 +272,18 @@ def _stored_form(kind: ColumnType) -> ColumnType:
 
 
 def refuse_shared_targets(plans: list[TablePlan]) -> None:
-    """Two sources of one target would overwrite each other's rows; raises PlanError."""
+    """Two sources of one table would overwrite each other's rows; raises PlanError."""
     seen: dict[str, TablePlan] = {}
     for plan in plans:
-        other = seen.setdefault(plan.target.lower(), plan)
-        if other is not plan:
-            raise PlanError(
-                f"tables {other.source.name} and {plan.source.name} both go to {plan.name}: "
-                "tell them apart in `table_name`, for example {database}_{table}"
-            )
+        for name in _written(plan):
+            other = seen.setdefault(name.lower(), plan)
+            if other is not plan:
+                raise PlanError(
+                    f"tables {other.source.name} and {plan.source.name} both go to "
+                    f"{plan.namespace}.{name}: "
+                    "tell them apart in `table_name`, for example {database}_{table}"
+                )
+
+
+def _written(plan: TablePlan) -> list[str]:
+    return [plan.target, *([history_table(plan.target)] if plan.history else [])]

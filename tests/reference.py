@@ -60,6 +60,44 @@ def keyed(changes: Iterable[Change], key: str) -> list[Row]:
     return sorted(map(row, table.values()), key=repr)
 
 
+@dataclass
+class Version:
+    """A state that a row was in, and the places of the changes that began and ended it."""
+
+    values: dict[str, object]
+    since: int
+    until: int | None = None
+
+
+def versions(changes: Iterable[Change], key: str) -> list[Version]:
+    """Every state of every row of a table with a key, in the order in which they began."""
+    alive: dict[object, Version] = {}
+    found: list[Version] = []
+    for change in in_order(changes):
+        for gone in _ended(change, alive, key):
+            alive.pop(gone).until = change.place[1]
+        if change.op in "td":
+            continue
+        after = dict(change.after or ())
+        known = alive.get(after[key])
+        if known is not None:
+            known.until = change.place[1]
+        before = known.values if known else {}
+        values = {n: before.get(n) if n in change.absent else v for n, v in after.items()}
+        alive[after[key]] = Version(values, change.place[1])
+        found.append(alive[after[key]])
+    return found
+
+
+def _ended(change: Change, alive: dict[object, Version], key: str) -> list[object]:
+    """The keys of the rows that a change takes away."""
+    if change.op == "t":
+        return list(alive)
+    old = None if change.before is None else dict(change.before)[key]
+    moved = change.op == "d" or (change.after is not None and old != dict(change.after)[key])
+    return [old] if moved and old in alive else []
+
+
 def keyless(changes: Iterable[Change]) -> list[Row]:
     """The rows that changes leave in a table without a key: equal rows count."""
     table: Counter[Row] = Counter()

@@ -32,6 +32,7 @@ from sluice.configfields import (
 )
 from sluice.errors import ConfigError
 from sluice.formatnames import FormatName, refuse_unknown_options
+from sluice.modes import CURRENT, Modes, needs_key
 from sluice.partitions import Partition, parse_partition
 from sluice.yamlfile import Document, read_yaml
 
@@ -134,6 +135,9 @@ class TableConfig(Strict):
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
     )
+    modes: Modes | None = Field(
+        None, description="current or soft_delete, and history; absent: the pipeline's"
+    )
     write_mode: Literal["merge-on-read", "copy-on-write"] = "merge-on-read"
     format_version: Literal[2, 3] = 2
 
@@ -164,6 +168,7 @@ class Pipeline(Strict):
     landing: Landing
     namespace: Namespace
     table_name: TableName = "{table}"
+    modes: Modes = [CURRENT]
     tables: dict[str, TableConfig] | None = None
     schedule: Schedule | None = "0 * * * *"
     on_bad_record: Literal["quarantine", "fail"] = "quarantine"
@@ -194,6 +199,21 @@ class Pipeline(Strict):
         if isinstance(value, Mapping):
             return {name: {} if table is None else table for name, table in value.items()}
         return value
+
+    @field_validator("tables")
+    @classmethod
+    def _modes_fit_keys(
+        cls, value: dict[str, TableConfig] | None, info: ValidationInfo
+    ) -> dict[str, TableConfig] | None:
+        for name, table in (value or {}).items():
+            refused = needs_key(table.modes or info.data.get("modes", []))
+            if refused and table.key == []:
+                raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
+        return value
+
+    def modes_of(self, table: TableConfig) -> tuple[str, ...]:
+        """The modes of a table: its own, else the pipeline's."""
+        return tuple(self.modes if table.modes is None else table.modes)
 
     def too_many_bad(self, bad: int, read: int) -> bool:
         """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""

@@ -25,7 +25,21 @@ ORIGIN_RECORD: Final = "_origin_record"
 CHANGELOG_METADATA: Final = (
     OP, *TARGET_METADATA, TX_ID, EVENT_ID, ABSENT, COUNTED, ORIGIN_FILE, ORIGIN_RECORD,
 )  # fmt: skip
-RESERVED_COLUMNS: Final = frozenset((*TARGET_METADATA, *CHANGELOG_METADATA))
+
+# Metadata columns of a history, and those that a target with soft deletes has beside its own.
+VALID_FROM: Final = "_valid_from"
+VALID_TO: Final = "_valid_to"
+IS_CURRENT: Final = "_is_current"
+POSITION_TO: Final = "_position_to"
+HISTORY_METADATA: Final = (VALID_FROM, VALID_TO, IS_CURRENT, POSITION, POSITION_TO, BATCH_ID)
+DELETED_AT: Final = "_deleted_at"
+IS_DELETED: Final = "_is_deleted"
+DELETED_POSITION: Final = "_deleted_position"
+SOFT_DELETE_METADATA: Final = (DELETED_AT, IS_DELETED, DELETED_POSITION)
+
+RESERVED_COLUMNS: Final = frozenset(
+    (*TARGET_METADATA, *CHANGELOG_METADATA, *HISTORY_METADATA, *SOFT_DELETE_METADATA)
+)
 
 # Table properties.
 PROP_KEY: Final = "sluice.key"
@@ -34,6 +48,8 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_HIGHEST: Final = "sluice.highest-position"
+PROP_HISTORY_OF: Final = "sluice.history-of"
+PROP_HISTORY_GAP: Final = "sluice.history-gap-after"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"
@@ -55,6 +71,11 @@ def changelog_table(target: str) -> str:
 def tombstone_table(target: str) -> str:
     """The tombstone table's name for a target's name."""
     return f"{target}__tombstones"
+
+
+def history_table(target: str) -> str:
+    """The history's name for a target's name; it stands beside the target."""
+    return f"{target}__history"
 
 
 def branch_name(batch_id: str, attempt: str) -> str:

@@ -162,7 +162,7 @@ def debezium(change: Change, database: str, sent: int = 0) -> dict[str, Any]:
     after = after and after | dict.fromkeys(change.absent, PLACEHOLDER)
     before = None if change.before is None else dict(change.before)
     images = {"before": before, "after": after}
-    return {"op": change.op, "source": source | place | {"ts_ms": 10**12}, **images, **when}
+    return {"op": change.op, "source": source | place | {"ts_ms": 10**12 + clock}, **images, **when}
 
 
 Part = list[list[dict[str, Any]]]

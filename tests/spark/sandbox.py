@@ -23,8 +23,8 @@ from sluice.snapshots import publish_table, rollback_table
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
-from spark_jobs.merge import Attempt
 from spark_jobs.session import sign_snapshots
+from spark_jobs.writer import Attempt
 
 NAMESPACE = "shop"
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from sluice.manifest import SourceFile
 from tests.conftest import SHARED
-from tests.spark.sandbox import Sandbox, landed, total
+from tests.spark.sandbox import Sandbox, landed
 
 pytestmark = pytest.mark.spark
 

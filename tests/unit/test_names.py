@@ -35,7 +35,10 @@ def test_tables_of_one_target_have_names_of_their_own() -> None:
     assert names.tag_name("b") != names.branch_name("b", "")
 
 
-@pytest.mark.parametrize("name", [*names.TARGET_METADATA, *names.CHANGELOG_METADATA])
+_METADATA = (*names.CHANGELOG_METADATA, *names.HISTORY_METADATA, *names.SOFT_DELETE_METADATA)
+
+
+@pytest.mark.parametrize("name", _METADATA)
 def test_metadata_columns_are_reserved(name: str) -> None:
     assert name in names.RESERVED_COLUMNS
     assert name.startswith("_")

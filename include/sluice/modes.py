@@ -1,0 +1,30 @@
+"""The modes of a table: what a pipeline makes of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator
+
+CURRENT: Final = "current"
+HISTORY: Final = "history"
+SOFT_DELETE: Final = "soft_delete"
+
+# Of a row without a key nobody can tell which version of what it is.
+_KEYED: Final = frozenset({HISTORY, SOFT_DELETE})
+_OF_TARGET: Final = frozenset({CURRENT, SOFT_DELETE})
+
+
+def needs_key(modes: Iterable[str]) -> list[str]:
+    """Those of the modes that a table without a key cannot have."""
+    return sorted(_KEYED.intersection(modes))
+
+
+def _modes(value: list[str]) -> list[str]:
+    if len(set(value)) < len(value) or len(_OF_TARGET.intersection(value)) != 1:
+        raise ValueError("each mode once, and either current or soft_delete among them")
+    return value
+
+
+Modes = Annotated[list[Literal["current", "history", "soft_delete"]], AfterValidator(_modes)]

@@ -1,0 +1,81 @@
+"""Mode history (SCD type 2): a table beside the target with every version of every row.
+
+| column | what |
+|---|---|
+| the source's | as the row was |
+| _valid_from, _valid_to | source time of the events that began and ended the version; may be NULL |
+| _is_current | true while nothing has ended it |
+| _position, _position_to | position of those events, by which versions are ordered; NULL: open |
+| _batch_id | the batch that brought the event that began it |
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.snapshots import ancestors, head
+from spark_jobs.canonical import quoted
+from spark_jobs.lake import history_id
+from spark_jobs.replay import Kept, replay
+from spark_jobs.resolve import Stored
+from spark_jobs.versions import ENDED_AT, ENDED_TS
+from spark_jobs.writer import Writer
+
+
+def write(writer: Writer, stored: Stored, newer: bool) -> None:
+    """Put the versions that the batch brings or ends on the history's branch.
+
+    `newer`: the batch is above everything stored. Where the table's modes have no history, one
+    from before is marked as left behind.
+    """
+    if not writer.plan.history:
+        _mark_gap(writer)
+        return
+    if writer.span.lowest is None:
+        return
+    table = history_id(writer.plan)
+    kept = Kept(
+        writer.lake.rows(table, writer.bases[table]),
+        source_ts=names.VALID_FROM,
+        ended_at=names.POSITION_TO,
+        ended_ts=names.VALID_TO,
+        whole=not _left_behind(writer),
+    )
+    found = replay(writer, kept, newer, stored.truncated_at)
+    rows = _rows(found, [c.name for c in writer.plan.columns])
+    writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
+
+
+def _rows(found: DataFrame, data: list[str]) -> DataFrame:
+    return found.select(
+        *(quoted(c) for c in data),
+        F.col(names.SOURCE_TS).alias(names.VALID_FROM),
+        F.col(ENDED_TS).alias(names.VALID_TO),
+        F.col(ENDED_AT).isNull().alias(names.IS_CURRENT),
+        names.POSITION,
+        F.col(ENDED_AT).alias(names.POSITION_TO),
+        names.BATCH_ID,
+    )
+
+
+def _mark_gap(writer: Writer) -> None:
+    """Remember the last snapshot before a batch whose changes the history does not get."""
+    table = history_id(writer.plan)
+    found = writer.lake.load(table)
+    if found is None or found.properties.get(names.PROP_HISTORY_OF) != writer.plan.name:
+        return
+    if (last := head(found)) is not None:
+        writer.lake.set_property(table, names.PROP_HISTORY_GAP, str(last))
+
+
+def _left_behind(writer: Writer) -> bool:
+    """True until a batch has been published that wrote all versions after the gap.
+
+    A rollback may go back to the gap's snapshot, or to one before it.
+    """
+    table = writer.lake.load(history_id(writer.plan))
+    gap = table.properties.get(names.PROP_HISTORY_GAP) if table else None
+    base = writer.bases[history_id(writer.plan)].snapshot
+    return table is not None and gap is not None and base in ancestors(table, int(gap))

@@ -1,0 +1,95 @@
+"""The versions of the keys that a batch concerns, from all that is known of them.
+
+Two things tell of a key: the changelog of what is published and of this batch, and the versions
+that are stored. The changelog goes first, for it alone knows which columns a change carried; a
+stored version counts where maintenance has expired its event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.versions import begun, ended, versions
+from spark_jobs.writer import Writer
+
+_AT = "_at"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The versions that a table holds (None: none), and its columns for their times and end.
+
+    `whole`: it has those of all published batches.
+    """
+
+    rows: DataFrame | None
+    source_ts: str
+    ended_at: str
+    ended_ts: str
+    whole: bool = True
+
+
+def replay(writer: Writer, kept: Kept, newer: bool, truncated_at: str | None) -> DataFrame:
+    """The versions, as `versions.versions` gives them, of every key that the batch concerns.
+
+    All keys, where the table is not whole. `newer`: the batch is above everything stored;
+    `truncated_at`: the newest TRUNCATE of the table.
+    """
+    log, rows = writer.changelog(), kept.rows
+    if rows is None or not kept.whole:
+        changes = _changes(writer, log)
+    elif newer:
+        log = _mine(writer, log)
+        changes = _changes(writer, log)
+        rows = rows.where(F.col(kept.ended_at).isNull())
+        rows = _of(writer, rows, changes)
+    else:
+        keys = _concerned(writer, _mine(writer, log), kept, rows)
+        changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
+    if rows is not None:
+        changes = _with_stored(writer, changes, rows, kept)
+    truncates = log.where(F.col(names.OP) == OP_TRUNCATE if truncated_at else F.lit(False))
+    return versions(changes, truncates, writer.plan.key, _data(writer))
+
+
+def _data(writer: Writer) -> list[str]:
+    return [c.name for c in writer.plan.columns]
+
+
+def _mine(writer: Writer, log: DataFrame) -> DataFrame:
+    return log.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+
+
+def _changes(writer: Writer, log: DataFrame) -> DataFrame:
+    columns = (*_data(writer), names.OP, names.ABSENT, *names.TARGET_METADATA)
+    return log.where(F.col(names.OP) != OP_TRUNCATE).select(*(quoted(c) for c in columns))
+
+
+def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
+    keys = keys.select(*(quoted(k) for k in writer.plan.key)).distinct()
+    return rows.join(keys, list(writer.plan.key), "left_semi")
+
+
+def _concerned(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
+    """Keys with a change in the batch, or with a version that a TRUNCATE of the batch ends."""
+    keys = [quoted(k) for k in writer.plan.key]
+    changed = _changes(writer, mine).select(*keys)
+    if not writer.plan.found.truncates:
+        return changed
+    truncates = mine.where(F.col(names.OP) == OP_TRUNCATE).select(F.col(names.POSITION).alias(_AT))
+    end = F.col(kept.ended_at)
+    cut = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
+    return changed.union(rows.join(F.broadcast(truncates), cut, "left_semi").select(*keys))
+
+
+def _with_stored(writer: Writer, changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
+    known = changes.select(*(quoted(k) for k in writer.plan.key), names.POSITION)
+    begins = begun(rows, kept.source_ts).join(known, known.columns, "left_anti")
+    for stored in (begins, ended(rows, kept.ended_at, kept.ended_ts)):
+        changes = changes.unionByName(stored, allowMissingColumns=True)
+    return changes

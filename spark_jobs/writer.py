@@ -1,0 +1,220 @@
+"""The side effects of a merge: branches of a table's tables, and what is written on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.result import StagedTable
+from spark_jobs.canonical import OP_DELETE, quoted
+from spark_jobs.lake import Lake, TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.plan import TablePlan
+from spark_jobs.resolve import Stored
+
+_SOURCE_VIEW = "sluice_source"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at one batch. `published`: the other batches whose changes count, by the lease."""
+
+    batch_id: str
+    branch: str
+    published: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Span:
+    """The lowest and the highest position of a batch's changes in one table; None: no changes."""
+
+    lowest: str | None = None
+    highest: str | None = None
+
+
+class Writer:
+    """The side effects of a merge: branches, MERGEs into them, and what publish must know."""
+
+    def __init__(
+        self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
+    ) -> None:
+        self.lake, self.plan, self.attempt, self.created = lake, plan, attempt, created
+        self.span = span
+        self.compared = (target_id(plan), tombstone_id(plan))
+        kept = (*self.compared, history_id(plan)) if plan.history else self.compared
+        self.bases = {table: lake.base(table) for table in kept}
+        self.branched: list[TableId] = []
+        self.partial = plan.keyed and self._has_partials()
+
+    def all_newer(self) -> bool:
+        """True where every change of the batch is known to be above everything stored."""
+        highest, lowest = self._highest(), self.span.lowest
+        known = highest is not None and lowest is not None
+        return known and not self.partial and lowest > highest
+
+    def _highest(self) -> str | None:
+        found = [self.bases[table].highest for table in self.compared]
+        return None if None in found else max(h for h in found if h is not None)
+
+    def stored(self, truncated: str | None) -> Stored:
+        """What the bases hold, and the newest TRUNCATE, which may be this batch's own."""
+        target, graves = target_id(self.plan), tombstone_id(self.plan)
+        rows = self.lake.rows(target, self.bases[target])
+        tombstones = self.lake.rows(graves, self.bases[graves])
+        before = None
+        if tombstones is not None:
+            whole = tombstones.where(_whole_table(self.plan)).agg(F.max(names.POSITION)).first()
+            before = None if whole is None else whole[0]
+            tombstones = tombstones.where(~_whole_table(self.plan)) if self.plan.keyed else None
+        newest = max((p for p in (before, truncated) if p is not None), default=None)
+        return Stored(rows, tombstones, newest)
+
+    def _has_partials(self) -> bool:
+        target = target_id(self.plan)
+        if self.plan.found.partial:
+            self.lake.set_property(target, names.PROP_PARTIALS, "true")
+        return self.lake.property(target, names.PROP_PARTIALS) is not None
+
+    def changelog(self) -> DataFrame:
+        """What is published of this table's changes, and this batch's own."""
+        counted = (*self.attempt.published, self.attempt.batch_id)
+        changelog = self.lake.spark.table(changelog_id(self.plan).sql())
+        return changelog.where(F.col(names.BATCH_ID).isin(*counted))
+
+    def _branch(self, table: TableId) -> str:
+        if table not in self.branched:
+            self.lake.branch(table, self.attempt.branch, self.bases[table])
+            self.branched.append(table)
+        return table.sql(self.attempt.branch)
+
+    def apply(
+        self,
+        changes: DataFrame,
+        stored: Stored,
+        by: tuple[str, ...] | None = None,
+        append: bool = False,
+    ) -> None:
+        """MERGE into the target's branch; into an empty table, or appending only, an append.
+
+        A target that keeps deleted rows is left to `softdelete`.
+        """
+        if self.plan.soft_delete:
+            return
+        branch = self._branch(target_id(self.plan))
+        columns = [c.name for c in self.plan.columns] + list(names.TARGET_METADATA)
+        if stored.rows is None or append:
+            kept = changes.where(F.col(names.OP) != OP_DELETE)
+            kept.select(*(quoted(c) for c in columns)).writeTo(branch).append()
+            return
+        self._merge(branch, changes, by or self.plan.key, columns)
+
+    def _merge(
+        self, branch: str, changes: DataFrame, key: tuple[str, ...], columns: list[str]
+    ) -> None:
+        on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
+        sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
+        listed = ", ".join(quoted(c) for c in columns)
+        values = ", ".join(f"s.{quoted(c)}" for c in columns)
+        op = f"s.{quoted(names.OP)}"
+        self._sql(
+            target_id(self.plan),
+            changes,
+            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
+            f"WHEN MATCHED AND {op} = '{OP_DELETE}' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {sets} "
+            f"WHEN NOT MATCHED AND {op} <> '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
+        )
+
+    def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
+        """Put rows, told apart by `by`, into a table's branch; what is there already stays."""
+        branch = self._branch(table)
+        if self.bases[table].snapshot is None:
+            rows.writeTo(branch).append()
+            return
+        on = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in by)
+        content = [c for c in rows.columns if c not in (*by, names.BATCH_ID)]
+        differs = " OR ".join(f"NOT (t.{quoted(c)} <=> s.{quoted(c)})" for c in content)
+        self._sql(
+            table,
+            rows,
+            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
+            f"WHEN MATCHED AND ({differs}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        )
+
+    def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
+        view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
+        source.createOrReplaceTempView(view)
+        try:
+            self.lake.spark.sql(statement.format(source=view)).collect()
+        finally:
+            self.lake.spark.catalog.dropTempView(view)
+
+    def bury(self, applied: DataFrame, stored: Stored) -> None:
+        """Tombstones: one for every key whose newest event is a delete, none for the others."""
+        graves = [*self.plan.key, *names.TARGET_METADATA]
+        source = applied.select(*(quoted(c) for c in graves), names.OP)
+        deletes = source.where(F.col(names.OP) == OP_DELETE)
+        if stored.tombstones is None:
+            if not deletes.isEmpty():
+                branch = self._branch(tombstone_id(self.plan))
+                deletes.drop(names.OP).writeTo(branch).append()
+            return
+        revived = source.join(
+            stored.tombstones.select(*(quoted(k) for k in self.plan.key)),
+            list(self.plan.key),
+            "left_semi",
+        )
+        if deletes.isEmpty() and revived.isEmpty():
+            return
+        branch = self._branch(tombstone_id(self.plan))
+        on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in self.plan.key)
+        sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in graves)
+        listed, values = (", ".join(f"{p}{quoted(c)}" for c in graves) for p in ("", "s."))
+        op = f"s.{quoted(names.OP)}"
+        self._sql(
+            tombstone_id(self.plan),
+            source,
+            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
+            f"WHEN MATCHED AND {op} <> '{OP_DELETE}' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {sets} "
+            f"WHEN NOT MATCHED AND {op} = '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
+        )
+
+    def truncate(self, position: str | None, stored: Stored) -> None:
+        """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""
+        if position is None or position != stored.truncated_at:
+            return
+        for table in self.compared[1:] if self.plan.soft_delete else self.compared:
+            branch = self._branch(table)
+            self.lake.spark.sql(
+                f"DELETE FROM {branch} WHERE {quoted(names.POSITION)} <= '{position}'"
+            )
+        keys = [
+            f"CAST(NULL AS {c.stored.spark}) AS {quoted(c.name)}"
+            for c in self.plan.columns
+            if c.name in self.plan.key
+        ]
+        mark = self.lake.spark.range(1).selectExpr(
+            *keys,
+            f"'{position}' AS {names.POSITION}",
+            f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
+            f"'{self.attempt.batch_id}' AS {names.BATCH_ID}",
+        )
+        mark.writeTo(self._branch(tombstone_id(self.plan))).append()
+
+    def staged(self) -> tuple[StagedTable, ...]:
+        """Every table that got a branch, with the heads that publish will require."""
+        return tuple(self._staged(table) for table in self.bases if table in self.branched)
+
+    def _staged(self, table: TableId) -> StagedTable:
+        base = self.bases[table]
+        highest = None if base.highest is None else max(base.highest, self.span.highest or "")
+        staged = self.lake.staged(table, self.attempt.branch, base, highest)
+        return replace(staged, created=self.created and table == target_id(self.plan))
+
+
+def _whole_table(plan: TablePlan) -> Column:
+    marks = [F.col(quoted(k)).isNull() for k in plan.key]
+    return F.lit(True) if not marks else F.array_min(F.array(*marks))

@@ -1,0 +1,250 @@
+"""Mode history: every version of every row, whatever comes late, twice, or in which batch.
+
+`SLUICE_PROVE=200 pytest tests/spark/test_history.py` tries more histories.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from sluice import names
+from sluice.errors import PlanError
+from spark_jobs import decode_batch
+from tests import reference
+from tests.spark.histories import (
+    DELIVERIES,
+    STEPS,
+    Delivery,
+    KeyedSource,
+    as_rows,
+    drawn,
+    of_table,
+)
+from tests.spark.sandbox import Sandbox
+from tests.spark.test_merge import _spelled, deliver
+
+pytestmark = pytest.mark.spark
+
+PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
+HINTS = {"key": ["id"], "columns": {"id": "int", "amount": "decimal(10,2)"}}
+SOURCES = {"keyed": ["current", "history"], "partial": ["soft_delete", "history"]}
+NUMBERS = itertools.count(1)
+ORIGIN = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)  # 10**12 ms, where the sources' clocks begin
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    """One lake for all examples; each has a database of its own in it."""
+    tables = {name: HINTS | {"modes": modes} for name, modes in SOURCES.items()}
+    pipeline = {"format": "debezium", "table_name": "{database}_{table}", "tables": tables}
+    return Sandbox(spark, tmp_path_factory.mktemp("versions"), pipeline)
+
+
+@settings(
+    max_examples=max(PROVE, 1),
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
+    suppress_health_check=list(HealthCheck),
+)
+@example(*drawn(3, Delivery(seed=4, batches=3, given_up=1, retried_last=True)))
+@given(st.lists(STEPS, min_size=2, max_size=2), DELIVERIES)
+def test_versions_depend_on_the_set_of_events_alone(
+    shared: Sandbox, steps: list[Any], delivery: Delivery
+) -> None:
+    played = [KeyedSource("keyed"), KeyedSource("partial", partial=True)]
+    for source, mine in zip(played, steps, strict=False):
+        for number, step in enumerate(mine):
+            source.step(number, step)
+    log = [change for source in played for change in source.log]
+    database = f"db{next(NUMBERS)}"
+    deliver(shared, database, log, delivery)
+    for source in played:
+        wanted = reference.versions(of_table(log, source.name), "id")
+        assert histories(shared, f"{database}_{source.name}") == spelled(wanted), source.name
+    assert newest(shared, f"{database}_partial") == spelled(
+        {v.values["id"]: v for v in reference.versions(of_table(log, "partial"), "id")}.values()
+    )
+
+
+def spelled(versions: Any) -> list[Any]:
+    """The reference's versions, comparable."""
+    rows = [_spelled(v.values) | {"since": v.since, "until": v.until} for v in versions]
+    return as_rows(rows)
+
+
+def histories(lake: Sandbox, table: str) -> list[Any]:
+    """A history in the reference's terms; its own marks have to agree with each other."""
+    rows = lake.rows(f"{table}__history", metadata=True)
+    for row in rows:
+        assert row["_is_current"] == (row["_valid_to"] is None) == (row["_position_to"] is None)
+        assert row["_position_to"] is None or row["_position_to"] > row["_position"]
+    return _clocked(rows, "_valid_from", "_valid_to")
+
+
+def newest(lake: Sandbox, table: str) -> list[Any]:
+    """A target that keeps deleted rows, in the reference's terms."""
+    rows = lake.rows(table, metadata=True)
+    for row in rows:
+        assert row["_is_deleted"] == (row["_deleted_at"] is not None)
+        assert row["_is_deleted"] == (row["_deleted_position"] is not None)
+    return _clocked(rows, "_source_ts", "_deleted_at")
+
+
+def _clocked(rows: list[Row], since: str, until: str) -> list[Any]:
+    times = [{"since": _clock(r[since]), "until": _clock(r[until])} for r in rows]
+    data = [{k: v for k, v in r.items() if k not in names.RESERVED_COLUMNS} for r in rows]
+    return as_rows([row | time for row, time in zip(data, times, strict=True)])
+
+
+def _clock(at: datetime | None) -> int | None:
+    return None if at is None else round((at - ORIGIN).total_seconds() * 1000)
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Sandbox:
+    """One table with its history."""
+    sandbox = Sandbox(spark, tmp_path, pipeline(["current", "history"]))
+    return sandbox
+
+
+def pipeline(modes: list[str]) -> dict[str, Any]:
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": modes}
+    return {"format": "debezium", "tables": {"s.orders": table}}
+
+
+def event(at: int, ident: int, note: str | None = None, op: str | None = None, **more: Any) -> Row:
+    """An event at a position and a time of its own: without a note a delete."""
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "orders", "lsn": at}
+    source["ts_ms"] = 10**12 + at
+    image = {"id": ident, "note": note, **more}
+    images = {"after": image} if note is not None else {"before": image}
+    return {"op": op or ("u" if note else "d"), "source": source, **images}
+
+
+def truncate(at: int) -> Row:
+    return {"op": "t", "source": event(at, 0)["source"]}
+
+
+def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
+    """Every version: key, note, when it began and ended."""
+    rows = sandbox.rows("orders__history", metadata=True)
+    found = [
+        (r["id"], r["note"], _clock(r["_valid_from"]), _clock(r["_valid_to"]))
+        for r in rows
+        if r["_is_current"] == (r["_valid_to"] is None)
+    ]
+    assert len(found) == len(rows)
+    return sorted(found, key=lambda v: (v[0], v[2]))
+
+
+def test_a_late_event_falls_into_its_place(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a"), event(30, 1, "c"), event(40, 1), event(50, 1, "e")])
+    lake.load_records([event(20, 1, "b"), event(45, 1, "d"), event(60, 2, "new")])
+    lake.load_records([event(47, 1), event(70, 2, "newer"), event(45, 1, "d")])
+    assert told(lake) == [
+        (1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, 40),
+        (1, "d", 45, 47), (1, "e", 50, None),
+        (2, "new", 60, 70), (2, "newer", 70, None),
+    ]  # fmt: skip
+    assert lake.rows("orders") != []
+
+
+def test_a_truncate_ends_the_versions_below_it_late_too(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(50, 2, "c")])
+    lake.load_records([truncate(30)])
+    assert told(lake) == [(1, "a", 10, 30), (2, "b", 20, 30), (2, "c", 50, None)]
+    lake.load_records([event(25, 1, "late"), event(60, 1, "again")])
+    assert told(lake) == [
+        (1, "a", 10, 25), (1, "late", 25, 30), (1, "again", 60, None),
+        (2, "b", 20, 30), (2, "c", 50, None),
+    ]  # fmt: skip
+
+
+def test_a_history_that_is_switched_on_later_has_what_was_before(lake: Sandbox) -> None:
+    """And after a rollback, and after a time in which the mode was off."""
+    lake.configure(**pipeline(["current"]))
+    lake.load_records([event(10, 1, "a"), event(15, 2, "untouched")])
+    lake.configure(**pipeline(["current", "history"]))
+    first = [(1, "a", 10, 20), (1, "b", 20, None), (2, "untouched", 15, None)]
+    result = lake.load_records([event(20, 1, "b")], "second.jsonl")
+    assert told(lake) == first
+    lake.rollback(result)
+    assert lake.rows("orders__history") == []
+    lake.load_records([event(20, 1, "b")], "second.jsonl")
+    assert told(lake) == first
+    lake.configure(**pipeline(["current"]))
+    lake.load_records([event(30, 2, "missed")])
+    assert told(lake) == first
+    lake.configure(**pipeline(["current", "history"]))
+    lake.load_records([event(40, 3, "on")])
+    assert told(lake) == [
+        (1, "a", 10, 20), (1, "b", 20, None),
+        (2, "untouched", 15, 30), (2, "missed", 30, None), (3, "on", 40, None),
+    ]  # fmt: skip
+
+
+def test_versions_outlive_the_changelog(lake: Sandbox) -> None:
+    """Maintenance expires old changes; what the history has of them stays, and takes late ones."""
+    lake.load_records([event(10, 1, "a"), event(20, 1), event(30, 1, "b"), event(5, 2, "x")])
+    changelog = lake.catalog.load_table(("shop__cdc", "orders__changes"))
+    changelog.delete(f"_batch_id = '{lake.published[0]}'")
+    lake.load_records([event(50, 1, "d"), event(60, 2, "y")])
+    lake.load_records([event(40, 1, "c"), event(15, 1, "a2")])
+    assert told(lake) == [
+        (1, "a", 10, 15), (1, "a2", 15, 20), (1, "b", 30, 40), (1, "c", 40, 50),
+        (1, "d", 50, None), (2, "x", 5, 60), (2, "y", 60, None),
+    ]  # fmt: skip
+
+
+def test_a_new_column_is_added_and_the_short_ways_are_taken(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.load_records([event(10, 1, "a")])
+    lake.load_records([event(20, 1, "b", colour="red")])
+    monkeypatch.setattr(decode_batch, "discover", lambda _: pytest.fail("looked through"))
+    lake.load_records([event(30, 1, "c", colour="blue")])
+    rows = {r["note"]: r.get("colour") for r in lake.rows("orders__history")}
+    assert rows == {"a": None, "b": "red", "c": "blue"}
+    assert told(lake) == [(1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, None)]
+
+
+def test_a_failed_batch_leaves_the_history_as_it_was(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a")])
+    lake.stage(lake.write("given-up.jsonl", [event(20, 1, "b")]))
+    assert told(lake) == [(1, "a", 10, None)]
+    staged = lake.stage(lake.write("given-up.jsonl", [event(20, 1, "b")]))
+    branches = lake.catalog.load_table(("shop", "orders__history")).metadata.refs
+    assert len([b for b in branches if b.startswith("batch_")]) == 1, "the older attempt's is gone"
+    lake.publish(staged)
+    assert told(lake) == [(1, "a", 10, 20), (1, "b", 20, None)]
+
+
+def test_a_table_without_a_key_has_no_history(spark: SparkSession, tmp_path: Path) -> None:
+    given = {"format": "debezium", "modes": ["current", "history"]}
+    sandbox = Sandbox(spark, tmp_path, given | {"tables": {"s.orders": {"columns": {}}}})
+    with pytest.raises(PlanError, match="nobody tells the key"):
+        sandbox.load_records([event(10, 1, "a")])
+
+
+def test_a_history_takes_no_other_table_s_place(spark: SparkSession, tmp_path: Path) -> None:
+    tables = {f"s.{name}": {"key": ["id"]} for name in ("orders", "orders__history")}
+    given = {"format": "debezium", "modes": ["current", "history"], "tables": tables}
+    sandbox = Sandbox(spark, tmp_path, given)
+    other = event(10, 1, "a")
+    other["source"]["table"] = "orders__history"
+    with pytest.raises(PlanError, match=r"both go to shop\.orders__history"):
+        sandbox.load_records([event(10, 1, "a"), other])
+    sandbox.load_records([event(10, 1, "a")])
+    with pytest.raises(PlanError, match=r"is the history of shop\.orders"):
+        sandbox.load_records([other])
