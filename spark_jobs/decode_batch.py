@@ -11,7 +11,7 @@ from sluice import names
 from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
-from spark_jobs import quarantine
+from spark_jobs import defaults, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -74,7 +74,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
-    if not all(seen.expected and _allowed(job, seen) for _, seen in done):
+    if not all(seen.expected and _allowed(job, seen) and _came_later(job, t) for t, seen in done):
         return None
     elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
     tables = [table for table, seen in done if seen.found.records]
@@ -89,6 +89,13 @@ def _told(known: list[Found], plans: list[TablePlan]) -> Known:
 
 def _allowed(job: Job, seen: Seen) -> bool:
     return not (seen.found.truncates and job.pipeline.on_truncate == "fail")
+
+
+def _came_later(job: Job, table: Decoded) -> bool:
+    """Whether all changes are above where the table's columns began: no default of them changes."""
+    known = defaults.read(job.lake.property(target_id(table.plan), names.PROP_DEFAULTS))
+    began = max((default.since for default in known.values()), default="")
+    return table.span.lowest is None or table.span.lowest >= began
 
 
 def _decode_watched(

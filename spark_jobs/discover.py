@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from sluice.positions import KIND_SOURCE
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
+
+_SOURCE_ORDER = f"{KIND_SOURCE}."
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,9 @@ class Source:
 class Found:
     """What the events of one table say about it, in an order that no delivery changes.
 
-    `images`, `keys` and `types` hold each distinct one of them by its `short_name`. `moves`: an
-    update may change the key, as long as nobody has seen that none does.
+    `images`, `keys` and `types` hold each distinct one of them by its `short_name`, `lowest` the
+    lowest position of a change with these types. `moves`: an update may change the key, as long
+    as nobody has seen that none does.
     """
 
     source: Source
@@ -43,6 +47,7 @@ class Found:
     images: dict[int, tuple[str, ...]] = field(default_factory=dict)
     keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)
+    lowest: dict[int, str] = field(default_factory=dict)
     partial: bool = False
     unordered: bool = False
     old_images: bool = False
@@ -76,6 +81,7 @@ def discover(envelope: DataFrame) -> list[Found]:
 
 def _summary(envelope: DataFrame) -> DataFrame:
     after, before = F.map_keys("after"), F.map_keys("before")
+    ordered = F.when(F.col("position").startswith(_SOURCE_ORDER), F.col("position"))
     return envelope.groupBy(
         "database",
         "schema",
@@ -95,6 +101,7 @@ def _summary(envelope: DataFrame) -> DataFrame:
         F.max("source_ts").cast("string").alias("source_ts"),
         F.count("absent").alias("partial"),
         F.count_if(F.col("position").isNull()).alias("unordered"),
+        F.min(ordered).alias("lowest"),
     )
 
 
@@ -109,6 +116,7 @@ def _add(found: Found, row: Row) -> None:
             found.images[row[f"{image}_id"]] = tuple(row[image])
     if row["types"] is not None:
         found.types[row["types_id"]] = row["types"]
+        _keep_lowest(found, row["types_id"], row["lowest"])
     if row["key"]:
         found.keys[row["key_id"]] = tuple(row["key"])
     found.partial |= bool(row["partial"])
@@ -118,6 +126,11 @@ def _add(found: Found, row: Row) -> None:
     found.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
     if row["source_ts"] is not None:
         found.newest_source_ts = max(found.newest_source_ts or "", row["source_ts"])
+
+
+def _keep_lowest(found: Found, types: int, position: str | None) -> None:
+    if position is not None:
+        found.lowest[types] = min(position, found.lowest.get(types, position))
 
 
 def describe(found: list[Found]) -> str:

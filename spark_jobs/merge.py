@@ -13,7 +13,7 @@ from sluice.result import Counts, StagedTable
 from spark_jobs import history, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.fold import fold, fold_columns, fold_counting
-from spark_jobs.lake import Lake, changelog_id
+from spark_jobs.lake import Lake
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import (
@@ -44,11 +44,10 @@ class Merged:
 
 def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
     """Fold the batch's changelog partition and write the outcome on branches."""
-    changelog = lake.spark.table(changelog_id(plan).sql())
-    mine = changelog.where(F.col(names.BATCH_ID) == attempt.batch_id)
+    writer = Writer(lake, plan, attempt, span, created)
+    mine = writer.mine()
     truncated = _truncation(mine) if plan.found.truncates else _Truncation(None, 0)
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
-    writer = Writer(lake, plan, attempt, span, created)
     stored = writer.stored(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     if not plan.keyed:
@@ -61,6 +60,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     if plan.soft_delete:
         softdelete.write(writer, stored, newer)
     history.write(writer, stored, newer)
+    writer.fill()
     counts = tallied.counts + truncated.counts(stored.truncated_at)
     return Merged(counts, tallied.contradicting, writer.staged())
 

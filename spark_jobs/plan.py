@@ -7,7 +7,7 @@ A column's type follows from hints, the existing table and *all* descriptions in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.coltypes import STRING, ColumnType, parse_type, widest
@@ -15,6 +15,8 @@ from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import IS_DELETED, RESERVED_COLUMNS, history_table
+from spark_jobs import defaults
+from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 
@@ -44,6 +46,7 @@ class TablePlan:
     config: TableConfig
     found: Found
     modes: tuple[str, ...] = (CURRENT,)
+    defaults: Defaults = field(default_factory=dict)
 
     @property
     def history(self) -> bool:
@@ -117,6 +120,7 @@ def plan_table(
         config,
         found,
         modes,
+        defaults.told(found, described, pipeline.epoch) if fmt.tells_defaults else {},
     )
 
 

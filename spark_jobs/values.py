@@ -13,6 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType
+from spark_jobs.numbertext import decimal_text, shift_point, unscaled_text
 
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -21,7 +22,6 @@ _OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LATIN1: Final = r"^[\x00-\xff]*\z"
-_CHUNK: Final = 1 << 32
 
 
 def decode(text: Column, kind: ColumnType) -> Column:
@@ -33,8 +33,8 @@ def _string(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "variable":
         return variable_decimal(text)
     if kind.encoding.startswith("base64:"):
-        unscaled = unscaled_text(F.try_to_binary(text, F.lit("base64")))
-        return shift_point(unscaled, F.lit(int(kind.encoding.removeprefix("base64:"))))
+        raw = F.try_to_binary(text, F.lit("base64"))
+        return decimal_text(raw, F.lit(int(kind.encoding.removeprefix("base64:"))))
     return text
 
 
@@ -82,62 +82,15 @@ def _same_number(text: Column, value: Column) -> Column:
     return significant == kept
 
 
-def unscaled_text(raw: Column) -> Column:
-    """A big-endian two's complement integer of up to 16 bytes as decimal text (Connect Decimal).
-
-    A negative number is the complement of its bytes plus one: so no step is larger than the whole.
-    """
-    digits = F.hex(raw)
-    negative = F.substring(digits, 1, 1) >= "8"
-    fill = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
-    padded = F.concat(F.repeat(fill, 32 - F.length(digits)), digits)
-    total = F.lit(0).cast("decimal(38,0)")
-    for at in (1, 9, 17, 25):
-        chunk = F.conv(F.substring(padded, at, 8), 16, 10).cast("bigint")
-        size = F.when(negative, F.lit(_CHUNK - 1) - chunk).otherwise(chunk)
-        total = _add(F.try_multiply(total, F.lit(_CHUNK).cast("decimal(10,0)")), size)
-    total = _add(total, F.when(negative, F.lit(1)).otherwise(F.lit(0)))
-    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
-    return F.when(F.length(raw).between(1, 16), F.concat(sign, total.cast("string")))
-
-
-def _add(total: Column, chunk: Column) -> Column:
-    wide = "decimal(38,0)"
-    return F.try_add(total.try_cast(wide), chunk.cast(wide)).try_cast(wide)
-
-
 def _scaled(unscaled: Column, kind: ColumnType) -> Column:
     return shift_point(unscaled, F.lit(kind.scale)).try_cast(kind.spark)
-
-
-def shift_point(unscaled: Column, scale: Column) -> Column:
-    """Digits with a decimal point `scale` places from the right, as text."""
-    sign = F.when(unscaled.startswith("-"), F.lit("-")).otherwise(F.lit(""))
-    digits = F.ltrim(unscaled, F.lit("-"))
-    padded = F.when(F.length(digits) > scale, digits).otherwise(
-        F.lpad(digits, scale + 1, F.lit("0"))
-    )
-    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
-    fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
-    return F.when(scale <= 0, F.concat(sign, digits, F.repeat(F.lit("0"), -scale))).otherwise(
-        F.concat(sign, whole, F.lit("."), fraction)
-    )
-
-
-def bound(value: Column, use: Callable[[Column], Column]) -> Column:
-    """`use(value)`, with `value` computed once however often `use` names it.
-
-    Spark puts an expression in wherever it is named: three steps of a dozen uses each, and one
-    column's plan has a hundred thousand nodes.
-    """
-    return F.get(F.transform(F.array(value), use), F.lit(0))
 
 
 def variable_decimal(text: Column) -> Column:
     """Debezium's VariableScaleDecimal `{"scale":…,"value":base64}` as exact decimal text."""
     parsed = F.from_json(text, "scale int, value string")
-    unscaled = unscaled_text(F.try_to_binary(parsed["value"], F.lit("base64")))
-    return F.when(text.startswith("{"), shift_point(unscaled, parsed["scale"])).otherwise(text)
+    raw = F.try_to_binary(parsed["value"], F.lit("base64"))
+    return F.when(text.startswith("{"), decimal_text(raw, parsed["scale"])).otherwise(text)
 
 
 def _micros(text: Column, unit: str) -> Column:

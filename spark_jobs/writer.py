@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import StagedTable
+from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, quoted
+from spark_jobs.defaults import BEFORE, SINCE, VALUE, Default
 from spark_jobs.lake import Lake, TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
@@ -47,6 +49,8 @@ class Writer:
         self.bases = {table: lake.base(table) for table in kept}
         self.branched: list[TableId] = []
         self.partial = plan.keyed and self._has_partials()
+        self.told = defaults.read(lake.property(target_id(plan), names.PROP_DEFAULTS))
+        self.defaults = defaults.lowest(self.told, plan.defaults)
 
     def all_newer(self) -> bool:
         """True where every change of the batch is known to be above everything stored."""
@@ -61,7 +65,7 @@ class Writer:
     def stored(self, truncated: str | None) -> Stored:
         """What the bases hold, and the newest TRUNCATE, which may be this batch's own."""
         target, graves = target_id(self.plan), tombstone_id(self.plan)
-        rows = self.lake.rows(target, self.bases[target])
+        rows = self._filled(self.lake.rows(target, self.bases[target]))
         tombstones = self.lake.rows(graves, self.bases[graves])
         before = None
         if tombstones is not None:
@@ -80,8 +84,19 @@ class Writer:
     def changelog(self) -> DataFrame:
         """What is published of this table's changes, and this batch's own."""
         counted = (*self.attempt.published, self.attempt.batch_id)
+        return defaults.filled(self._changes(*counted), self.defaults)
+
+    def mine(self) -> DataFrame:
+        """This batch's changes."""
+        below = {n: d for n, d in self.defaults.items() if d.since > (self.span.lowest or "")}
+        return defaults.filled(self._changes(self.attempt.batch_id), below)
+
+    def _changes(self, *batches: str) -> DataFrame:
         changelog = self.lake.spark.table(changelog_id(self.plan).sql())
-        return changelog.where(F.col(names.BATCH_ID).isin(*counted))
+        return changelog.where(F.col(names.BATCH_ID).isin(*batches))
+
+    def _filled(self, rows: DataFrame | None) -> DataFrame | None:
+        return None if rows is None else defaults.filled(rows, self.defaults)
 
     def _branch(self, table: TableId) -> str:
         if table not in self.branched:
@@ -204,6 +219,32 @@ class Writer:
         )
         mark.writeTo(self._branch(tombstone_id(self.plan))).append()
 
+    def fill(self) -> None:
+        """Give stored rows the defaults of columns that came after them."""
+        for table in self.bases:
+            rows = self.lake.rows(table, self.bases[table])
+            if rows is not None and table != tombstone_id(self.plan):
+                new = defaults.news(self.told, self.defaults, rows.columns)
+                for column in self.plan.columns:
+                    if column.name in new:
+                        self._fill(table, column.name, column.stored.spark, new[column.name])
+
+    def _fill(self, table: TableId, name: str, stored: str, default: Default) -> None:
+        before = self.told.get(name, replace(default, text=None))
+        row = self.lake.spark.range(1).select(
+            F.lit(default.since).alias(SINCE),
+            default.value(stored).alias(VALUE),
+            before.value(stored).alias(BEFORE),
+        )
+        column = f"t.{quoted(name)}"
+        self._sql(
+            table,
+            row,
+            f"MERGE INTO {self._branch(table)} t USING {{source}} s "
+            f"ON t.{names.POSITION} < s.{SINCE} AND ({column} IS NULL OR {column} = s.{BEFORE}) "
+            f"WHEN MATCHED THEN UPDATE SET {column} = s.{VALUE}",
+        )
+
     def staged(self) -> tuple[StagedTable, ...]:
         """Every table that got a branch, with the heads that publish will require."""
         return tuple(self._staged(table) for table in self.bases if table in self.branched)
@@ -212,7 +253,10 @@ class Writer:
         base = self.bases[table]
         highest = None if base.highest is None else max(base.highest, self.span.highest or "")
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
-        return replace(staged, created=self.created and table == target_id(self.plan))
+        if table != target_id(self.plan):
+            return staged
+        told = defaults.write(self.defaults) if self.defaults else None
+        return replace(staged, created=self.created, defaults=told)
 
 
 def _whole_table(plan: TablePlan) -> Column:

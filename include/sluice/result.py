@@ -35,7 +35,8 @@ class Counts:
 class StagedTable:
     """One Iceberg table that the batch wrote on a branch, and what `publish` has to require.
 
-    `highest` is a position that no row of the head is above; None where that is not known.
+    `highest` is a position that no row of the head is above; `defaults` what rows hold in columns
+    that came after them (see `spark_jobs.defaults`); None where that is not known.
     """
 
     namespace: str
@@ -46,6 +47,7 @@ class StagedTable:
     base_schema: int
     created: bool = False
     highest: str | None = None
+    defaults: str | None = None
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from pyiceberg.table.update import (
 )
 
 from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
-from sluice.names import PROP_HIGHEST, SUMMARY_BATCH, tag_name
+from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, SUMMARY_BATCH, tag_name
 from sluice.result import StagedTable
 
 MAIN = "main"
@@ -76,18 +76,19 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
         _point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
-    _commit(catalog, table, requirements, updates + _highest(staged))
+    _commit(catalog, table, requirements, updates + _properties(staged))
     return Moved(name, staged.base_snapshot, staged.head_snapshot)
 
 
-def _highest(staged: StagedTable) -> tuple[TableUpdate, ...]:
-    """Kept with the table, so that a batch wholly above it need not be compared with the rows.
+def _properties(staged: StagedTable) -> tuple[TableUpdate, ...]:
+    """Kept with the table: `highest`, so that a batch wholly above it need not be compared with
+    the rows, and `defaults`, for rows that come late.
 
-    A rollback leaves it: too high costs a comparison, nothing else.
+    A rollback leaves them: too high costs a comparison, nothing else, and defaults stay true.
     """
-    if staged.highest is None:
-        return ()
-    return (SetPropertiesUpdate(updates={PROP_HIGHEST: staged.highest}),)
+    told = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
+    known = {name: value for name, value in told.items() if value is not None}
+    return (SetPropertiesUpdate(updates=known),) if known else ()
 
 
 def is_published(table: Table, staged: StagedTable) -> bool:

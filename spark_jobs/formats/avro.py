@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from spark_jobs.values import bound, decode, shift_point
+from spark_jobs.numbertext import bound, shift_point, whole_number
+from spark_jobs.values import decode
 
 Node = dict[str, Any]
 
@@ -40,7 +41,6 @@ _LOGICAL: Final = {
     ("long", "local-timestamp-micros"): ColumnType("timestamp_ntz"),
     ("long", "local-timestamp-nanos"): ColumnType("timestamp_ntz", "ns"),
 }
-_LIMB: Final = 1_000_000_000
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
@@ -229,63 +229,6 @@ def _field(node: Node, name: str) -> Node:
 
 def _wide_decimal(raw: Column, scale: int) -> Column:
     return bound(whole_number(raw), lambda whole: shift_point(whole, F.lit(scale)))
-
-
-def whole_number(raw: Column) -> Column:
-    """A big-endian two's complement integer of any size as text, without a 38-digit type.
-
-    Long multiplication on limbs of nine digits, four bytes a step; a negative number is the
-    complement of its bytes plus one.
-    """
-    return bound(bound(F.hex(raw), _padded), _decimal_digits)
-
-
-def _padded(digits: Column) -> Column:
-    fill = F.when(_is_negative(digits), F.lit("F")).otherwise(F.lit("0"))
-    return F.concat(F.repeat(fill, (8 - F.length(digits) % 8) % 8), digits)
-
-
-def _is_negative(digits: Column) -> Column:
-    return F.substring(digits, 1, 1) >= "8"
-
-
-def _decimal_digits(padded: Column) -> Column:
-    negative = _is_negative(padded)
-    words = F.transform(
-        F.sequence(F.lit(1), F.length(padded), F.lit(8)),
-        lambda at: F.conv(F.substr(padded, at, F.lit(8)), 16, 10).cast("bigint"),
-    )
-    size = F.transform(words, lambda w: F.when(negative, (2**32 - 1) - w).otherwise(w))
-    limbs = F.aggregate(size, _limbs_for(padded), lambda acc, word: _times(acc, 2**32, word))
-    limbs = _times(limbs, 1, F.when(negative, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
-    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
-    return F.concat(sign, _join_limbs(limbs))
-
-
-def _limbs_for(padded: Column) -> Column:
-    """Zero in as many limbs as the bytes can need: a hex digit is 1.21 decimal digits."""
-    return F.array_repeat(F.lit(0).cast("bigint"), (F.length(padded) / 7 + 1).cast("int"))
-
-
-def _times(limbs: Column, factor: int, addend: Column) -> Column:
-    """`limbs * factor + addend`, least limb first."""
-    none = F.array().cast("array<bigint>")
-    start = F.struct(none.alias("done"), addend.alias("carry"))
-
-    def step(state: Column, limb: Column) -> Column:
-        value = limb * F.lit(factor) + state["carry"]
-        return F.struct(
-            F.concat(state["done"], F.array(value % _LIMB)).alias("done"),
-            F.call_function("div", value, F.lit(_LIMB).cast("bigint")).alias("carry"),
-        )
-
-    return F.aggregate(limbs, start, step)["done"]
-
-
-def _join_limbs(limbs: Column) -> Column:
-    shown = F.transform(F.reverse(limbs), lambda limb: F.lpad(limb.cast("string"), 9, "0"))
-    digits = F.ltrim(F.array_join(shown, ""), F.lit("0"))
-    return F.coalesce(F.nullif(digits, F.lit("")), F.lit("0"))
 
 
 def fields_of(node: Node) -> dict[str, Node]:

@@ -72,6 +72,7 @@ class AwsDms:
     """The decoder of `format: aws_dms`."""
 
     name: ClassVar[str] = "aws_dms"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",

@@ -46,6 +46,9 @@ class Format(Protocol):
 
     name: str
     options: Mapping[str, str]
+    tells_defaults: bool = False
+    """Whether the descriptions of columns name the default that one was added with."""
+
     ignorable: str = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""
 

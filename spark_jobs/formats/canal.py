@@ -90,6 +90,7 @@ class Canal:
     """The decoder of `format: canal`."""
 
     name: ClassVar[str] = "canal"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "form": f"what `data` and `old` mean: {COMMUNITY} (default) or {SWAPPED}",

@@ -21,7 +21,7 @@ from sluice.errors import TerminalError
 from spark_jobs.formats import avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect import DECIMAL, VARIABLE_DECIMAL
-from spark_jobs.values import bound, shift_point, unscaled_text
+from spark_jobs.numbertext import decimal_text
 
 NAME: Final = "connect.name"
 PARAMETERS: Final = "connect.parameters"
@@ -219,7 +219,8 @@ def texts(values: Sequence[tuple[Column, Node]]) -> Column:
     nothing = (F.lit(None), F.lit(None))
     parts = [_part(text, *(number or nothing)) for text, number in zip(plain, numbers, strict=True)]
     return F.transform(
-        F.array(*parts), lambda part: F.coalesce(part["text"], _number(part["raw"], part["scale"]))
+        F.array(*parts),
+        lambda part: F.coalesce(part["text"], decimal_text(part["raw"], part["scale"])),
     )
 
 
@@ -241,10 +242,3 @@ def _part(text: Column, raw: Column, scale: Column) -> Column:
         raw.cast("binary").alias("raw"),
         scale.cast("int").alias("scale"),
     )
-
-
-def _number(raw: Column, scale: Column) -> Column:
-    """Two's complement bytes as a decimal; the quick way for 16 bytes, and one for any length."""
-    whole = F.coalesce(unscaled_text(raw), avro.whole_number(raw))
-    shown = bound(whole, lambda digits: shift_point(digits, scale))
-    return F.when(F.length(raw) > 0, shown)

@@ -62,6 +62,7 @@ class DatahubTuple:
     """The decoder of `format: datahub_tuple`."""
 
     name: ClassVar[str] = "datahub_tuple"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "table": f"the source table of records that have no {SOURCE_TABLE}",

@@ -66,6 +66,7 @@ class Datastream:
     """The decoder of `format: datastream`."""
 
     name: ClassVar[str] = "datastream"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "records": "Avro records in a column (varchar, timestampTz): json (default) or value",

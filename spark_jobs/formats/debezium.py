@@ -93,6 +93,7 @@ class Debezium:
         "connector": "name of the connector, where the images are documents: mongodb",
         **debezium_avro.OPTIONS,
     }
+    tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
 
     def read(

@@ -98,6 +98,7 @@ class DtsAvro:
     """The decoder of `format: dts_avro`."""
 
     name: ClassVar[str] = "dts_avro"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         datums.OPTION: "bare datums: one_per_file (default) or length_prefixed, each after its "

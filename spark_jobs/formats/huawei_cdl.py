@@ -94,6 +94,7 @@ class HuaweiCdl:
     """The decoder of `format: huawei_cdl`."""
 
     name: ClassVar[str] = "huawei_cdl"
+    tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = r"^\s*null\s*$"
     options: ClassVar[Mapping[str, str]] = {
         "database": "name of the database, which messages of version 1.0 do not tell",

@@ -74,6 +74,7 @@ class Maxwell:
     """The decoder of `format: maxwell`."""
 
     name: ClassVar[str] = "maxwell"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "order": "log (default): by the binary log; arrival: as files and lines come",

@@ -51,6 +51,7 @@ class GoldenGate:
     """The decoder of `format: ogg`."""
 
     name: ClassVar[str] = "ogg"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {}
 

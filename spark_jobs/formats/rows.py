@@ -31,6 +31,7 @@ class Rows:
     """The decoder of `format: rows`."""
 
     name: ClassVar[str] = "rows"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "table": "name of the source table; default: the folder that the file is in",

@@ -67,6 +67,7 @@ class SharePlex:
     """The decoder of `format: shareplex`."""
 
     name: ClassVar[str] = "shareplex"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {}
 

@@ -73,6 +73,7 @@ class StreamX:
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
+    tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {}
 

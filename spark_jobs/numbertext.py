@@ -1,0 +1,124 @@
+"""Numbers in binary as decimal text: two's complement bytes of any length, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+MOST_BYTES: Final = 4096
+_CHUNK: Final = 1 << 32
+_LIMB: Final = 1_000_000_000
+
+
+def bound(value: Column, use: Callable[[Column], Column]) -> Column:
+    """`use(value)`, with `value` computed once however often `use` names it.
+
+    Spark puts an expression in wherever it is named: three steps of a dozen uses each, and one
+    column's plan has a hundred thousand nodes.
+    """
+    return F.get(F.transform(F.array(value), use), F.lit(0))
+
+
+def decimal_text(raw: Column, scale: Column) -> Column:
+    """Two's complement bytes and a scale as a decimal; quick up to 16 bytes, NULL for none."""
+    whole = F.coalesce(unscaled_text(raw), whole_number(raw))
+    return bound(whole, lambda digits: shift_point(digits, scale))
+
+
+def unscaled_text(raw: Column) -> Column:
+    """A big-endian two's complement integer of up to 16 bytes as decimal text (Connect Decimal).
+
+    A negative number is the complement of its bytes plus one: so no step is larger than the whole.
+    """
+    digits = F.hex(raw)
+    negative = F.substring(digits, 1, 1) >= "8"
+    fill = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
+    padded = F.concat(F.repeat(fill, 32 - F.length(digits)), digits)
+    total = F.lit(0).cast("decimal(38,0)")
+    for at in (1, 9, 17, 25):
+        chunk = F.conv(F.substring(padded, at, 8), 16, 10).cast("bigint")
+        size = F.when(negative, F.lit(_CHUNK - 1) - chunk).otherwise(chunk)
+        total = _add(F.try_multiply(total, F.lit(_CHUNK).cast("decimal(10,0)")), size)
+    total = _add(total, F.when(negative, F.lit(1)).otherwise(F.lit(0)))
+    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
+    return F.when(F.length(raw).between(1, 16), F.concat(sign, total.cast("string")))
+
+
+def _add(total: Column, chunk: Column) -> Column:
+    wide = "decimal(38,0)"
+    return F.try_add(total.try_cast(wide), chunk.cast(wide)).try_cast(wide)
+
+
+def whole_number(raw: Column) -> Column:
+    """A big-endian two's complement integer of any size as text, without a 38-digit type.
+
+    Long multiplication on limbs of nine digits, four bytes a step; a negative number is the
+    complement of its bytes plus one. NULL beyond MOST_BYTES: the work grows with the square.
+    """
+    text = bound(bound(F.hex(raw), _padded), _decimal_digits)
+    return F.when(F.length(raw).between(1, MOST_BYTES), text)
+
+
+def _padded(digits: Column) -> Column:
+    fill = F.when(_is_negative(digits), F.lit("F")).otherwise(F.lit("0"))
+    return F.concat(F.repeat(fill, (8 - F.length(digits) % 8) % 8), digits)
+
+
+def _is_negative(digits: Column) -> Column:
+    return F.substring(digits, 1, 1) >= "8"
+
+
+def _decimal_digits(padded: Column) -> Column:
+    negative = _is_negative(padded)
+    words = F.transform(
+        F.sequence(F.lit(1), F.length(padded), F.lit(8)),
+        lambda at: F.conv(F.substr(padded, at, F.lit(8)), 16, 10).cast("bigint"),
+    )
+    size = F.transform(words, lambda w: F.when(negative, (2**32 - 1) - w).otherwise(w))
+    limbs = F.aggregate(size, _limbs_for(padded), lambda acc, word: _times(acc, 2**32, word))
+    limbs = _times(limbs, 1, F.when(negative, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
+    sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
+    return F.concat(sign, _join_limbs(limbs))
+
+
+def _limbs_for(padded: Column) -> Column:
+    """Zero in as many limbs as the bytes can need: a hex digit is 1.21 decimal digits."""
+    return F.array_repeat(F.lit(0).cast("bigint"), (F.length(padded) / 7 + 1).cast("int"))
+
+
+def _times(limbs: Column, factor: int, addend: Column) -> Column:
+    """`limbs * factor + addend`, least limb first."""
+    none = F.array().cast("array<bigint>")
+    start = F.struct(none.alias("done"), addend.alias("carry"))
+
+    def step(state: Column, limb: Column) -> Column:
+        value = limb * F.lit(factor) + state["carry"]
+        return F.struct(
+            F.concat(state["done"], F.array(value % _LIMB)).alias("done"),
+            F.call_function("div", value, F.lit(_LIMB).cast("bigint")).alias("carry"),
+        )
+
+    return F.aggregate(limbs, start, step)["done"]
+
+
+def _join_limbs(limbs: Column) -> Column:
+    shown = F.transform(F.reverse(limbs), lambda limb: F.lpad(limb.cast("string"), 9, "0"))
+    digits = F.ltrim(F.array_join(shown, ""), F.lit("0"))
+    return F.coalesce(F.nullif(digits, F.lit("")), F.lit("0"))
+
+
+def shift_point(unscaled: Column, scale: Column) -> Column:
+    """Digits with a decimal point `scale` places from the right, as text."""
+    sign = F.when(unscaled.startswith("-"), F.lit("-")).otherwise(F.lit(""))
+    digits = F.ltrim(unscaled, F.lit("-"))
+    padded = F.when(F.length(digits) > scale, digits).otherwise(
+        F.lpad(digits, scale + 1, F.lit("0"))
+    )
+    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
+    fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
+    return F.when(scale <= 0, F.concat(sign, digits, F.repeat(F.lit("0"), -scale))).otherwise(
+        F.concat(sign, whole, F.lit("."), fraction)
+    )
