@@ -51,7 +51,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     if not plan.keyed:
         counts = _merge_rows(writer, rows, stored)
-    elif newer:
+    elif newer and not writer.partial:
         counts = _merge_newer(writer, rows, stored)
     else:
         counts = _merge_keyed(writer, rows, stored)
