@@ -80,7 +80,7 @@ def test_versions_depend_on_the_set_of_events_alone(
 def spelled(versions: Any) -> list[Any]:
     """The reference's versions, comparable."""
     rows = [_spelled(v.values) | {"since": v.since, "until": v.until} for v in versions]
-    return as_rows(rows)
+    return sorted(map(reference.row, rows), key=repr)
 
 
 def histories(lake: Sandbox, table: str) -> list[Any]:
