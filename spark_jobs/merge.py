@@ -52,7 +52,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     if not plan.keyed:
         tallied = Tally(_merge_rows(writer, rows, stored))
-    elif newer:
+    elif newer and not writer.partial:
         tallied = _merge_newer(writer, rows, stored)
     else:
         tallied = _merge_keyed(writer, rows, stored)

@@ -55,8 +55,7 @@ class Writer:
     def all_newer(self) -> bool:
         """True where every change of the batch is known to be above everything stored."""
         highest, lowest = self._highest(), self.span.lowest
-        known = highest is not None and lowest is not None
-        return known and not self.partial and lowest > highest
+        return highest is not None and lowest is not None and lowest > highest
 
     def _highest(self) -> str | None:
         found = [self.bases[table].highest for table in self.compared]

@@ -120,3 +120,16 @@ def test_a_late_truncate_gives_deletes_their_rows_back(lake: Sandbox) -> None:
     lake.load_records([r for r in records if r["op"] != "t"])
     lake.load_records([r for r in records if r["op"] == "t"])
     assert shown(lake, "late", "keyless") == meaning(source.log, "keyless") == [row(equal)]
+
+
+def test_a_tie_is_settled_alike_in_one_batch_and_in_two(lake: Sandbox) -> None:
+    """Different contents at one position: the same one wins, together or one after the other."""
+    tied = [
+        [Change("keyed", "c", (1, key), after=row({"id": key, "text": f"{half} {key}"}))
+         for key in range(12)]
+        for half in ("one", "other")
+    ]  # fmt: skip
+    lake.load_records([debezium(change, "together") for half in tied for change in half])
+    for half in tied:
+        lake.load_records([debezium(change, "apart") for change in half])
+    assert shown(lake, "together", "keyed") == shown(lake, "apart", "keyed")

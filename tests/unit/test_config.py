@@ -13,6 +13,7 @@ from sluice.config import (
     ENV_SPARK_MASTER,
     Pipeline,
     Project,
+    TableConfig,
     load_project,
     load_sound,
 )
@@ -126,6 +127,14 @@ def test_words_that_yaml_takes_for_booleans_are_names(tmp_path: Path) -> None:
     assert pipeline.tables["public.off"].key == ["no", "on", "y"]
 
 
+def test_a_tables_modes_win_over_the_pipelines(tmp_path: Path) -> None:
+    pipeline = shop(tmp_path, "tables: {a: {modes: [current]}, b: }\nmodes: [history, current]\n")
+    assert pipeline.tables is not None
+    modes = {name: pipeline.modes_of(table) for name, table in pipeline.tables.items()}
+    assert modes == {"a": ("current",), "b": ("history", "current")}
+    assert shop(tmp_path).modes_of(TableConfig()) == ("current",)
+
+
 def test_key_says_none_or_nothing(tmp_path: Path) -> None:
     pipeline = shop(tmp_path, "tables: {a: {key: []}, b: {}, c: }\n")
     assert pipeline.tables is not None
@@ -153,6 +162,18 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         (
             "format_options: {connektor: x}\n",
             "shop.yaml:5: format_options: expected options of debezium: connector, layout,",
+        ),
+        ("modes: [history]\n", "shop.yaml:5: modes: expected each mode once, and either current"),
+        ("modes: [current, soft_delete]\n", "modes: expected each mode once, and either current"),
+        ("modes: [current, current]\n", "modes: expected each mode once"),
+        ("modes: [append]\n", "expected 'current', 'history' or 'soft_delete', got 'append'"),
+        (
+            "tables: {a: {key: [], modes: [soft_delete, history]}}\n",
+            "tables: expected a key for a, or its modes without history, soft_delete",
+        ),
+        (
+            "modes: [current, history]\ntables: {a: {key: []}}\n",
+            "shop.yaml:6: tables: expected a key for a, or its modes without history",
         ),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),

@@ -1,0 +1,90 @@
+"""Mode soft_delete: a deleted row stays as it last was, marked; the property: see test_history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.errors import PlanError
+from tests.spark.sandbox import Sandbox, total
+from tests.spark.test_history import _clock, event, pipeline, truncate
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Sandbox:
+    """One table whose deleted rows stay."""
+    return Sandbox(spark, tmp_path, pipeline(["soft_delete"]))
+
+
+def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
+    """Every row: key, note, when it was deleted."""
+    rows = sandbox.rows("orders", metadata=True)
+    found = [
+        (r["id"], r["note"], _clock(r["_deleted_at"]))
+        for r in rows
+        if r["_is_deleted"] == (r["_deleted_position"] is not None)
+    ]
+    assert len(found) == len(rows)
+    return sorted(found)
+
+
+def test_a_deleted_row_stays_and_comes_alive_again(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a"), event(11, 2, "b"), event(12, 3)])
+    lake.load_records([event(20, 1), event(21, 2)])
+    assert told(lake) == [(1, "a", 20), (2, "b", 21)], "a row never seen leaves a tombstone alone"
+    result = lake.load_records([event(30, 1, "again"), event(31, 2)])
+    assert told(lake) == [(1, "again", None), (2, "b", 21)], "the first of two deletes ended it"
+    assert (total(result).read, total(result).applied) == (2, 2)
+
+
+def test_what_comes_late_is_what_the_row_last_was(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a"), event(30, 1), event(31, 2)])
+    lake.load_records([event(20, 1, "b"), event(21, 2, "late")])
+    assert told(lake) == [(1, "b", 30), (2, "late", 31)]
+    lake.load_records([event(25, 1)])
+    assert told(lake) == [(1, "b", 25), (2, "late", 31)]
+
+
+def test_a_partial_row_after_a_delete_brings_no_old_values_back(lake: Sandbox) -> None:
+    placeholder = "__debezium_unavailable_value"
+    lake.load_records([event(10, 1, "a", doc="old"), event(40, 1, "d", doc=placeholder)])
+    lake.load_records([event(20, 1)])
+    (row,) = lake.rows("orders")
+    assert (row["note"], row["doc"], row["_is_deleted"]) == ("d", None, False)
+    lake.load_records([event(50, 1, "e", doc="new")])
+    lake.load_records([event(60, 1, "f", doc=placeholder)])
+    (row,) = lake.rows("orders")
+    assert (row["note"], row["doc"], row["_is_deleted"]) == ("f", "new", False)
+
+
+def test_a_truncate_marks_the_rows_below_it(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(25, 3, "c"), event(40, 3)])
+    lake.load_records([truncate(30), event(50, 4, "d")])
+    assert told(lake) == [(1, "a", 30), (2, "b", 30), (3, "c", 30), (4, "d", None)]
+    lake.load_records([event(22, 1, "late"), event(60, 2, "again")])
+    assert told(lake) == [(1, "late", 30), (2, "again", None), (3, "c", 30), (4, "d", None)]
+
+
+def test_the_mode_can_be_switched_on_but_not_off(lake: Sandbox) -> None:
+    """What was deleted before comes back marked; to switch it off would show it as alive."""
+    lake.configure(**pipeline(["current"]))
+    lake.load_records([event(10, 1, "a"), event(20, 1), event(30, 2, "b")])
+    lake.configure(**pipeline(["soft_delete"]))
+    lake.load_records([event(40, 3, "c")])
+    assert told(lake) == [(1, "a", 20), (2, "b", None), (3, "c", None)]
+    lake.configure(**pipeline(["current"]))
+    with pytest.raises(PlanError, match="keep soft_delete in `modes`"):
+        lake.load_records([event(50, 3, "d")])
+
+
+def test_a_delete_without_a_time_is_told_from_a_living_row(lake: Sandbox) -> None:
+    timeless = event(20, 1)
+    del timeless["source"]["ts_ms"]
+    lake.load_records([event(10, 1, "a"), timeless, event(30, 2, "b")])
+    rows = {r["id"]: (r["_is_deleted"], r["_deleted_at"]) for r in lake.rows("orders")}
+    assert rows == {1: (True, None), 2: (False, None)}
