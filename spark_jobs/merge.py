@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
@@ -12,7 +13,7 @@ from sluice import names
 from sluice.result import Counts, StagedTable
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.fold import fold, fold_columns, fold_counting
-from spark_jobs.lake import Lake, TableId, changelog_id, target_id, tombstone_id
+from spark_jobs.lake import Base, Lake, TableId, changelog_id, target_id, tombstone_id
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import (
@@ -61,7 +62,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     """Fold the batch's changelog partition and write the outcome on branches."""
     changelog = lake.spark.table(changelog_id(plan).sql())
     mine = changelog.where(F.col(names.BATCH_ID) == attempt.batch_id)
-    truncated = _truncation(mine) if plan.found.truncates else _Truncation(None, 0)
+    truncated = truncation(mine) if plan.found.truncates else Truncation(None, 0)
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
     writer = _Writer(lake, plan, attempt, span, created)
     stored = writer.stored(truncated.position)
@@ -75,8 +76,25 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     return Merged(counts + truncated.counts(stored.truncated_at), writer.staged())
 
 
+def stored_at(
+    lake: Lake, plan: TablePlan, bases: Mapping[TableId, Base], truncated: str | None
+) -> Stored:
+    """What target and tombstones hold at their bases, and the newest TRUNCATE; `truncated` is the
+    batch's own."""
+    target, graves = target_id(plan), tombstone_id(plan)
+    rows = lake.rows(target, bases[target])
+    tombstones = lake.rows(graves, bases[graves])
+    before = None
+    if tombstones is not None:
+        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
+        before = None if whole is None else whole[0]
+        tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
+    newest = max((p for p in (before, truncated) if p is not None), default=None)
+    return Stored(rows, tombstones, newest)
+
+
 @dataclass(frozen=True)
-class _Truncation:
+class Truncation:
     """The TRUNCATEs of a batch: the newest position, and how many were read."""
 
     position: str | None
@@ -90,10 +108,11 @@ class _Truncation:
         return Counts(read=self.records, applied=applied, superseded=self.records - applied)
 
 
-def _truncation(mine: DataFrame) -> _Truncation:
+def truncation(mine: DataFrame) -> Truncation:
+    """The TRUNCATEs among a batch's changes of one table."""
     found = mine.where(F.col(names.OP) == OP_TRUNCATE)
     row = found.agg(F.max(names.POSITION).alias("position"), F.count("*").alias("records")).first()
-    return _Truncation(None, 0) if row is None else _Truncation(row["position"], row["records"])
+    return Truncation(None, 0) if row is None else Truncation(row["position"], row["records"])
 
 
 def _whole_table(plan: TablePlan) -> Column:
@@ -208,16 +227,7 @@ class _Writer:
 
     def stored(self, truncated: str | None) -> Stored:
         """What the bases hold, and the newest TRUNCATE, which may be this batch's own."""
-        target, graves = target_id(self.plan), tombstone_id(self.plan)
-        rows = self.lake.rows(target, self.bases[target])
-        tombstones = self.lake.rows(graves, self.bases[graves])
-        before = None
-        if tombstones is not None:
-            whole = tombstones.where(_whole_table(self.plan)).agg(F.max(names.POSITION)).first()
-            before = None if whole is None else whole[0]
-            tombstones = tombstones.where(~_whole_table(self.plan)) if self.plan.keyed else None
-        newest = max((p for p in (before, truncated) if p is not None), default=None)
-        return Stored(rows, tombstones, newest)
+        return stored_at(self.lake, self.plan, self.bases, truncated)
 
     def _has_partials(self) -> bool:
         target = target_id(self.plan)
@@ -309,7 +319,7 @@ class _Writer:
             f"WHEN NOT MATCHED AND {op} = '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
         )
 
-    def truncate(self, truncation: _Truncation, stored: Stored) -> None:
+    def truncate(self, truncation: Truncation, stored: Stored) -> None:
         """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""
         if truncation.position is None or truncation.position != stored.truncated_at:
             return
