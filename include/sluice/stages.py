@@ -15,7 +15,7 @@ from sluice.manifest import Manifest
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, spark_conf, submit
-from sluice.undo import drop_all_branches, release, rollback, rollback_to
+from sluice.undo import drop_all_branches, published_after, release, rollback, rollback_to
 
 __all__ = [
     "BatchResult",
@@ -27,6 +27,7 @@ __all__ = [
     "load_and_publish",
     "open_context",
     "publish",
+    "published_after",
     "reconcile",
     "release",
     "rollback",

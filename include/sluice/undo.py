@@ -46,20 +46,26 @@ def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]
 
     Raises RollbackRefused, before anything moves, when one of them cannot be undone.
     """
+    newer = published_after(ctx, batch_id)
+    if not newer:
+        return [f"nothing was published after batch {batch_id}"]
+    return _undo_published(ctx, newer, dry_run)
+
+
+def published_after(ctx: Context, batch_id: str) -> list[str]:
+    """The batches published after this one, the newest first; raises TerminalError unless it is
+    published itself."""
     row = _known(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
             f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
             "published, to which the tables shall go back"
         )
-    newer = [
+    return [
         r.batch_id
         for r in ctx.ledger.batches(ctx.pipeline.name)
         if r.state == states.PUBLISHED and r.seq > row.seq
     ]
-    if not newer:
-        return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run)
 
 
 def _known(ctx: Context, batch_id: str) -> BatchRow:

@@ -21,7 +21,8 @@ from sluice.names import TARGET_METADATA, branch_name
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
 from sluice.snapshots import publish_table, rollback_table
-from sluice.submit import LOAD_BATCH
+from sluice.submit import LOAD_BATCH, PLAN_BATCH
+from spark_jobs.forecast import forecast
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -101,6 +102,18 @@ class Sandbox:
         context.files.write_result(result)
         ledger.record_batch("p", manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()
+
+    def look(self, project: Project, entry: Path, *arguments: str) -> str:
+        """The same for `sluice plan`."""
+        assert entry == PLAN_BATCH
+        context = self.context()
+        manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
+        published = tuple(context.ledger.published_batches("p"))
+        job = Job(
+            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
+            Attempt(manifest.batch_id, "", published), "", "",
+        )  # fmt: skip
+        return forecast(job).to_json()
 
     def context(self) -> Context:
         """What the stages work with."""
