@@ -112,7 +112,7 @@ def show_status(
         "unresolved",
         "newest source time",
     ):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == "batch")
     for r in rows:
         d = r.details
         shown = [str(d.get(k, "")) for k in ("read", "applied", "quarantined")]
