@@ -30,7 +30,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE
+from sluice.positions import KIND_ARRIVAL, KIND_FULL_LOAD, KIND_SOURCE
 
 OUTCOME_EVENT: Final = "event"
 OUTCOME_IGNORE: Final = "ignore"
@@ -92,6 +92,11 @@ def _join(components: tuple[Column, ...]) -> Column:
     for component in components:
         parts += [component, F.lit(".")]
     return F.concat(*parts[:-1])
+
+
+def by_arrival(position: Column) -> Column:
+    """Whether a changelog's position, which begins with its epoch, is an order of arrival."""
+    return F.split_part(position, F.lit("."), F.lit(2)) == KIND_ARRIVAL
 
 
 def place() -> tuple[Column, Column, Column]:

@@ -68,7 +68,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     if not plans or len(plans) != len(known):
         return None
     told = _told(known, plans)
-    envelope = _envelope(job, told)
+    envelope = whole_envelope(job, told)
     whole_before = told.old_columns is None
     watches = [Watch(tuple(known), plan.found, plan.key, whole_before) for plan in plans]
     done = side_by_side(
@@ -109,16 +109,21 @@ def _decode_watched(
 
 def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
-    envelope = _kept(job, _envelope(job))
-    found = discover(envelope)
-    if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
-        envelope = _without_tombstones(job, envelope)
-        found = discover(envelope)
+    envelope, found = look_through(job, _kept(job, whole_envelope(job)))
     plans = make_plans(job, found)
     job.lake.ensure_namespaces(job.pipeline.namespace)
     tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
     side_by_side(tables, lambda table: _remember(job, table))
     return DecodedBatch(envelope, found, tables)
+
+
+def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
+    """What the records are, those that the format knows to be empty set aside."""
+    found = discover(envelope)
+    if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
+        envelope = _without_tombstones(job, envelope)
+        found = discover(envelope)
+    return envelope, found
 
 
 def _kept(job: Job, envelope: DataFrame) -> DataFrame:
@@ -148,7 +153,8 @@ def _remember(job: Job, table: Decoded) -> None:
         job.lake.set_property(target, names.PROP_SHAPES, remember(found, recall(before)))
 
 
-def _envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
+def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
+    """The batch's records in generic form; raises PlanError for a batch without files."""
     files = job.manifest.files
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")

@@ -121,6 +121,17 @@ def tombstone_columns(plan: TablePlan) -> list[Column]:
     return keys + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
 
 
+def refuse_widening(table: TableId, column: Column, before: str) -> None:
+    """Raise PlanError unless Iceberg can change the column's type in place."""
+    old, new = parse_type(before), parse_type(column.type)
+    decimals = old.name == new.name == "decimal" and old.scale == new.scale
+    if not decimals and (before, column.type) not in _WIDER:
+        raise PlanError(
+            f"{table.namespace}.{table.name}: column {column.name!r} cannot become "
+            f"{column.type} from {before} in place; hint a type that holds both"
+        )
+
+
 class Lake:
     """Creates, evolves and branches tables; Spark writes, pyiceberg reads the metadata."""
 
@@ -265,13 +276,7 @@ class Lake:
                 self._widen(table, column, before)
 
     def _widen(self, table: TableId, column: Column, before: str) -> None:
-        old, new = parse_type(before), parse_type(column.type)
-        decimals = old.name == new.name == "decimal" and old.scale == new.scale
-        if not decimals and (before, column.type) not in _WIDER:
-            raise PlanError(
-                f"{table.namespace}.{table.name}: column {column.name!r} cannot become "
-                f"{column.type} from {before} in place; hint a type that holds both"
-            )
+        refuse_widening(table, column, before)
         self.spark.sql(
             f"ALTER TABLE {table.sql()} ALTER COLUMN {quoted(column.name)} TYPE {column.type}"
         )

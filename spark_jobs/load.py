@@ -11,17 +11,17 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.config import Pipeline
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailed, PlanError
 from sluice.ledger_tables import QUARANTINE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
-from spark_jobs.canonical import OUTCOME_REJECT, PLACE
+from spark_jobs.canonical import OUTCOME_REJECT, PLACE, by_arrival
 from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
 from spark_jobs.job import Job
-from spark_jobs.lake import TableId, history_id, target_id, tombstone_id
+from spark_jobs.lake import TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.merge import Merged, merge_table
 from spark_jobs.plan import TablePlan
 from spark_jobs.threads import side_by_side
@@ -38,10 +38,11 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     batch = decode_batch(job)
     found, plans = batch.found, [table.plan for table in batch.tables]
     bad = {table.plan.name: table.bad for table in batch.tables}
-    unassigned = _unassigned(found, plans)
+    unassigned = without_table(found, plans)
     quarantined = _quarantine(job, batch.envelope, found, plans, bad, retried)
     unassigned += quarantined
     _refuse_too_many_bad(job, found, bad, unassigned)
+    _refuse_rows_of_no_identity(job, plans)
     # Only with the lease nobody publishes: now it is known which changes count.
     job = replace(job, attempt=replace(job.attempt, published=hold_lease()))
     for plan in plans:
@@ -89,7 +90,8 @@ def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
         )
 
 
-def _unassigned(found: list[Found], plans: list[TablePlan]) -> Counts:
+def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
+    """The outcomes of records that belong to no target."""
     planned = {plan.source for plan in plans}
     total = Counts()
     for table in found:
@@ -168,6 +170,9 @@ def _refuse_too_many_bad(
 ) -> None:
     read = sum(f.records + f.ignored + f.rejected for f in found)
     lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects)
+    again = job.manifest.reprocess
+    if again is not None and lost <= again.records:
+        return  # a published batch held them already
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailed(
             f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
@@ -175,6 +180,22 @@ def _refuse_too_many_bad(
             'Look: sluice sql "SELECT * FROM sluice.quarantine '
             f"WHERE batch_id = '{job.manifest.batch_id}'\""
         )
+
+
+def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
+    """Without key and order a row is known by its place alone, which a reprocess does not keep."""
+    if job.manifest.reprocess is None:
+        return
+    for plan in plans:
+        changes = job.spark.table(changelog_id(plan).sql())
+        mine = changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
+        if not plan.keyed and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
+            listed = ", ".join(job.manifest.reprocess.batches)
+            raise PlanError(
+                f"{plan.name}: pipeline {job.pipeline.name} gives it neither a key nor an order, "
+                "so that rows read again cannot be told from those loaded before. Instead of a "
+                f"reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
+            )
 
 
 def _drop_older_branches(job: Job, plan: TablePlan) -> None:

@@ -46,7 +46,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     """Fold the batch's changelog partition and write the outcome on branches."""
     writer = Writer(lake, plan, attempt, span, created)
     mine = writer.mine()
-    truncated = _truncation(mine) if plan.found.truncates else _Truncation(None, 0)
+    truncated = truncation(mine) if plan.found.truncates else Truncation(None, 0)
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
     stored = writer.stored(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
@@ -66,7 +66,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
 
 
 @dataclass(frozen=True)
-class _Truncation:
+class Truncation:
     """The TRUNCATEs of a batch: the newest position, and how many were read."""
 
     position: str | None
@@ -80,10 +80,11 @@ class _Truncation:
         return Counts(read=self.records, applied=applied, superseded=self.records - applied)
 
 
-def _truncation(mine: DataFrame) -> _Truncation:
+def truncation(mine: DataFrame) -> Truncation:
+    """The TRUNCATEs among a batch's changes of one table."""
     found = mine.where(F.col(names.OP) == OP_TRUNCATE)
     row = found.agg(F.max(names.POSITION).alias("position"), F.count("*").alias("records")).first()
-    return _Truncation(None, 0) if row is None else _Truncation(row["position"], row["records"])
+    return Truncation(None, 0) if row is None else Truncation(row["position"], row["records"])
 
 
 def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
@@ -11,8 +12,8 @@ from sluice import names
 from sluice.result import StagedTable
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, quoted
-from spark_jobs.defaults import BEFORE, SINCE, VALUE, Default
-from spark_jobs.lake import Lake, TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.defaults import BEFORE, SINCE, VALUE, Default, Defaults
+from spark_jobs.lake import Base, Lake, TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
 
@@ -63,16 +64,7 @@ class Writer:
 
     def stored(self, truncated: str | None) -> Stored:
         """What the bases hold, and the newest TRUNCATE, which may be this batch's own."""
-        target, graves = target_id(self.plan), tombstone_id(self.plan)
-        rows = self._filled(self.lake.rows(target, self.bases[target]))
-        tombstones = self.lake.rows(graves, self.bases[graves])
-        before = None
-        if tombstones is not None:
-            whole = tombstones.where(_whole_table(self.plan)).agg(F.max(names.POSITION)).first()
-            before = None if whole is None else whole[0]
-            tombstones = tombstones.where(~_whole_table(self.plan)) if self.plan.keyed else None
-        newest = max((p for p in (before, truncated) if p is not None), default=None)
-        return Stored(rows, tombstones, newest)
+        return stored_at(self.lake, self.plan, self.bases, self.defaults, truncated)
 
     def _has_partials(self) -> bool:
         target = target_id(self.plan)
@@ -93,9 +85,6 @@ class Writer:
     def _changes(self, *batches: str) -> DataFrame:
         changelog = self.lake.spark.table(changelog_id(self.plan).sql())
         return changelog.where(F.col(names.BATCH_ID).isin(*batches))
-
-    def _filled(self, rows: DataFrame | None) -> DataFrame | None:
-        return None if rows is None else defaults.filled(rows, self.defaults)
 
     def _branch(self, table: TableId) -> str:
         if table not in self.branched:
@@ -256,6 +245,27 @@ class Writer:
             return staged
         told = defaults.write(self.defaults) if self.defaults else None
         return replace(staged, created=self.created, defaults=told)
+
+
+def stored_at(
+    lake: Lake,
+    plan: TablePlan,
+    bases: Mapping[TableId, Base],
+    told: Defaults,
+    truncated: str | None,
+) -> Stored:
+    """What target and tombstones hold at their bases, and the newest TRUNCATE; `truncated` is the
+    batch's own, `told` what rows hold in columns that came after them."""
+    target, graves = target_id(plan), tombstone_id(plan)
+    rows = lake.rows(target, bases[target])
+    tombstones = lake.rows(graves, bases[graves])
+    before = None
+    if tombstones is not None:
+        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
+        before = None if whole is None else whole[0]
+        tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
+    newest = max((p for p in (before, truncated) if p is not None), default=None)
+    return Stored(None if rows is None else defaults.filled(rows, told), tombstones, newest)
 
 
 def _whole_table(plan: TablePlan) -> Column:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -20,8 +21,11 @@ from rich.markup import escape
 from sluice import epochs, query, report, stages
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
-from sluice.errors import SluiceError
+from sluice.deadletters import resolutions
+from sluice.errors import ConfigError, SluiceError
 from sluice.ledger import Ledger
+from sluice.preview import preview
+from sluice.reprocess import reprocess as reprocess_batches
 from sluice.result import BatchResult
 from sluice.stages import Window, open_context
 from sluice.startup import CHECKOUT
@@ -114,6 +118,46 @@ def _window(since: datetime | None, to: datetime | None) -> Window | None:
 
 @app.command()
 @_reporting
+def plan(
+    pipeline: str,
+    since: Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")] = None,
+    to: Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")] = None,
+    file: Annotated[list[str] | None, typer.Option(help="Only these files")] = None,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a run would do, and do nothing."""
+    found = preview(open_context(project, pipeline, _say), _window(since, to), file)
+    if as_json:
+        _print_json(asdict(found))
+        return
+    report.show_preview(out, found)
+
+
+@app.command()
+@_reporting
+def reprocess(
+    pipeline: str,
+    batch: Annotated[str, typer.Option(help="Only what this batch quarantined")] = "",
+    reason: Annotated[str, typer.Option(help="Kept in the ledger")] = "",
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Decode quarantined records again, after a mend of configuration or code."""
+    ctx = open_context(project, pipeline, _say)
+    results, failure = reprocess_batches(ctx, batch, reason)
+    if as_json:
+        _print_json({"batches": [report.batch_json(r) for r in results]})
+    for result in () if as_json else results:
+        report.show_batch(out, result)
+    if failure is not None:
+        raise failure
+    if not results and not as_json:
+        out.print(f"{pipeline}: nothing is in quarantine that is not resolved")
+
+
+@app.command()
+@_reporting
 def status(
     pipeline: Annotated[str | None, typer.Argument()] = None,
     limit: int = 10,
@@ -124,11 +168,13 @@ def status(
     found = load_sound(project)
     names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
     ledger = Ledger(open_catalog(found))
-    rows = [row for name in names for row in ledger.batches(name, limit)]
+    known = {name: ledger.batches(name) for name in names}
+    rows = [row for name in names for row in known[name][:limit]]
+    resolved = {old: new for found in known.values() for old, new in resolutions(found).items()}
     if as_json:
-        _print_json(report.status_json(rows))
+        _print_json(report.status_json(rows, resolved))
         return
-    report.show_status(out, rows, "")
+    report.show_status(out, rows, "", resolved)
 
 
 @app.command()
@@ -146,12 +192,20 @@ def sql(
 @_reporting
 def rollback(
     pipeline: str,
-    batch: Annotated[str, typer.Option(help="The batch to undo")],
+    batch: Annotated[str, typer.Option(help="The batch to undo")] = "",
+    to: Annotated[str, typer.Option(help="Undo every batch published after this one")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would move")] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Undo one batch in all its tables; its files are held until `release`."""
-    _done(stages.rollback(open_context(project, pipeline, _say), batch, hold=True), as_json)
+    """Undo one batch, or all down to one, in all tables; files are held until `release`."""
+    if bool(batch) == bool(to):
+        raise ConfigError("sluice rollback: name the batch to undo (--batch), or the one to go to")
+    ctx = open_context(project, pipeline, _say)
+    if to:
+        _done(stages.rollback_to(ctx, to, dry_run), as_json)
+        return
+    _done(stages.rollback(ctx, batch, hold=True, dry_run=dry_run), as_json)
 
 
 @app.command()

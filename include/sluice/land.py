@@ -48,10 +48,10 @@ def land(
     A file that is still being written is left to the next run; raises Unsettled where it was
     asked for by name.
     """
-    store = _open(ctx)
+    store = open_landing(ctx)
     keys = []
-    for chunk in _chunks(ctx, _fresh(ctx, store, window, until, files)):
-        key = _claim(ctx, _inspect(ctx, store, chunk, named=files is not None))
+    for chunk in chunks(ctx, _fresh(ctx, store, window, until, files)):
+        key = _claim(ctx, inspect_all(ctx, store, chunk, named=files is not None))
         if key:
             keys.append(key)
     return keys
@@ -64,10 +64,11 @@ def candidates(
     files: list[str] | None = None,
 ) -> list[StoredObject]:
     """What `land` would claim now; claims nothing."""
-    return _fresh(ctx, _open(ctx), window, until, files)
+    return _fresh(ctx, open_landing(ctx), window, until, files)
 
 
-def _open(ctx: Context) -> ObjectStore:
+def open_landing(ctx: Context) -> ObjectStore:
+    """Where the pipeline's files land."""
     return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
 
 
@@ -132,7 +133,7 @@ def _is_free(row: FileRow | None) -> bool:
     return row is None or row.state == states.FILE_RELEASED
 
 
-def _chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
+def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
     """By hour and name, as many as the ceilings allow; one object may be above the size alone."""
     chunk: list[StoredObject] = []
     size = 0
@@ -180,11 +181,14 @@ def _write_manifest(
     return manifest
 
 
-def _inspect(
-    ctx: Context, store: ObjectStore, objects: list[StoredObject], named: bool
+def inspect_all(
+    ctx: Context, store: ObjectStore, objects: list[StoredObject], named: bool, prefix: str = ""
 ) -> list[tuple[StoredObject, Inspection]]:
-    """What each object is; one that is not settled is left out, unless it was named."""
-    prefix = ctx.files.staging_prefix(ctx.pipeline.name)
+    """What each object is; one that is not settled is left out, unless it was named.
+
+    Copies go below `prefix`, by default where those of batches are.
+    """
+    prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
     reading = reading_of(ctx.pipeline)
 
     def look(found: StoredObject) -> Inspection | None:

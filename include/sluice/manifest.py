@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 MANIFEST_VERSION: Final = 1
@@ -44,8 +44,25 @@ class LandingReject:
 
 
 @dataclass(frozen=True)
+class Reprocess:
+    """The published batches whose quarantined records a batch decodes again, and why.
+
+    `records`: how many of them there are. `generation`: one more than that of the latest reprocess
+    among those batches, 0 for a batch that landed.
+    """
+
+    batches: tuple[str, ...]
+    records: int
+    generation: int = 1
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """What one batch loads. `batch_id` follows from the other fields (see `name_batch`)."""
+    """What one batch loads.
+
+    `batch_id` follows from the other fields (see `name_batch` and `name_reprocess`).
+    """
 
     pipeline: str
     batch_id: str
@@ -53,6 +70,7 @@ class Manifest:
     rejects: tuple[LandingReject, ...] = ()
     window: tuple[str, str] | None = None
     version: int = field(default=MANIFEST_VERSION)
+    reprocess: Reprocess | None = None
 
     def to_json(self) -> str:
         """The manifest as stored: stable key order, one document."""
@@ -67,12 +85,29 @@ class Manifest:
         raw["files"] = tuple(SourceFile(**f) for f in raw["files"])
         raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
         raw["window"] = tuple(raw["window"]) if raw["window"] else None
-        return Manifest(**raw)
+        again = raw.pop("reprocess", None)
+        if again is not None:
+            again = Reprocess(**{**again, "batches": tuple(again["batches"])})
+        return Manifest(**raw, reprocess=again)
 
 
 def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
     """Name a batch by what it takes: the newest hour of its files and a digest of the list."""
     identity = [(f.key, f.size, f.etag, f.version_id) for f in sorted(files, key=lambda f: f.key)]
-    digest = hashlib.sha256(json.dumps([pipeline, identity]).encode()).hexdigest()[:12]
+    return _name(files, json.dumps([pipeline, identity]))
+
+
+def name_reprocess(manifest: Manifest) -> str:
+    """Name a reprocess by its whole content, except its reason.
+
+    So it is never the batch that it repeats, and where landing reads the files in another way
+    since, it is another batch too.
+    """
+    again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
+    return _name(manifest.files, replace(manifest, batch_id="", reprocess=again).to_json())
+
+
+def _name(files: tuple[SourceFile, ...], content: str) -> str:
+    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
     newest = max((f.hour for f in files), default="")
     return f"{newest}-{digest}" if newest else digest

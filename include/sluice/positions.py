@@ -33,6 +33,16 @@ def natural_key(text: str) -> str:
     return _DIGITS.sub(lambda run: encode_number(run.group()[-99:]), text)
 
 
+def arrival_again(arrival: str, generation: int) -> str:
+    """The arrival of a file that is decoded again: above all that it gave before, below the next.
+
+    Where a record stands in Spark's reading depends on the other files of the batch, so records
+    read again cannot be compared one by one with those of the first reading. Before, a block's
+    number followed here, which begins with 0 or 1.
+    """
+    return f"{arrival}.2{encode_number(generation)}" if generation else arrival
+
+
 def epoch_prefix(epoch: int) -> str:
     """The leading component: an operator raises it when the source starts counting anew."""
     return f"{epoch:04d}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from sluice.deadletters import REASON, REPROCESSED, waiting
 from sluice.ledger import BatchRow
+from sluice.preview import Preview, TablePreview
 from sluice.result import BatchResult, Counts, TableResult
 
 _OUTCOMES = [f.name for f in fields(Counts)]
@@ -71,8 +74,8 @@ def _numbers(counts: Counts) -> list[str]:
     return [f"{getattr(counts, name):,}" for name in _OUTCOMES]
 
 
-def status_json(rows: list[BatchRow]) -> list[dict[str, Any]]:
-    """The ledger's batches for programs, newest first."""
+def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The ledger's batches for programs, newest first; see `deadletters.resolutions`."""
     return [
         {
             "pipeline": r.pipeline,
@@ -84,12 +87,18 @@ def status_json(rows: list[BatchRow]) -> list[dict[str, Any]]:
                 key: r.details.get(key)
                 for key in ("read", "applied", "quarantined", "newest_source_ts", "error")
             },
+            "unresolved": waiting(r, resolved),
+            "resolved_by": resolved.get(r.batch_id),
+            REPROCESSED: r.details.get(REPROCESSED, []),
+            REASON: r.details.get(REASON),
         }
         for r in rows
     ]
 
 
-def show_status(console: Console, rows: list[BatchRow], lag: str) -> None:
+def show_status(
+    console: Console, rows: list[BatchRow], lag: str, resolved: Mapping[str, str]
+) -> None:
     """The last batches for people."""
     table = Table(title=f"last batches{lag}")
     for name in (
@@ -100,14 +109,56 @@ def show_status(console: Console, rows: list[BatchRow], lag: str) -> None:
         "read",
         "applied",
         "quarantined",
+        "unresolved",
         "newest source time",
     ):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == "batch")
     for r in rows:
         d = r.details
-        shown = [str(d.get(k, "")) for k in ("read", "applied", "quarantined", "newest_source_ts")]
+        shown = [str(d.get(k, "")) for k in ("read", "applied", "quarantined")]
+        shown += [str(waiting(r, resolved)), str(d.get("newest_source_ts", ""))]
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
         table.add_row(r.pipeline, r.batch_id, r.state, at, *shown)
         if d.get("error"):
             table.add_row("", f"[red]{d['error']}[/red]")
     console.print(table)
+
+
+def show_preview(console: Console, found: Preview) -> None:
+    """What a run would do, for people: files, then a line a table, then changes of schema."""
+    if found.unfinished:
+        listed = ", ".join(found.unfinished)
+        console.print(f"would first load again, and is not looked into here: {listed}")
+    console.print(
+        f"{found.pipeline}: {len(found.files)} files, {found.bytes:,} bytes, "
+        f"{found.batches} batches; {len(found.repeated)} files repeat others",
+        highlight=False,
+    )
+    if found.files:
+        console.print(_preview_table(found))
+    for table in found.forecast.tables:
+        for line in _schema_lines(table):
+            console.print(f"{table.target}: {line}", highlight=False, markup=False)
+
+
+def _preview_table(found: Preview) -> Table:
+    table = Table(title="would become")
+    table.add_column("table", overflow="fold")
+    for name in (*_OUTCOMES, "files hit", "bytes hit"):
+        table.add_column(name, justify="right")
+    for t in found.forecast.tables:
+        hit = ["" if n is None else f"{n:,}" for n in (t.hit_files, t.hit_bytes)]
+        table.add_row(t.target, *_numbers(t.counts), *hit)
+    if found.forecast.unassigned.read:
+        table.add_row("(no table)", *_numbers(found.forecast.unassigned))
+    return table
+
+
+def _schema_lines(table: TablePreview) -> list[str]:
+    lines = [f"would be made, with the key {', '.join(table.key) or '(none)'}"] * table.created
+    lines += [f"column {column} would be added" for column in table.added]
+    lines += [f"column {column} would be widened" for column in table.widened]
+    if table.hit_files:
+        how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
+        lines.append(f"{table.hit_files} data files would be {how}")
+    return lines

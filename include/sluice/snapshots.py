@@ -124,11 +124,7 @@ def rollback_table(
     full = f"{namespace}.{name}"
     if current == base:
         return Moved(full, current, base)
-    if current is None or head_snapshot not in ancestors(table, current):
-        raise RollbackRefused(
-            f"{full}: main is at {current}, not on what batch {batch_id} published"
-        )
-    _refuse_foreign(table, current, head_snapshot, batch_id)
+    refuse_rollback(table, current, head_snapshot, base, batch_id)
     updates: list[TableUpdate] = (
         [RemoveSnapshotRefUpdate(ref_name=MAIN)]
         if base is None
@@ -145,6 +141,29 @@ def rollback_table(
     )
     _commit(catalog, table, requirements, tuple(updates))
     return Moved(full, current, base)
+
+
+def refuse_rollback(
+    table: Table, current: int | None, head_snapshot: int, base: int | None, batch_id: str
+) -> None:
+    """Raise RollbackRefused unless `main`, at `current`, may go back to before the batch.
+
+    It may where it is there already, or on what the batch published with only our maintenance
+    since.
+    """
+    if current == base:
+        return
+    name = ".".join(table.name())
+    if current is None or head_snapshot not in ancestors(table, current):
+        raise RollbackRefused(
+            f"{name}: main is at {current}, not on what batch {batch_id} published"
+        )
+    if base is not None and table.snapshot_by_id(base) is None:
+        raise RollbackRefused(
+            f"{name}: snapshot {base}, from before batch {batch_id}, has expired; "
+            "the batch cannot be undone any more"
+        )
+    _refuse_foreign(table, current, head_snapshot, batch_id)
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
@@ -173,17 +192,22 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
         walk = snapshot.parent_snapshot_id
 
 
-def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """Remove the branches whose name begins with `prefix`; returns which there were."""
+def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
+    """The branches of a table whose name begins with `prefix`."""
     try:
         table = catalog.load_table((namespace, name))
     except NoSuchTableError:
         return []
-    found = [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
+    return [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
+
+
+def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
+    """Remove the branches whose name begins with `prefix`; returns which there were."""
+    found = branches(catalog, namespace, name, prefix)
     for ref in found:
+        table = catalog.load_table((namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         _commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
-        table = catalog.load_table((namespace, name))
     return found
 
 

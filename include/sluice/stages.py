@@ -6,14 +6,16 @@ from collections.abc import Iterable
 
 from sluice import ledger as states
 from sluice.context import Context, open_context
+from sluice.deadletters import trace
 from sluice.errors import PublishRefused, SluiceError, TerminalError
 from sluice.land import Window, land
 from sluice.leases import this_holder
 from sluice.ledger import Publication
+from sluice.manifest import Manifest
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, spark_conf, submit
-from sluice.undo import drop_all_branches, release, rollback
+from sluice.undo import drop_all_branches, published_after, release, rollback, rollback_to
 
 __all__ = [
     "BatchResult",
@@ -22,11 +24,14 @@ __all__ = [
     "current_result",
     "land",
     "load",
+    "load_and_publish",
     "open_context",
     "publish",
+    "published_after",
     "reconcile",
     "release",
     "rollback",
+    "rollback_to",
     "run",
     "spark_conf",
 ]  # fmt: skip
@@ -59,11 +64,12 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
     Raises PublishRefused after a bounded number of tries, LeaseHeld when a later attempt has
     taken the batch over.
     """
-    batch_id = ctx.files.read_manifest(manifest_key).batch_id
+    manifest = ctx.files.read_manifest(manifest_key)
+    batch_id = manifest.batch_id
     for attempt in range(MERGE_AGAIN_AT_MOST):
         result = current_result(ctx, batch_id)
         try:
-            _publish(ctx, result)
+            _publish(ctx, manifest, result)
             return result
         except PublishRefused as refused:
             if attempt + 1 == MERGE_AGAIN_AT_MOST:
@@ -73,7 +79,7 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
     raise TerminalError(f"batch {batch_id}: not published")
 
 
-def _publish(ctx: Context, result: BatchResult) -> None:
+def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
     if row is not None and row.state in (states.PUBLISHED, states.ROLLED_BACK):
         ctx.say(f"publish: batch {result.batch_id} is {row.state}; nothing to do")
@@ -91,9 +97,11 @@ def _publish(ctx: Context, result: BatchResult) -> None:
     ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
     ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHED, detail=_detail(result)
-    )
-    _forget_staged(ctx, result.batch_id)
+        ctx.pipeline.name, result.batch_id, states.PUBLISHED,
+        detail=_detail(result) | trace(manifest.reprocess),
+    )  # fmt: skip
+    ctx.files.forget_staged(manifest)
+    ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
 
 
 def _hold(ctx: Context, result: BatchResult) -> None:
@@ -141,12 +149,6 @@ def _detail(result: BatchResult) -> dict[str, object]:
     }
 
 
-def _forget_staged(ctx: Context, batch_id: str) -> None:
-    manifest = ctx.files.read_manifest(ctx.files.manifest_key(ctx.pipeline.name, batch_id))
-    ctx.files.forget_staged(manifest)
-    ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
-
-
 def reconcile(ctx: Context) -> list[str]:
     """Finish or undo what dead attempts left; returns the manifests of batches to load again.
 
@@ -175,9 +177,16 @@ def run(
 
     A batch that fails does not keep the next ones waiting; the first failure is handed back.
     """
+    return load_and_publish(ctx, [*reconcile(ctx), *land(ctx, window=window, files=files)])
+
+
+def load_and_publish(
+    ctx: Context, manifests: list[str]
+) -> tuple[list[BatchResult], SluiceError | None]:
+    """The stages of landed batches, one after the other; see `run`."""
     results: list[BatchResult] = []
     failure: SluiceError | None = None
-    for key in [*reconcile(ctx), *land(ctx, window=window, files=files)]:
+    for key in manifests:
         try:
             load(ctx, key)
             results.append(publish(ctx, key))

@@ -14,6 +14,7 @@ from sluice.errors import LeaseHeld, TerminalError, TransientError
 
 ENTRY_POINTS: Final = startup.CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
+PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"

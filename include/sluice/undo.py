@@ -3,42 +3,116 @@
 from __future__ import annotations
 
 from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.table import Table
 
 from sluice import ledger as states
 from sluice.context import Context
+from sluice.deadletters import resolutions
 from sluice.errors import LeaseHeld, RollbackRefused, TerminalError
 from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
 from sluice.names import BATCH_ID, branch_name, changelog_namespace
-from sluice.snapshots import drop_branches, head, restore_schema, rollback_table
+from sluice.snapshots import (
+    branches,
+    drop_branches,
+    head,
+    refuse_rollback,
+    restore_schema,
+    rollback_table,
+)
 
 
-def rollback(ctx: Context, batch_id: str, hold: bool = False) -> list[str]:
+def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
     """Undo a batch: what it published goes back, what it staged is dropped.
 
     `hold` keeps the files of an unpublished batch from being loaded again (those of a published
-    one are always held) until `release`. Returns what was done. Raises RollbackRefused, before
-    anything moves, when somebody wrote after the batch.
+    one are always held) until `release`. Returns what was done, or with `dry_run` what would be.
+    Raises RollbackRefused, before anything moves, when somebody wrote after the batch.
     """
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
-    if row is None:
-        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
+    row = _known(ctx, batch_id)
     if row.state == states.ROLLED_BACK:
         return [f"batch {batch_id} is rolled back already"]
     if row.state == states.PUBLISHED:
-        return _undo_published(ctx, batch_id)
+        return _undo_published(ctx, [batch_id], dry_run)
     if not ctx.ledger.has_lapsed(row) and row.state != states.LOADED:
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
-    return _undo_staged(ctx, row, hold)
+    if row.state == states.PUBLISHING and hold:  # some of its tables may be published
+        return _undo_published(ctx, [batch_id], dry_run) + drop_all_branches(ctx, batch_id, dry_run)
+    return _undo_staged(ctx, row, hold, dry_run)
 
 
-def _undo_published(ctx: Context, batch_id: str) -> list[str]:
-    published = [
+def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo every batch that was published after this one, the newest first; all or none.
+
+    Raises RollbackRefused, before anything moves, when one of them cannot be undone.
+    """
+    newer = published_after(ctx, batch_id)
+    if not newer:
+        return [f"nothing was published after batch {batch_id}"]
+    return _undo_published(ctx, newer, dry_run)
+
+
+def published_after(ctx: Context, batch_id: str) -> list[str]:
+    """The batches published after this one, the newest first; raises TerminalError unless it is
+    published itself."""
+    row = _known(ctx, batch_id)
+    if row.state != states.PUBLISHED:
+        raise TerminalError(
+            f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
+            "published, to which the tables shall go back"
+        )
+    return [
+        r.batch_id
+        for r in ctx.ledger.batches(ctx.pipeline.name)
+        if r.state == states.PUBLISHED and r.seq > row.seq
+    ]
+
+
+def _known(ctx: Context, batch_id: str) -> BatchRow:
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is None:
+        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
+    return row
+
+
+def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
+    """Undo published batches, given from the newest on, after a look at all of their tables."""
+    published = {batch_id: _publications(ctx, batch_id) for batch_id in batches}
+    _refuse_if_repeated(ctx, batches)
+    _refuse_if_followed(ctx, published)
+    moves = _moves(ctx, published)
+    if dry_run:
+        files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
+        return [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
+    return [line for batch_id in batches for line in _undo_one(ctx, batch_id, published[batch_id])]
+
+
+def _publications(ctx: Context, batch_id: str) -> list[Publication]:
+    return [
         p
         for p in ctx.ledger.publications(ctx.pipeline.name, batch_id)
         if p.state in (states.PUBLISHED, states.INTENT)
     ]
-    _refuse_if_followed(ctx, batch_id, published)
+
+
+def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
+    """What `main` of every table does, batch after batch; raises RollbackRefused for the first
+    table that may not go back."""
+    tables: dict[tuple[str, str], Table] = {}
+    heads: dict[tuple[str, str], int | None] = {}
+    moves = []
+    for batch_id, publications in published.items():
+        for p in publications:
+            name = (p.namespace, p.table_name)
+            table = tables.setdefault(name, ctx.catalog.load_table(name))
+            current = heads[name] if name in heads else head(table)
+            refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
+            heads[name] = p.base_snapshot
+            moves.append(f"batch {batch_id}: {'.'.join(name)}: main {current} → {p.base_snapshot}")
+    return moves
+
+
+def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
     done = []
     for p in published:
         moved = rollback_table(
@@ -54,27 +128,42 @@ def _undo_published(ctx: Context, batch_id: str) -> list[str]:
     return done
 
 
-def _refuse_if_followed(ctx: Context, batch_id: str, published: list[Publication]) -> None:
-    mine = {(p.namespace, p.table_name): p for p in published}
+def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
+    """A reprocess repeats the changes of its batch: without the batch they would be in no table."""
+    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
+    for batch_id in batches:
+        later = resolved.get(batch_id)
+        if later is not None and later not in batches:
+            raise _follows(ctx, later, f"reprocessed batch {batch_id}")
+
+
+def _refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    mine = {
+        (p.namespace, p.table_name, p.head_snapshot): p.batch_id
+        for publications in published.values()
+        for p in publications
+    }
     for row in ctx.ledger.batches(ctx.pipeline.name):
-        if row.batch_id == batch_id:
+        if row.state != states.PUBLISHED or row.batch_id in published:
             continue
         for p in ctx.ledger.publications(ctx.pipeline.name, row.batch_id):
-            own = mine.get((p.namespace, p.table_name))
-            if (
-                p.state == states.PUBLISHED
-                and own is not None
-                and p.base_snapshot == own.head_snapshot
-            ):
-                raise RollbackRefused(
-                    f"batch {row.batch_id} wrote {p.namespace}.{p.table_name} after batch "
-                    f"{batch_id}: roll that back first (sluice rollback {ctx.pipeline.name} "
-                    f"--batch {row.batch_id})"
-                )
+            before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
+            if p.state == states.PUBLISHED and before is not None:
+                did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
+                raise _follows(ctx, row.batch_id, did)
 
 
-def _undo_staged(ctx: Context, row: BatchRow, hold: bool) -> list[str]:
-    done = drop_all_branches(ctx, row.batch_id)
+def _follows(ctx: Context, later: str, did: str) -> RollbackRefused:
+    return RollbackRefused(
+        f"batch {later} {did}: roll that back first "
+        f"(sluice rollback {ctx.pipeline.name} --batch {later}), or all of them with --to"
+    )
+
+
+def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+    done = drop_all_branches(ctx, row.batch_id, dry_run)
+    if dry_run:
+        return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
     for p in ctx.ledger.publications(ctx.pipeline.name, row.batch_id):
         if p.base_schema is not None and restore_schema(
             ctx.catalog, p.namespace, p.table_name, p.base_schema
@@ -85,18 +174,22 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool) -> list[str]:
         _end(ctx, row.batch_id, states.FILE_HELD)
     else:
         ctx.ledger.record_batch(ctx.pipeline.name, row.batch_id, states.FAILED)
-    return done or [f"batch {row.batch_id} had nothing staged; every table is as it was"]
+    return done or [_nothing_staged(row)]
+
+
+def _nothing_staged(row: BatchRow) -> str:
+    return f"batch {row.batch_id} had nothing staged; every table is as it was"
 
 
 def _forget_changes(ctx: Context, batch_id: str) -> list[str]:
     done = []
     for namespace, name in _tables(ctx):
         table = ctx.catalog.load_table((namespace, name))
-        if table.spec().fields and table.spec().fields[0].name == BATCH_ID:
-            before = head(table)
-            table.delete(equals(BATCH_ID, batch_id))
-            if head(ctx.catalog.load_table((namespace, name))) != before:
-                done.append(f"{namespace}.{name}: changes of the batch removed")
+        mine = equals(BATCH_ID, batch_id)
+        by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
+        if by_batch and any(table.scan(row_filter=mine).plan_files()):
+            table.delete(mine)
+            done.append(f"{namespace}.{name}: changes of the batch removed")
     return done
 
 
@@ -110,14 +203,16 @@ def release(ctx: Context, batch_id: str) -> int:
     return ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_RELEASED)
 
 
-def drop_all_branches(ctx: Context, batch_id: str) -> list[str]:
+def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """Drop what every attempt of the batch staged; returns what was there."""
     prefix = branch_name(batch_id, "")
+    take = branches if dry_run else drop_branches
     dropped = []
     for namespace, name in _tables(ctx):
-        for branch in drop_branches(ctx.catalog, namespace, name, prefix):
+        for branch in take(ctx.catalog, namespace, name, prefix):
             dropped.append(f"{namespace}.{name}: branch {branch} dropped")
-    ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
+    if not dry_run:
+        ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
 
 

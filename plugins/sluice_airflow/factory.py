@@ -155,35 +155,37 @@ def _wire(project: str, pipeline: str) -> None:
 
     landed = land()
     reconcile() >> landed
-    _batches(project, pipeline, landed)
+    _batches(project, [pipeline], landed)
 
 
-def _batches(project: str, pipeline: str, landed: Any) -> None:
-    """One load and one publish a manifest; a teardown cleans up, and decides no run's state."""
+def _batches(project: str, pipelines: list[str], landed: Any) -> None:
+    """One load and one publish a manifest; a teardown cleans up, and decides no run's state.
+
+    `pipelines`: those that the manifests may be of.
+    """
 
     @task(
         task_id="publish",
-        outlets=[AssetAlias(tasks.alias_name(pipeline))],
+        outlets=[AssetAlias(tasks.alias_name(pipeline)) for pipeline in pipelines],
         map_index_template="{{ batch_id }}",
         priority_weight=SOON,
     )
     def publish(manifest: str) -> dict[str, Any]:
         context = get_current_context()
         context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
-        return tasks.publish(project, pipeline, manifest, dict(context))
+        return tasks.publish(project, tasks.pipeline_of(manifest), manifest, dict(context))
 
     @task(task_id="rollback", map_index_template="{{ batch_id }}", priority_weight=SOON)
     def rollback(manifest: str) -> list[str]:
         context = get_current_context()
         context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
-        return tasks.clean_up(project, pipeline, manifest)
+        return tasks.clean_up(project, tasks.pipeline_of(manifest), manifest)
 
     @task_group(group_id="batch")
     def batch(manifest: str) -> None:
         load = LoadOperator(
             task_id="load",
             project=project,
-            pipeline=pipeline,
             manifest=manifest,
             execution_timeout=LONGEST_LOAD,
             max_active_tis_per_dag=MAX_LOADS,
@@ -208,27 +210,64 @@ def _documentation(pipeline: Pipeline) -> str:
 
 
 def rollback_dag(project: Project) -> DAG:
-    """The form that undoes a batch."""
+    """The form that undoes a batch, or all down to one."""
     with _manual_dag("sluice_rollback", "Undo a batch: all of its tables", project) as dag:
-        dag.params["batch"] = Param(
-            type="string", minLength=1, title="Batch", description="As `sluice status` lists it."
-        )
+        dag.params["batch"] = _text("Batch", "The one to undo, as `sluice status` lists it.")
+        dag.params["to"] = _text("To", "Or: undo every batch that was published after this one.")
         dag.params["release"] = Param(
             False,
             type="boolean",
             title="Load its files again",
             description="Otherwise they are held until an operator releases them.",
         )
+        dag.params["dry_run"] = Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Say in the log what would move, and move nothing.",
+        )
 
         @task(task_id="rollback", retries=0)
         def rollback() -> list[str]:
             params = get_current_context()["params"]
             return tasks.roll_back(
-                str(project.root), params["pipeline"], params["batch"], params["release"]
+                str(project.root),
+                params["pipeline"],
+                params["batch"] or "",
+                params["to"] or "",
+                params["release"],
+                params["dry_run"],
             )
 
         rollback()
     return dag
+
+
+def reprocess_dag(project: Project) -> DAG:
+    """The form that decodes quarantined records again, through the stages of every batch."""
+    about = "Decode quarantined records again, after a mend of configuration or code"
+    with _manual_dag("sluice_reprocess", about, project) as dag:
+        dag.max_active_runs = 1
+        dag.params["batch"] = _text("Batch", "Only what this batch quarantined.")
+        dag.params["reason"] = _text("Reason", "Kept in the ledger.")
+
+        @task(task_id="land")
+        def land() -> list[str]:
+            params = get_current_context()["params"]
+            return tasks.land_again(
+                str(project.root),
+                params["pipeline"],
+                params["batch"] or "",
+                params["reason"] or "",
+            )
+
+        _batches(str(project.root), sorted(project.pipelines), land())
+    return dag
+
+
+def _text(title: str, description: str) -> Param:
+    """A line of text that may be left empty."""
+    return Param(None, type=["null", "string"], title=title, description=description)
 
 
 def reconcile_dag(project: Project) -> DAG:

@@ -31,25 +31,25 @@ _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME")
 class LoadOperator(SparkSubmitOperator):
     """`spark-submit` of one manifest; raises TransientError or TerminalError as the driver did."""
 
-    def __init__(self, *, project: str, pipeline: str, manifest: Any, **kwargs: Any) -> None:
+    def __init__(self, *, project: str, manifest: Any, **kwargs: Any) -> None:
         super().__init__(
             application=str(LOAD_BATCH),
             conn_id=SPARK_CONNECTION,
-            name=f"sluice-{pipeline}",
+            name="sluice-load",
             application_args=["--project", project, "--manifest", manifest],
             durable=False,  # a cleared durable task finds its finished driver and does nothing
             **kwargs,
         )
         self.project = project
-        self.pipeline = pipeline
 
     def execute(self, context: Any) -> None:
         """Submit and wait; a batch that is published or rolled back meanwhile is left alone."""
-        from sluice_airflow.tasks import advised, finished_as
+        from sluice_airflow.tasks import advised, finished_as, pipeline_of
 
         manifest = str((self.application_args or [])[-1])
-        with advised("load", self.pipeline):
-            if state := finished_as(self.project, self.pipeline, manifest):
+        pipeline = pipeline_of(manifest)
+        with advised("load", pipeline):
+            if state := finished_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
             self.conf = spark_conf(load_sound(self.project))

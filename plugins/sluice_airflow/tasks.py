@@ -229,15 +229,43 @@ def batch_of(manifest: str) -> str:
     return manifest.rsplit("/", 2)[-2]
 
 
-def roll_back(project: str, pipeline: str, batch_id: str, release: bool) -> list[str]:
-    """Undo a batch, on an operator's word; `release` lets the next run take its files again."""
+def pipeline_of(manifest: str) -> str:
+    """The pipeline of a manifest: the folder of all its batches."""
+    return manifest.rsplit("/", 3)[-3]
+
+
+def land_again(project: str, pipeline: str, batch_id: str, reason: str) -> list[str]:
+    """Make batches of the files with quarantined records; skips when there are none."""
+    from sluice import reprocess
+
+    with advised("land", pipeline):
+        require_spark_connection()
+        use_connections_master()
+        manifests = reprocess.land_again(open_context(project, pipeline), batch_id, reason)
+        if not manifests:
+            raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
+        return manifests
+
+
+def roll_back(
+    project: str, pipeline: str, batch_id: str, to: str, release: bool, dry_run: bool
+) -> list[str]:
+    """Undo one batch, or all after `to`; `release` lets the next run take their files again."""
     from sluice import stages
 
     with advised("rollback", pipeline):
+        if bool(batch_id) == bool(to):
+            raise ConfigError("the form: name the batch to undo, or the batch to go back to")
         ctx = open_context(project, pipeline)
-        lines = list(stages.rollback(ctx, batch_id, hold=True))
-        if release:
-            lines.append(f"{stages.release(ctx, batch_id)} files released: the next run takes them")
+        batches = stages.published_after(ctx, to) if to else [batch_id]
+        lines = (
+            stages.rollback_to(ctx, to, dry_run)
+            if to
+            else stages.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
+        )
+        if release and not dry_run:
+            count = sum(stages.release(ctx, batch) for batch in batches)
+            lines.append(f"{count} files released: the next run takes them")
         for line in lines:
             log.info("%s", line)
         return lines

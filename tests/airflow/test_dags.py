@@ -20,7 +20,9 @@ def shop(dags: dict[str, Any]) -> Any:
 
 
 def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> None:
-    assert sorted(dags) == ["sluice_reconcile", "sluice_rollback", "sluice_shop"]
+    assert sorted(dags) == [
+        "sluice_reconcile", "sluice_reprocess", "sluice_rollback", "sluice_shop",
+    ]  # fmt: skip
 
 
 def test_a_broken_pipeline_stops_no_other(
@@ -62,6 +64,11 @@ def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
 def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:
     order = [task.task_id for task in shop.topological_sort()]
     assert order == ["reconcile", "land", "batch.load", "batch.publish", "batch.rollback"]
+
+
+def test_a_reprocess_goes_through_the_same_tasks(dags: dict[str, Any]) -> None:
+    order = [task.task_id for task in dags["sluice_reprocess"].topological_sort()]
+    assert order == ["land", "batch.load", "batch.publish", "batch.rollback"]
 
 
 def test_the_teardown_decides_no_runs_state(shop: Any) -> None:
@@ -108,7 +115,9 @@ def test_the_kind_of_an_error_decides_on_a_retry(shop: Any, error: str, action: 
 def test_the_form_asks_for_window_files_and_dry_run(dags: dict[str, Any]) -> None:
     form = set(dags["sluice_shop"].params)
     assert form == {"window_start", "window_end", "files", "dry_run"}
-    assert set(dags["sluice_rollback"].params) == {"pipeline", "batch", "release"}
+    undo = {"pipeline", "batch", "to", "release", "dry_run"}
+    assert set(dags["sluice_rollback"].params) == undo
+    assert set(dags["sluice_reprocess"].params) == {"pipeline", "batch", "reason"}
     assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]
 
 

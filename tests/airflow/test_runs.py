@@ -48,13 +48,19 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, window, until, files: landed(fake, window, until, files)
     module.publish = lambda ctx, manifest: published(fake, manifest)
-    module.rollback = lambda ctx, batch, hold=False: fake.note("rollback", batch, hold) or ["moved"]
+    module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
+    module.rollback_to = lambda ctx, batch, dry_run: undone(fake, "after", batch, dry_run)
+    module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     monkeypatch.setitem(sys.modules, "sluice.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
     land: Any = ModuleType("sluice.land")
     land.candidates = lambda ctx, window, until, files: []
     monkeypatch.setitem(sys.modules, "sluice.land", land)
+    again: Any = ModuleType("sluice.reprocess")
+    again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
+    monkeypatch.setitem(sys.modules, "sluice.reprocess", again)
+    monkeypatch.setattr(sluice, "reprocess", again, raising=False)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
         "sluice_airflow.submit", fromlist=["submit"]
     )
@@ -81,6 +87,16 @@ def row(fake: Stages) -> Any:
 def landed(fake: Stages, window: Any, until: Any, files: Any) -> list[str]:
     fake.note("land", window, until, files)
     return [MANIFEST.format(batch) for batch in fake.batches]
+
+
+def landed_again(fake: Stages, *given: str) -> list[str]:
+    fake.note("again", *given)
+    return [MANIFEST.format(batch) for batch in fake.batches]
+
+
+def undone(fake: Stages, *given: Any) -> list[str]:
+    fake.note("rollback", *given)
+    return ["moved"]
 
 
 def loaded(fake: Stages, hook: Any) -> None:
@@ -248,3 +264,24 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
     assert finished.state == "success"
     assert stages.of("rollback") == [("b7", True)]
     assert stages.of("release") == [("b7",)]
+
+
+def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
+    conf = {"pipeline": "shop", "to": "b6", "release": True}
+    run("sluice_rollback", run_conf=conf)
+    assert stages.of("rollback") == [("after", "b6", False)]
+    assert stages.of("release") == [("b8",), ("b7",)]
+    run("sluice_rollback", run_conf={**conf, "dry_run": True})
+    assert stages.of("rollback")[1:] == [("after", "b6", True)]
+    assert len(stages.of("release")) == 2
+
+
+def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:
+    stages.batches = ["r1"]
+    conf = {"pipeline": "shop", "batch": "b7", "reason": "mended"}
+    finished, states = run("sluice_reprocess", run_conf=conf)
+    assert finished.state == "success"
+    assert stages.of("again") == [("shop", "b7", "mended")]
+    assert [call[0] for call in stages.of("load")] == ["r1"]
+    assert stages.of("publish") == [("r1",)]
+    assert states["batch.rollback[0]"] == "success"

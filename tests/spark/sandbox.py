@@ -11,15 +11,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sluice.catalog import open_catalog, spark_catalog_conf
-from sluice.config import load_project
-from sluice.context import open_context
+from sluice.config import Project, load_project
+from sluice.context import Context, open_context
 from sluice.land import land
-from sluice.ledger import Ledger
+from sluice.leases import this_holder
+from sluice.ledger import LOADED, Ledger
 from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import TARGET_METADATA, branch_name
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
 from sluice.snapshots import publish_table, rollback_table
+from sluice.submit import LOAD_BATCH, PLAN_BATCH
+from spark_jobs.forecast import forecast
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -76,9 +79,9 @@ class Sandbox:
         """Load one batch onto its branches, and leave `main` alone."""
         return self.stage_manifest(Manifest("p", name_batch("p", files), files))
 
-    def stage_manifest(self, manifest: Manifest) -> BatchResult:
+    def stage_manifest(self, manifest: Manifest, attempt: str = "") -> BatchResult:
         """The same for a batch that landing made."""
-        batch_id, attempt = manifest.batch_id, f"a{next(self._attempts)}"
+        batch_id, attempt = manifest.batch_id, attempt or f"a{next(self._attempts)}"
         sign_snapshots(self.spark, "p", batch_id, attempt)
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
@@ -86,6 +89,35 @@ class Sandbox:
             str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
         return load(job, lambda: tuple(self.published), retried=False)
+
+    def drive(self, project: Project, entry: Path, *arguments: str) -> str:
+        """Stand for `sluice.submit.submit` of a load: the driver's work, in the shared session."""
+        assert entry == LOAD_BATCH
+        context = self.context()
+        manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
+        attempt, ledger = f"d{next(self._attempts)}", context.ledger
+        self.published = sorted(ledger.published_batches("p"))
+        result = self.stage_manifest(manifest, attempt)
+        ledger.acquire_lease("p", manifest.batch_id, attempt, this_holder(), 60)
+        context.files.write_result(result)
+        ledger.record_batch("p", manifest.batch_id, LOADED, attempt=attempt)
+        return result.to_json()
+
+    def look(self, project: Project, entry: Path, *arguments: str) -> str:
+        """The same for `sluice plan`."""
+        assert entry == PLAN_BATCH
+        context = self.context()
+        manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
+        published = tuple(context.ledger.published_batches("p"))
+        job = Job(
+            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
+            Attempt(manifest.batch_id, "", published), "", "",
+        )  # fmt: skip
+        return forecast(job).to_json()
+
+    def context(self) -> Context:
+        """What the stages work with."""
+        return open_context(self.root, "p")
 
     def load_landed(self) -> BatchResult:
         """Land what is new, load and publish it; every record has to have an outcome."""

@@ -8,7 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
+from sluice.manifest import (
+    LandingReject,
+    Manifest,
+    Reprocess,
+    SourceFile,
+    name_batch,
+    name_reprocess,
+)
 
 FILES = tuple(
     SourceFile(
@@ -62,3 +69,21 @@ def test_where_a_copy_lies_does_not_rename_the_batch(change: dict[str, object]) 
 
 def test_without_hours_the_name_is_the_digest_alone() -> None:
     assert len(name_batch("p", (SourceFile("k", "file:///k", 1),))) == 12
+
+
+def test_a_reprocess_is_named_by_all_but_its_reason() -> None:
+    again = Manifest("p", "", FILES, reprocess=Reprocess(("b1",), 3, reason="x"))
+    name = name_reprocess(again)
+    assert name != name_batch("p", FILES)
+    assert name_reprocess(replace(again, reprocess=Reprocess(("b1",), 3, reason="y"))) == name
+    assert name_reprocess(replace(again, reprocess=Reprocess(("b2",), 3))) != name
+    read_otherwise = replace(again, rejects=(LandingReject("a", 1, "cut", ""),))
+    assert name_reprocess(read_otherwise) != name
+
+
+def test_a_manifest_from_before_reprocess_is_read() -> None:
+    old = json.loads(Manifest("p", "b", FILES).to_json())
+    del old["reprocess"]
+    assert Manifest.from_json(json.dumps(old)) == Manifest("p", "b", FILES)
+    again = Manifest("p", "b", FILES, reprocess=Reprocess(("b1",), 3))
+    assert Manifest.from_json(again.to_json()) == again

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.positions import encode_number, epoch_prefix, natural_key
+from sluice.positions import arrival_again, encode_number, epoch_prefix, natural_key
 
 NUMBERS = st.integers(min_value=0, max_value=10**99 - 1)
 
@@ -59,3 +59,11 @@ def test_natural_order_of_object_keys(earlier: str, later: str) -> None:
 def test_a_higher_epoch_sorts_above_everything_before_it() -> None:
     assert f"{epoch_prefix(0)}.2.{encode_number(10**98)}" < f"{epoch_prefix(1)}.0.010"
     assert epoch_prefix(9) < epoch_prefix(10) < epoch_prefix(9999)
+
+
+def test_a_file_read_again_comes_after_its_first_reading_and_before_the_next_file() -> None:
+    """After the arrival the block's number follows, a split's first byte: up to 19 digits."""
+    first = [f"{natural_key('a-9.jsonl')}.{encode_number(block)}.010" for block in (0, 10**18)]
+    again = [f"{arrival_again(natural_key('a-9.jsonl'), n)}.010.010" for n in (1, 2, 10)]
+    following = f"{natural_key('a-10.jsonl')}.010.010"
+    assert sorted([following, *again[::-1], *first[::-1]]) == [*first, *again, following]

@@ -1,0 +1,56 @@
+"""Entry point of the driver that looks: a manifest that no ledger knows → what a load would do.
+
+Exit codes as `load_batch`. It prints one line of JSON, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from pathlib import Path
+
+from sluice.batchfiles import BatchFiles
+from sluice.catalog import open_catalog
+from sluice.config import Project, load_sound
+from sluice.errors import SluiceError
+from sluice.ledger import Ledger
+from sluice.manifest import Manifest
+from spark_jobs.failures import typed
+from spark_jobs.forecast import forecast
+from spark_jobs.job import Job
+from spark_jobs.lake import Lake
+from spark_jobs.session import open_session
+from spark_jobs.writer import Attempt
+
+
+def _job(project: Project, manifest: Manifest) -> Job:
+    pipeline, catalog = project.pipeline(manifest.pipeline), open_catalog(project)
+    spark = open_session(project, f"sluice plan {pipeline.name}")
+    published = tuple(sorted(Ledger(catalog).published_batches(pipeline.name)))
+    attempt = Attempt(manifest.batch_id, "", published)
+    lake = Lake(spark, catalog, pipeline.name)
+    return Job(spark, lake, pipeline, manifest, attempt, "", "")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Look at one batch; see the module for exit codes."""
+    parser = argparse.ArgumentParser(description="Tell what a load would do")
+    parser.add_argument("--project", required=True, type=Path)
+    parser.add_argument("--manifest", required=True)
+    given = parser.parse_args(arguments)
+    try:
+        project = load_sound(given.project)
+        found = forecast(_job(project, BatchFiles(project).read_manifest(given.manifest)))
+    except Exception as error:
+        if not isinstance(error, SluiceError):
+            traceback.print_exc()
+        told = typed(error)
+        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
+        return told.exit_code
+    print(found.to_json(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

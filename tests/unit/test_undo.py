@@ -1,0 +1,164 @@
+"""rollback of several batches, on a real catalog: all or none, and a look that moves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from sluice.context import Context, open_context
+from sluice.errors import RollbackRefused, TerminalError
+from sluice.ledger import INTENT, PUBLISHED, PUBLISHING, Publication
+from sluice.manifest import SourceFile
+from sluice.names import branch_name
+from sluice.result import StagedTable
+from sluice.snapshots import head, publish_table
+from sluice.undo import rollback, rollback_to
+
+PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
+PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
+TABLES = ("orders", "users")
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """Two tables with a row from before, and batches b1, b2, b3 that add a row to each."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "sluice.yaml").write_text(PROJECT)
+    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
+    context = open_context(tmp_path, "shop")
+    context.catalog.create_namespace("shop")
+    for name in TABLES:
+        context.catalog.create_table(
+            ("shop", name), Schema(NestedField(1, "id", LongType(), required=False))
+        )
+        write(context, name, 0)
+    for number in (1, 2, 3):
+        publish(context, f"b{number}", number)
+    return context
+
+
+def write(context: Context, name: str, value: int, branch: str = "main") -> None:
+    table = context.catalog.load_table(("shop", name))
+    table.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
+
+
+def stage(context: Context, batch: str, name: str, value: int) -> StagedTable:
+    """What a driver leaves: a branch of `main` with one row more."""
+    table, branch = context.catalog.load_table(("shop", name)), branch_name(batch, "a1")
+    base = head(table)
+    assert base is not None
+    table.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
+    write(context, name, value, branch)
+    after = head(context.catalog.load_table(("shop", name)), branch)
+    assert after is not None
+    return StagedTable("shop", name, branch, base, after, 0)
+
+
+def publish(
+    context: Context,
+    batch: str,
+    value: int,
+    tables: tuple[str, ...] = TABLES,
+    state: str = PUBLISHED,
+) -> None:
+    """A batch of one file that is published in `tables`, as the ledger has it; staged in all."""
+    file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
+    context.ledger.claim_files("shop", (file,), lambda _: batch)
+    rows = []
+    for name in TABLES:
+        s = stage(context, batch, name, value)
+        if name in tables:
+            publish_table(context.catalog, s, batch)
+        rows.append(
+            Publication("shop", batch, "a1", "shop", name, s.base_snapshot, 0, None,
+                        s.head_snapshot, s.branch)
+        )  # fmt: skip
+    # Of a publication under way the ledger has the intent alone.
+    told = PUBLISHED if state == PUBLISHED else INTENT
+    context.ledger.record_publications(replace(row, state=told) for row in rows)
+    context.ledger.record_batch("shop", batch, state, attempt="a1")
+
+
+def ids(context: Context, name: str) -> list[int]:
+    rows = context.catalog.load_table(("shop", name)).scan().to_arrow()
+    return sorted(rows["id"].to_pylist())
+
+
+def everything(context: Context) -> list[list[int]]:
+    return [ids(context, name) for name in TABLES]
+
+
+def state(context: Context, batch: str) -> str:
+    row = context.ledger.batch("shop", batch)
+    assert row is not None
+    return row.state
+
+
+def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:
+    rollback_to(context, "b1")
+    assert everything(context) == [[0, 1], [0, 1]]
+    assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED, *["rolled_back"] * 2]
+    files = context.ledger.known_files("shop")
+    assert [files[f"b{n}.jsonl"].state for n in (1, 2, 3)] == ["claimed", "held", "held"]
+    assert rollback_to(context, "b1") == ["nothing was published after batch b1"]
+
+
+def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
+    lines = rollback_to(context, "b1", dry_run=True)
+    moves = [line for line in lines if "main" in line]
+    assert [line.split(":")[1].strip() for line in moves] == [*["batch b3"] * 2, *["batch b2"] * 2]
+    assert lines[-1] == "would hold: 2 files"
+    assert len(rollback(context, "b3", hold=True, dry_run=True)) == 3
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    assert [state(context, b) for b in ("b1", "b2", "b3")] == [PUBLISHED] * 3
+    assert {f.state for f in context.ledger.known_files("shop").values()} == {"claimed"}
+
+
+def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
+    """`orders` could go back: it comes first, and the look at `users` stops it."""
+    write(context, "users", 99)
+    for undo in (lambda: rollback_to(context, "b1"), lambda: rollback(context, "b3", hold=True)):
+        with pytest.raises(RollbackRefused, match="somebody else"):
+            undo()
+        assert ids(context, "orders") == [0, 1, 2, 3]
+        assert state(context, "b3") == PUBLISHED
+
+
+def test_what_lies_under_another_batch_is_not_undone_alone(context: Context) -> None:
+    for dry_run in (True, False):
+        with pytest.raises(RollbackRefused, match="b3"):
+            rollback(context, "b2", hold=True, dry_run=dry_run)
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+
+
+def test_a_rollback_that_was_killed_goes_on(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(type(context.ledger), "mark_files", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rollback_to(context, "b1")
+    assert everything(context) == [[0, 1, 2]] * 2
+    rollback_to(context, "b1")
+    assert everything(context) == [[0, 1]] * 2
+
+
+def test_only_a_published_batch_can_be_gone_back_to(context: Context) -> None:
+    rollback(context, "b3", hold=True)
+    with pytest.raises(TerminalError, match="rolled_back"):
+        rollback_to(context, "b3")
+
+
+def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Context) -> None:
+    publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
+    assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
+    rollback(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    assert state(context, "b4") == "rolled_back"
+    users = context.catalog.load_table(("shop", "users"))
+    assert not [ref for ref in users.metadata.refs if ref.startswith("batch_")]
