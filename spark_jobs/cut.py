@@ -44,6 +44,11 @@ class Cut:
     compared: tuple[tuple[TableId, int | None], ...]
     tables: dict[TableId, Table] = field(compare=False, default_factory=dict)
 
+    def floor(self, target: TableId) -> str | None:
+        """The position up to which the table's older changes may be forgotten; None: none are."""
+        loaded = self.tables.get(target)
+        return None if loaded is None else loaded.properties.get(names.PROP_FLOOR)
+
     def foreign(self, table: TableId) -> tuple[str, ...]:
         """The newest snapshots of `main` that no batch wrote; maintenance only replaces files."""
         loaded = self.tables.get(table)

@@ -5,7 +5,7 @@ resolve, merge, nokey): windows here, aggregates there. In common is the content
 by definition settles two events at one position.
 
 A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and the events of
-published batches only; refolded, it has the source's columns, `_op` and `_position`.
+published batches only; refolded, it has the source's columns, `_op`, `_position` and KNOWN.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.fold import content_hash
 
 # No source has columns of these names.
+KNOWN: Final = "_sluice_known"
 _CONTENT: Final = "_sluice_content"
 _TRUNCATED_AT: Final = "_sluice_truncated_at"
 _PLACE: Final = "_sluice_place"
 _ENDS: Final = "_sluice_ends"
+_LAST: Final = "_sluice_last_"
 _LIFE: Final = "_sluice_life"
 _RANK: Final = "_sluice_rank"
 _SURVIVORS: Final = "_sluice_survivors"
@@ -36,19 +38,20 @@ def refold(
     """The rows that the target must hold, `_op` not delete, and the deletes to be remembered.
 
     One row a key. Without a key, the inserts that no delete has taken. `partial`: some event
-    left columns out.
+    left columns out. KNOWN is false for a row of which a column was never carried.
     """
-    events = _in_force(changelog).withColumn(_CONTENT, content_hash(changelog, data))
+    hashed = _in_force(changelog).withColumn(_CONTENT, content_hash(changelog, data))
+    events = hashed.withColumn(KNOWN, F.lit(True))
     if not key:
         found = _surviving(_newest(events, [names.POSITION]), data)
     else:
         found = _newest(_filled_in(events, key, data) if partial else events, key)
-    return found.select(*_columns(data), names.OP, names.POSITION)
+    return found.select(*_columns(data), names.OP, names.POSITION, KNOWN)
 
 
 def rows_of(refolded: DataFrame) -> DataFrame:
     """What the target must hold: the source's columns and `_position`."""
-    return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP)
+    return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
 
 
 def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -104,8 +107,11 @@ def _filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> Da
         .orderBy(names.POSITION, _CONTENT)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    values = {c: _carried_last(c).over(so_far)["v"] for c in data if c not in key}
-    return lives.withColumns(values)
+    absent = [c for c in data if c not in key]
+    last = {f"{_LAST}{c}": _carried_last(c).over(so_far) for c in absent}
+    known = F.array_min(F.array(F.lit(True), *(F.col(quoted(c)).isNotNull() for c in last)))
+    values = {c: F.col(quoted(f"{_LAST}{c}"))["v"] for c in absent}
+    return lives.withColumns(last).withColumns({KNOWN: known, **values})
 
 
 def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:

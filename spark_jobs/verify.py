@@ -28,6 +28,7 @@ from spark_jobs import compare
 from spark_jobs.compare import Layout
 from spark_jobs.cut import Cut, Cutter, Trio
 from spark_jobs.failures import typed
+from spark_jobs.judged import above, judged_refold, judged_rows
 from spark_jobs.lake import TableId
 from spark_jobs.refold import refold, rows_of, tombstones_of
 from spark_jobs.session import open_session
@@ -63,9 +64,9 @@ def _compare_all(spark: SparkSession, trios: list[Trio], cut: Cut) -> list[Table
 
 
 def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
-    changelog = _read(spark, cut, trio.changelog).where(
-        F.col(names.BATCH_ID).isin(list(cut.published))
-    )
+    floor = cut.floor(trio.target) if trio.key else None
+    published = F.col(names.BATCH_ID).isin(list(cut.published))
+    changelog = above(_read(spark, cut, trio.changelog).where(published), floor)
     target = _read(spark, cut, trio.target, like=changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     known = [c for c in data if c in changelog.columns]
@@ -73,14 +74,18 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
     refolded = refold(changelog, trio.key, known, partial).persist(StorageLevel.MEMORY_AND_DISK)
     graves = tombstones_of(refolded, changelog, trio.key)
     rows, tombstones = together(
-        lambda: _compare(trio.target, cut, rows_of(refolded), target, _layout(trio.key, data)),
         lambda: _compare(
-            trio.tombstones, cut, graves, _read(spark, cut, trio.tombstones, like=graves),
-            _layout(trio.key, ()),
+            trio.target, cut, rows_of(judged_refold(refolded, floor)),
+            judged_rows(target, refolded, trio.key, floor), _layout(trio.key, data),
+        ),
+        lambda: _compare(
+            trio.tombstones, cut, graves,
+            above(_read(spark, cut, trio.tombstones, like=graves), floor), _layout(trio.key, ()),
         ),
     )  # fmt: skip
     refolded.unpersist()
-    return TableReport(trio.target.text, trio.key, rows, tombstones, cut.foreign(trio.target))
+    foreign = cut.foreign(trio.target)
+    return TableReport(trio.target.text, trio.key, rows, tombstones, foreign, floor)
 
 
 def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:

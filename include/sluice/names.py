@@ -34,6 +34,7 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_HIGHEST: Final = "sluice.highest-position"
+PROP_FLOOR: Final = "sluice.floor"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"

@@ -62,13 +62,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class TableReport:
-    """One target with its tombstones; `foreign`: snapshots of `main` that no batch wrote."""
+    """One target with its tombstones; `foreign`: snapshots of `main` that no batch wrote.
+
+    `floor`: the position up to which changes are forgotten; only what is above it is compared.
+    """
 
     target: str
     key: tuple[str, ...]
     rows: Comparison
     tombstones: Comparison
     foreign: tuple[str, ...] = ()
+    floor: str | None = None
 
     @property
     def agrees(self) -> bool:
@@ -124,6 +128,7 @@ def _table(raw: dict[str, Any]) -> TableReport:
         _comparison(raw["rows"]),
         _comparison(raw["tombstones"]),
         tuple(raw["foreign"]),
+        raw["floor"],
     )
 
 

@@ -37,7 +37,7 @@ def show(console: Console, found: Verification) -> None:
         *cells, result = _cells(comparison)
         listed.add_row(*map(plain, cells), f"[{style}]{plain(result)}[/{style}]")
     console.print(listed)
-    for line in (*found.notes, *_foreign(found)):
+    for line in _remarks(found):
         console.print(plain(line), highlight=False, soft_wrap=True)
     for comparison in _comparisons(found):
         _show_keys(console, comparison)
@@ -58,7 +58,7 @@ def _show_keys(console: Console, comparison: Comparison) -> None:
 def as_html(found: Verification) -> str:
     """The same as a page; every value in it is escaped."""
     result = _result(found.agrees, "every table agrees", "differences")
-    notes = "".join(f"<p>{escape(line)}</p>" for line in (*found.notes, *_foreign(found)))
+    notes = "".join(f"<p>{escape(line)}</p>" for line in _remarks(found))
     rows = (
         [*(escape(cell) for cell in cells), _result(comparison.agrees, result, result)]
         for comparison in _comparisons(found)
@@ -114,12 +114,18 @@ def _cells(comparison: Comparison) -> tuple[str, ...]:
     return (comparison.table, *(f"{n:,}" for n in numbers), result)
 
 
-def _foreign(found: Verification) -> list[str]:
-    return [_foreign_line(table) for table in found.tables if table.foreign]
+def _remarks(found: Verification) -> list[str]:
+    return [*found.notes, *(line for table in found.tables for line in _of_table(table))]
 
 
-def _foreign_line(table: TableReport) -> str:
-    return f"{table.target}: no batch wrote these snapshots of main: {', '.join(table.foreign)}"
+def _of_table(table: TableReport) -> list[str]:
+    lines = []
+    if table.floor is not None:
+        lines.append(f"{table.target}: only what is above its floor {table.floor} is compared")
+    if table.foreign:
+        listed = ", ".join(table.foreign)
+        lines.append(f"{table.target}: no batch wrote these snapshots of main: {listed}")
+    return lines
 
 
 def _extent(comparison: Comparison) -> str:

@@ -320,6 +320,29 @@ def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.Monke
 # --- what is compared
 
 
+def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
+    """The first batch's changes are forgotten: its row 1 stays, 2 goes, `doc` of 3 is unknown."""
+    first = [Change("partial", "c", (1, n), after=row(A | {"id": n})) for n in (1, 2, 3, 4)]
+    deleted = Change("partial", "d", (1, 6), before=row({"id": 2}))
+    part = Change("partial", "u", (1, 9), after=row(B | {"id": 3}), absent=frozenset({"doc"}))
+    whole = Change("partial", "u", (1, 12), after=row(B | {"id": 4}))
+    load(lake, "floor", first, [deleted, part, whole])
+    changes = f"lake.{NAMESPACE}__cdc.floor_partial__changes"
+    ids = "SELECT max(_position) FROM " + changes + f" WHERE _batch_id = '{lake.published[-2]}'"
+    floor = lake.spark.sql(ids).collect()[0][0]
+    lake.spark.sql(f"DELETE FROM {changes} WHERE _batch_id = '{lake.published[-2]}'")
+    assert set(told(verified(lake, "floor_partial").rows)) == {"1", "3"}
+    lake.spark.sql(
+        f"ALTER TABLE lake.shop.floor_partial SET TBLPROPERTIES ('sluice.floor' = '{floor}')"
+    )
+    report = verified(lake, "floor_partial")
+    assert report.agrees
+    assert (report.floor, report.rows.found, report.tombstones.found) == (floor, 1, 1)
+    with tampered(lake, "shop.floor_partial", "UPDATE {table} SET text = 'x', _position = '0'"):
+        tampered_with = told(verified(lake, "floor_partial").rows)
+    assert tampered_with == {"4": ("differs", ("text", "_position"))}
+
+
 def test_a_batch_that_is_not_published_does_not_count(lake: Sandbox) -> None:
     load(lake, "staged", [Change("keyed", "c", (1, 1), after=row(A))])
     lake.stage(lake.write("staged.jsonl", [debezium(

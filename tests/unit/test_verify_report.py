@@ -26,7 +26,7 @@ ROWS = Comparison(
 )  # fmt: skip
 WRONG = Verification(
     "shop", "2026-11-21T10:00:00Z", 4,
-    (TableReport("shop.orders", ("id",), ROWS, SAME, ("99 (overwrite)",)),),
+    (TableReport("shop.orders", ("id",), ROWS, SAME, ("99 (overwrite)",), "0000.2"),),
     ("the lake moved",), 1.5,
 )  # fmt: skip
 RIGHT = replace(
@@ -78,7 +78,7 @@ def test_text_shows_the_keys() -> None:
     for part in (
         "1 missing, 1 differs", "expected: id=1, note=NULL", "found: no row", HOSTILE[:30],
         "differs in note", "found: id=2, note=b", "99 (overwrite)", "the lake moved",
-        "2 of 256 key ranges differ",
+        "2 of 256 key ranges differ", "above its floor 0000.2",
     ):  # fmt: skip
         assert part in text
     assert "no batch wrote" not in text_of(RIGHT)
