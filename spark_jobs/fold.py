@@ -74,7 +74,7 @@ def _fold(
 ) -> DataFrame:
     """The greatest (position, hash, change): whatever ties is alike in all that is kept."""
     keys, kept = [F.col(_q(k)) for k in key], _kept(data, key)
-    order = (F.col(names.POSITION), _event_hash(changes, data).alias(_HASH))
+    order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
     winner = F.max(F.struct(*order, *(F.col(_q(c)) for c in kept))).alias(WINNER)
     folded = changes.groupBy(*keys).agg(
         winner, F.count_if(F.col(names.COUNTED)).alias(RECORDS), *more
