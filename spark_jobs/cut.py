@@ -10,6 +10,7 @@ from typing import Final
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot, Summary
 
 from sluice import ledger as states
 from sluice import names
@@ -55,15 +56,25 @@ class Cut:
         if loaded is None:
             return ()
         past = ancestors(loaded, self.heads[table])
-        found = [s for s in loaded.metadata.snapshots if s.snapshot_id in past and s.summary]
-        strange = [
-            f"{s.snapshot_id} ({s.summary.operation.value})"
-            for s in sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
-            if s.summary
-            and names.SUMMARY_BATCH not in s.summary.additional_properties
-            and s.summary.operation.value != _REPLACE
-        ]
-        return tuple(strange[:_FOREIGN_AT_MOST])
+        found = [s for s in loaded.metadata.snapshots if s.snapshot_id in past]
+        newest_first = sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
+        strange = [s for s in newest_first if s.summary and _is_foreign(s.summary)]
+        return tuple(f"{s.snapshot_id} ({_operation(s)})" for s in strange[:_FOREIGN_AT_MOST])
+
+
+def _is_foreign(summary: Summary) -> bool:
+    """No batch wrote it, and it changed rows; making a branch of an empty table writes one that
+    changed nothing."""
+    told = summary.additional_properties
+    return (
+        names.SUMMARY_BATCH not in told
+        and summary.operation.value != _REPLACE
+        and told.get("changed-partition-count") != "0"
+    )
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return snapshot.summary.operation.value if snapshot.summary else "unknown"
 
 
 @dataclass(frozen=True)
