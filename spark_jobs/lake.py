@@ -49,6 +49,11 @@ class TableId:
     namespace: str
     name: str
 
+    @property
+    def text(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}.{self.name}"
+
     def sql(self, branch: str | None = None) -> str:
         """The quoted identifier, of a branch where one is named."""
         parts = [names.CATALOG, self.namespace, self.name]

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sluice import epochs, query, report, stages
+from sluice import epochs, query, report, stages, verify_report
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.deadletters import resolutions
@@ -29,6 +29,8 @@ from sluice.reprocess import reprocess as reprocess_batches
 from sluice.result import BatchResult
 from sluice.stages import Window, open_context
 from sluice.startup import CHECKOUT
+from sluice.verify import refuse_differences
+from sluice.verify import verify as verify_stage
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
@@ -186,6 +188,26 @@ def sql(
 ) -> None:
     """Query the lake with SQL, without a JVM."""
     query.print_sql(load_sound(project), statement, output, sys.stdout)
+
+
+@app.command()
+@_reporting
+def verify(
+    pipeline: str,
+    table: Annotated[str | None, typer.Option(help="Only this target")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report to this file, too")] = None,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
+    found = verify_stage(open_context(project, pipeline, _say), table)
+    if html is not None:
+        html.write_text(verify_report.as_html(found), encoding="utf-8")
+    if as_json:
+        _print_json(found.as_dict())
+    else:
+        verify_report.show(out, found)
+    refuse_differences(found)
 
 
 @app.command()

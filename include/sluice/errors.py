@@ -43,6 +43,10 @@ class AuditFailed(TerminalError):
     """An audit of the staged batch failed; nothing was published."""
 
 
+class VerifyFailed(TerminalError):
+    """A target is not what its changelog says; the report shows the keys."""
+
+
 class PublishRefused(TransientError):
     """`main` moved since the batch was staged: merge the batch again on the new head."""
 

@@ -51,6 +51,7 @@ PROP_DEFAULTS: Final = "sluice.defaults"
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
 PROP_HISTORY_GAP: Final = "sluice.history-gap-after"
+PROP_FLOOR: Final = "sluice.floor"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"

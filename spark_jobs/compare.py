@@ -1,0 +1,145 @@
+"""Two states of a table, compared: hashes by buckets of the key, then the keys that differ.
+
+Values compare as SQL's `<=>` does: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType
+
+from sluice.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
+from spark_jobs.canonical import quoted
+
+BUCKET: Final = "bucket"
+ROWS: Final = "rows"
+HASH: Final = "hash"
+_SHOWN_CHARACTERS: Final = 200
+KIND: Final = "kind"
+KEY: Final = "key"
+COLUMNS: Final = "columns"
+EXPECTED: Final = "expected"
+FOUND: Final = "found"
+_VALUES: Final = "values"
+_WANTED: Final = "wanted"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns tell a row apart, and which others have to be equal."""
+
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.key, *self.values)
+
+
+def alike(frame: DataFrame, like: DataFrame, layout: Layout) -> DataFrame:
+    """The layout's columns in the types of another frame, which have to hold what they held.
+
+    A column that the frame has not is NULL; a value that does not fit is NULL too.
+    """
+    types = {f.name: f.dataType for f in like.schema}
+    return frame.select(*(_as(frame, c, types[c]) for c in layout.columns))
+
+
+def _as(frame: DataFrame, column: str, kind: DataType) -> Column:
+    if column not in frame.columns:
+        return F.lit(None).cast(kind).alias(column)
+    found = F.col(quoted(column))
+    return (found if frame.schema[column].dataType == kind else found.try_cast(kind)).alias(column)
+
+
+def by_bucket(rows: DataFrame, layout: Layout) -> DataFrame:
+    """`bucket`, `rows`, `hash`: of every bucket of the key, how many rows and their summed hash."""
+    hashed = rows.select(_bucket(layout).alias(BUCKET), _hash(layout.columns).alias(HASH))
+    return hashed.groupBy(BUCKET).agg(F.count("*").alias(ROWS), F.sum(HASH).alias(HASH))
+
+
+def _bucket(layout: Layout) -> Column:
+    return F.pmod(F.xxhash64(*_columns(layout.key)), F.lit(BUCKETS)).cast("int")
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    """Of a whole row: the function passes over a NULL, so where they are is hashed too."""
+    parts = [part for c in _columns(columns) for part in (c.isNull(), c)]
+    return F.xxhash64(*parts).cast("decimal(20,0)")
+
+
+def _columns(listed: Sequence[str]) -> list[Column]:
+    return [F.col(quoted(c)) for c in listed]
+
+
+def differing_keys(
+    expected: DataFrame, found: DataFrame, layout: Layout, buckets: Sequence[int]
+) -> DataFrame:
+    """The keys of some buckets that are not the same in both.
+
+    `kind` (sluice.verification), `key` as a struct, `columns` that differ, and `expected` and
+    `found`, the rows as maps of text, NULL where there is none.
+    """
+    wanted, sides = F.col(_WANTED), (_side(expected, layout, True), _side(found, layout, False))
+    some = sides[0].unionByName(sides[1]).where(F.col(BUCKET).isin(list(buckets)))
+    grouped = some.groupBy(KEY).agg(
+        F.count_if(wanted).alias("rows_wanted"),
+        F.count_if(~wanted).alias("rows_found"),
+        F.max(F.when(wanted, F.col(_VALUES))).alias(EXPECTED),
+        F.max(F.when(~wanted, F.col(_VALUES))).alias(FOUND),
+    )
+    told = grouped.withColumn(COLUMNS, _unlike(layout)).withColumn(KIND, _kind())
+    types = {f.name: f.dataType for f in expected.schema}
+    return told.where(F.col(KIND).isNotNull()).select(
+        KIND,
+        KEY,
+        F.when(F.col(KIND) == DIFFERS, F.col(COLUMNS)).alias(COLUMNS),
+        *(_texts(layout, types, side).alias(side) for side in (EXPECTED, FOUND)),
+    )
+
+
+def _side(rows: DataFrame, layout: Layout, wanted: bool) -> DataFrame:
+    """Key and values as structs, so that no name of a column meets one of ours."""
+    return rows.select(
+        _bucket(layout).alias(BUCKET),
+        F.struct(*_columns(layout.key)).alias(KEY),
+        F.struct(F.lit(True).alias("there"), *_columns(layout.values)).alias(_VALUES),
+        F.lit(wanted).alias(_WANTED),
+    )
+
+
+def _kind() -> Column:
+    wanted, found = F.col("rows_wanted"), F.col("rows_found")
+    return (
+        F.when(found == 0, F.lit(MISSING))
+        .when(wanted == 0, F.lit(UNEXPECTED))
+        .when(found != wanted, F.lit(REPEATED))
+        .when(F.size(COLUMNS) > 0, F.lit(DIFFERS))
+    )
+
+
+def _unlike(layout: Layout) -> Column:
+    """Names of the values that are not the same on both sides."""
+    each = (
+        F.when(~F.col(EXPECTED)[c].eqNullSafe(F.col(FOUND)[c]), F.lit(c)) for c in layout.values
+    )
+    return F.array_compact(F.array(*each).cast("array<string>"))
+
+
+def _texts(layout: Layout, types: dict[str, DataType], side: str) -> Column:
+    """The row of one side as text by column name."""
+    values = {c: F.col(KEY)[c] for c in layout.key} | {c: F.col(side)[c] for c in layout.values}
+    pairs = [part for c, value in values.items() for part in (F.lit(c), _text(value, types[c]))]
+    return F.when(F.col(side).isNotNull(), F.create_map(*pairs))
+
+
+def _text(value: Column, kind: DataType) -> Column:
+    text = F.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
+    short = F.concat(F.left(text, F.lit(_SHOWN_CHARACTERS)), F.lit("…"))
+    return F.when(F.length(text) > _SHOWN_CHARACTERS, short).otherwise(text)
