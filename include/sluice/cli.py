@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -17,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sluice import query, report, stages
+from sluice import maintenance, query, report, stages
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.errors import SluiceError
@@ -175,6 +176,25 @@ def reconcile(
     """Finish or undo what dead attempts left behind."""
     again = stages.reconcile(open_context(project, pipeline, _say))
     _done([f"to be loaded again: {key}" for key in again] or ["nothing was left behind"], as_json)
+
+
+@app.command()
+@_reporting
+def maintain(
+    pipeline: str,
+    budget: Annotated[
+        float, typer.Option(min=0, help="Minutes after which no new work begins")
+    ] = maintenance.DEFAULT_BUDGET_MINUTES,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done")] = False,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite small files and deletes, expire what is old, remove orphans, compact the ledger."""
+    result = maintenance.maintain(open_context(project, pipeline, _say), budget, dry_run)
+    if as_json:
+        _print_json(asdict(result))
+        return
+    report.show_maintenance(out, result)
 
 
 def _done(lines: list[str], as_json: bool) -> None:

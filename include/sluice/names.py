@@ -34,12 +34,15 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_HIGHEST: Final = "sluice.highest-position"
+PROP_FLOOR: Final = "sluice.floor"
+PROP_MAINTAINED: Final = "sluice.maintained-at"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"
 SUMMARY_BATCH: Final = "sluice.batch"
 SUMMARY_ATTEMPT: Final = "sluice.attempt"
 SUMMARY_VERSION: Final = "sluice.version"
+SUMMARY_MAINTENANCE: Final = "sluice.maintenance"
 
 
 def changelog_namespace(namespace: str) -> str:

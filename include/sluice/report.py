@@ -6,9 +6,11 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sluice.ledger import BatchRow
+from sluice.maintenance import MaintenanceResult
 from sluice.result import BatchResult, Counts, TableResult
 
 _OUTCOMES = [f.name for f in fields(Counts)]
@@ -111,3 +113,17 @@ def show_status(console: Console, rows: list[BatchRow], lag: str) -> None:
         if d.get("error"):
             table.add_row("", f"[red]{d['error']}[/red]")
     console.print(table)
+
+
+def show_maintenance(console: Console, result: MaintenanceResult) -> None:
+    """What maintenance did, a line a step, and what it left."""
+    done = "would be done" if result.dry_run else f"done in {result.seconds} s"
+    table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
+    for name in ("table", "step", "what"):
+        table.add_column(name, overflow="fold")
+    for step in result.steps:
+        table.add_row(escape(step.table), step.step, escape(step.detail))
+    console.print(table)
+    if result.left:
+        told = f"time is up; left for the next run: {', '.join(result.left)}"
+        console.print(escape(told), highlight=False, soft_wrap=True)

@@ -7,6 +7,7 @@ required instead (design, "A batch", 4).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -17,6 +18,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
@@ -29,7 +31,7 @@ from pyiceberg.table.update import (
 )
 
 from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
-from sluice.names import PROP_HIGHEST, SUMMARY_BATCH, tag_name
+from sluice.names import PROP_HIGHEST, SUMMARY_BATCH, SUMMARY_MAINTENANCE, tag_name
 from sluice.result import StagedTable
 
 MAIN = "main"
@@ -123,11 +125,7 @@ def rollback_table(
     full = f"{namespace}.{name}"
     if current == base:
         return Moved(full, current, base)
-    if current is None or head_snapshot not in ancestors(table, current):
-        raise RollbackRefused(
-            f"{full}: main is at {current}, not on what batch {batch_id} published"
-        )
-    _refuse_foreign(table, current, head_snapshot, batch_id)
+    refuse_followed(table, head_snapshot, base, batch_id)
     updates: list[TableUpdate] = (
         [RemoveSnapshotRefUpdate(ref_name=MAIN)]
         if base is None
@@ -144,6 +142,22 @@ def rollback_table(
     )
     _commit(catalog, table, requirements, tuple(updates))
     return Moved(full, current, base)
+
+
+def refuse_followed(table: Table, head_snapshot: int, base: int | None, batch_id: str) -> None:
+    """Raise RollbackRefused where somebody but maintenance wrote after the batch's head.
+
+    A table that is back at the batch's base already is in order.
+    """
+    current = head(table)
+    if current == base:
+        return
+    if current is None or head_snapshot not in ancestors(table, current):
+        raise RollbackRefused(
+            f"{'.'.join(table.name())}: main is at {current}, "
+            f"not on what batch {batch_id} published"
+        )
+    _refuse_foreign(table, current, head_snapshot, batch_id)
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
@@ -163,13 +177,18 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
     while walk is not None and walk != head_snapshot:
         snapshot = snapshots[walk]
         operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
-        if operation != "replace":
+        if operation != "replace" and not _is_maintenance(snapshot):
             writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
             raise RollbackRefused(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
                 f"snapshot {walk} ({operation}) after batch {batch_id}; roll that back first"
             )
         walk = snapshot.parent_snapshot_id
+
+
+def _is_maintenance(snapshot: Snapshot) -> bool:
+    """Retention's delete of tombstones, which nobody misses: the floor covers them."""
+    return snapshot.summary is not None and snapshot.summary.get(SUMMARY_MAINTENANCE) is not None
 
 
 def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
@@ -184,6 +203,14 @@ def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> l
         _commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
         table = catalog.load_table((namespace, name))
     return found
+
+
+def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
+    """Remove tags in one commit that requires each to be where the table object has it."""
+    requirements = tuple(AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)) for tag in tags)
+    updates = tuple(RemoveSnapshotRefUpdate(ref_name=tag) for tag in tags)
+    if updates:
+        _commit(catalog, table, requirements, updates)
 
 
 def _point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:

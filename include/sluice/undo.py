@@ -10,7 +10,7 @@ from sluice.errors import LeaseHeld, RollbackRefused, TerminalError
 from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
 from sluice.names import BATCH_ID, branch_name, changelog_namespace
-from sluice.snapshots import drop_branches, head, restore_schema, rollback_table
+from sluice.snapshots import drop_branches, head, refuse_followed, restore_schema, rollback_table
 
 
 def rollback(ctx: Context, batch_id: str, hold: bool = False) -> list[str]:
@@ -39,6 +39,10 @@ def _undo_published(ctx: Context, batch_id: str) -> list[str]:
         if p.state in (states.PUBLISHED, states.INTENT)
     ]
     _refuse_if_followed(ctx, batch_id, published)
+    # Behind maintenance the next batch's base is no batch's head: look at every table itself.
+    for p in published:
+        table = ctx.catalog.load_table((p.namespace, p.table_name))
+        refuse_followed(table, p.head_snapshot, p.base_snapshot, batch_id)
     done = []
     for p in published:
         moved = rollback_table(
