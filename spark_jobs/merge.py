@@ -11,6 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.result import Counts, StagedTable
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.lake import Lake, TableId, changelog_id, target_id, tombstone_id
 from spark_jobs.nokey import NoKeyChanges, plan_rows
@@ -96,7 +97,8 @@ def _truncation(mine: DataFrame) -> _Truncation:
     return _Truncation(None, 0) if row is None else _Truncation(row["position"], row["records"])
 
 
-def _whole_table(plan: TablePlan) -> Column:
+def whole_table(plan: TablePlan) -> Column:
+    """Whether a tombstone is a TRUNCATE's, of the whole table."""
     marks = [F.col(quoted(k)).isNull() for k in plan.key]
     return F.lit(True) if not marks else F.array_min(F.array(*marks))
 
@@ -163,6 +165,8 @@ def _with_refolded(
     known = changelog.where(F.col(names.OP) != OP_TRUNCATE).join(again, list(plan.key), "left_semi")
     if stored.truncated_at is not None:
         known = known.where(F.col(names.POSITION) > stored.truncated_at)
+    if floor := writer.lake.property(target_id(plan), names.PROP_FLOOR):
+        known = since_floor(known, stored.rows, again, floor, plan.key)
     refolded = fold_columns(known, plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
@@ -213,9 +217,9 @@ class _Writer:
         tombstones = self.lake.rows(graves, self.bases[graves])
         before = None
         if tombstones is not None:
-            whole = tombstones.where(_whole_table(self.plan)).agg(F.max(names.POSITION)).first()
+            whole = tombstones.where(whole_table(self.plan)).agg(F.max(names.POSITION)).first()
             before = None if whole is None else whole[0]
-            tombstones = tombstones.where(~_whole_table(self.plan)) if self.plan.keyed else None
+            tombstones = tombstones.where(~whole_table(self.plan)) if self.plan.keyed else None
         newest = max((p for p in (before, truncated) if p is not None), default=None)
         return Stored(rows, tombstones, newest)
 

@@ -18,8 +18,8 @@ STATUS: Final = "_status"
 APPLY: Final = "apply"
 EQUAL: Final = "equal"
 LATE: Final = "late"
-_ROW_AT: Final = "_row_at"
-_TOMBSTONE_AT: Final = "_tombstone_at"
+ROW_AT: Final = "_row_at"
+TOMBSTONE_AT: Final = "_tombstone_at"
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,23 @@ class Stored:
 
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
     """Add `_status`: the newest of row, tombstone and truncation decides."""
-    at = _positions(stored.rows, key, _ROW_AT)
-    dead = _positions(stored.tombstones, key, _TOMBSTONE_AT)
-    joined = _join(_join(folded, at, key, _ROW_AT), dead, key, _TOMBSTONE_AT)
+    joined = with_stored(folded, stored, key)
     truncated = F.lit(stored.truncated_at).cast("string")
-    newest = F.greatest(_ROW_AT, _TOMBSTONE_AT, truncated)
+    newest = F.greatest(ROW_AT, TOMBSTONE_AT, truncated)
     mine = F.col(names.POSITION)
     status = (
         F.when(newest.isNull() | (mine > newest), F.lit(APPLY))
         .when(mine == newest, F.lit(EQUAL))
         .otherwise(F.lit(LATE))
     )
-    return joined.withColumn(STATUS, status).drop(_ROW_AT, _TOMBSTONE_AT)
+    return joined.withColumn(STATUS, status).drop(ROW_AT, TOMBSTONE_AT)
+
+
+def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
+    """Add `_row_at` and `_tombstone_at`: the stored positions of the key, NULL: there is none."""
+    at = _positions(stored.rows, key, ROW_AT)
+    dead = _positions(stored.tombstones, key, TOMBSTONE_AT)
+    return _join(_join(changes, at, key, ROW_AT), dead, key, TOMBSTONE_AT)
 
 
 def _positions(table: DataFrame | None, key: Sequence[str], name: str) -> DataFrame | None:
