@@ -35,15 +35,14 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
         return Counts()
     changelog = changelog_id(plan).sql()
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
-    changes = job.spark.table(changelog).where(mine)
-    marked = _marked(job, plan, changes, floor).persist()
+    marked = _marked(job, plan, job.spark.table(changelog).where(mine), floor).persist()
     beyond = marked.where(BEYOND)
-    if beyond.isEmpty():
-        return Counts()
     counted = beyond.where(names.COUNTED)
-    _write(job, envelope, plan, counted, floor)
     found = counted.count()
-    marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
+    if found:
+        _write(job, envelope, plan, counted, floor)
+    if not beyond.isEmpty():
+        marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
     marked.unpersist()
     return Counts(read=found, quarantined=found)
 

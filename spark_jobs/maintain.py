@@ -39,6 +39,7 @@ from spark_jobs.upkeep import Upkeep
 
 _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS)
 _NEVER: Final = ""
+_POSITION_DELETES: Final = 2  # the format version that has them as files
 
 
 StepOf = Callable[[Upkeep, TableId], str]
@@ -132,8 +133,9 @@ def rewrite_data(upkeep: Upkeep, table: TableId) -> str:
 
 
 def rewrite_deletes(upkeep: Upkeep, table: TableId) -> str:
-    """Rewrite position-delete files where a partition has many."""
-    if _loaded(upkeep, table) is None:
+    """Rewrite position-delete files where a partition has many; version 3 has none of them."""
+    loaded = _loaded(upkeep, table)
+    if loaded is None or loaded.metadata.format_version > _POSITION_DELETES:
         return ""
     due = procedures.debt(upkeep.spark, table, upkeep.pipeline.maintenance).delete_files
     if not due:

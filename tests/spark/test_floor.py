@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from sluice.names import PROP_FLOOR
 from sluice.result import BatchResult, Counts
 from sluice.stages import rollback
+from spark_jobs import retention
 from tests.spark.shop import Shop, event
 
 pytestmark = pytest.mark.spark
@@ -35,6 +36,7 @@ class Told:
 
     shop: Shop
     history: tuple[BatchResult, ...]
+    killed_at: tuple[str | None, int]
     floors: dict[str, str | None]
     remembered: dict[str, int]
     last: BatchResult
@@ -58,6 +60,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
             event("c", "orders", 30, id=3, status="new"),
         ),
     )
+    killed_at = maintain_killed_before_it_deletes(shop)
     shop.maintain()
     floors = {
         name: shop.table(name).properties.get(PROP_FLOOR) for name in ("orders", "papers", "notes")
@@ -73,7 +76,20 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
         event("u", "papers", 41, id=1, title="b", body=UNSENT),
         event("d", "notes", 42, x=1),
     )
-    return Told(shop, history, floors, remembered, last)
+    return Told(shop, history, killed_at, floors, remembered, last)
+
+
+def maintain_killed_before_it_deletes(shop: Shop) -> tuple[str | None, int]:
+    """The floor of orders then, and how many tombstones there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retention, "_delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            shop.maintain()
+    return shop.table("orders").properties.get(PROP_FLOOR), rows_of(shop, "orders__tombstones")
+
+
+def killed(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def rows_of(shop: Shop, name: str) -> int:
@@ -91,6 +107,10 @@ def test_retention_forgets_and_the_floor_says_up_to_where(told: Told) -> None:
     assert told.remembered["orders__tombstones"] == 0
     assert told.remembered["orders__changes"] == 0
     assert told.remembered["papers__changes"] == 0
+
+
+def test_the_floor_is_there_before_anything_is_forgotten(told: Told) -> None:
+    assert told.killed_at == (told.floors["orders"], 1)
 
 
 def test_a_table_without_a_key_forgets_nothing(told: Told) -> None:
@@ -114,7 +134,7 @@ def test_the_dead_letter_is_the_record_itself(told: Told) -> None:
 
 
 def test_a_partial_row_keeps_what_only_forgotten_events_brought(told: Told) -> None:
-    assert told.shop.seen("papers") == [(1, "b", "long")]
+    assert told.shop.seen("papers") == [(1, "long", "b")]
     assert told.counts("papers") == Counts(read=2, applied=1, quarantined=1)
 
 
