@@ -1,4 +1,4 @@
-"""Airflow DAGs that an operator starts by a form: undo, reprocess, tidy up after a killed run."""
+"""Airflow DAGs beside the loads: daily maintenance; by a form, undo or repeat a batch, tidy up."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import os
 from pathlib import Path
 
 from sluice.config import load_sound
-from sluice_airflow.factory import project_folder, reconcile_dag, reprocess_dag, rollback_dag
+from sluice_airflow.factory import (
+    maintain_dag,
+    project_folder,
+    reconcile_dag,
+    reprocess_dag,
+    rollback_dag,
+)
 
 _project = load_sound(project_folder(dict(os.environ), Path(__file__).resolve().parents[1]))
 
 sluice_rollback = rollback_dag(_project)
 sluice_reprocess = reprocess_dag(_project)
 sluice_reconcile = reconcile_dag(_project)
+sluice_maintain = maintain_dag(_project)

@@ -201,7 +201,7 @@ class Lake:
     def set_property(self, table: TableId, name: str, value: str) -> None:
         """Set a property of a table where it is not that already."""
         if self.property(table, name) != value:
-            pair = f"{_literal(name)} = {_literal(value)}"
+            pair = f"{literal(name)} = {literal(value)}"
             self.spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pair})")
 
     def ensure_namespaces(self, namespace: str) -> None:
@@ -260,7 +260,7 @@ class Lake:
         listed = ", ".join(
             f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
         )
-        props = ", ".join(f"{_literal(k)} = {_literal(v)}" for k, v in properties.items())
+        props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())
         self.spark.sql(
             f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {partition} "
             f"TBLPROPERTIES ({props})"
@@ -375,5 +375,6 @@ def _partitioned(fields: Sequence[Partition]) -> str:
     return f"PARTITIONED BY ({', '.join(p.sql for p in fields)})" if fields else ""
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """A text as a SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -16,6 +16,7 @@ from sluice.ledger_tables import QUARANTINE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
+from spark_jobs.beyond import set_aside
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, by_arrival
 from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
@@ -47,7 +48,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     job = replace(job, attempt=replace(job.attempt, published=hold_lease()))
     for plan in plans:
         _drop_older_branches(job, plan)
-    tables = side_by_side(batch.tables, lambda table: _merge(job, table))
+    tables = side_by_side(batch.tables, lambda table: _merge(job, batch.envelope, table))
     result = BatchResult(
         job.pipeline.name,
         job.manifest.batch_id,
@@ -60,14 +61,16 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     return result
 
 
-def _merge(job: Job, table: Decoded) -> TableResult:
+def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
+    beyond = set_aside(job, envelope, table)
     merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
     _refuse_reset(job.pipeline, plan, merged)
     passed = found.ignored + found.ddl
     passed += found.truncates if job.pipeline.on_truncate == "ignore" else 0
     lost = table.bad + found.rejected
     counts = merged.counts + Counts(read=passed + lost, ignored=passed, quarantined=lost)
+    counts += beyond
     expected = found.records + found.ignored + found.rejected
     if counts.read != expected:
         raise AuditFailed(

@@ -12,8 +12,9 @@ from sluice import names
 from sluice.result import Counts, StagedTable
 from spark_jobs import history, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
-from spark_jobs.lake import Lake
+from spark_jobs.lake import Lake, target_id
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import (
@@ -150,6 +151,8 @@ def _with_refolded(
     known = changelog.where(F.col(names.OP) != OP_TRUNCATE).join(again, list(plan.key), "left_semi")
     if stored.truncated_at is not None:
         known = known.where(F.col(names.POSITION) > stored.truncated_at)
+    if floor := writer.lake.property(target_id(plan), names.PROP_FLOOR):
+        known = since_floor(known, stored.rows, again, floor, plan.key)
     refolded = fold_columns(known, plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")

@@ -20,8 +20,8 @@ APPLY: Final = "apply"
 EQUAL: Final = "equal"
 LATE: Final = "late"
 CONTRADICTS: Final = "_contradicts"
-_ROW: Final = "_row"
-_TOMBSTONE: Final = "_tombstone"
+ROW: Final = "_row"
+TOMBSTONE: Final = "_tombstone"
 _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 _KIND_AT: Final = len(epoch_prefix(0)) + 2
 
@@ -46,10 +46,8 @@ class Tally:
 
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
     """Add `_status` and `_contradicts`: the newest of row, tombstone and truncation decides."""
-    rows = _versions(stored.rows, key, _ROW)
-    dead = _versions(stored.tombstones, key, _TOMBSTONE)
-    joined = _join(_join(folded, rows, key, _ROW), dead, key, _TOMBSTONE)
-    newest = F.greatest(_ROW, _TOMBSTONE, _truncation(stored.truncated_at))
+    joined = with_stored(folded, stored, key)
+    newest = F.greatest(ROW, TOMBSTONE, _truncation(stored.truncated_at))
     mine, theirs = F.col(names.POSITION), newest[names.POSITION]
     status = (
         F.when(theirs.isNull() | (mine > theirs), F.lit(APPLY))
@@ -58,7 +56,14 @@ def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
     )
     younger = F.col(names.SOURCE_TS) > newest[names.SOURCE_TS]
     contradicts = (mine < theirs) & younger & _in_source_order(mine) & _in_source_order(theirs)
-    return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(_ROW, _TOMBSTONE)
+    return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(ROW, TOMBSTONE)
+
+
+def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
+    """Add `_row` and `_tombstone`: position and source time of what is stored of the key."""
+    rows = _versions(stored.rows, key, ROW)
+    dead = _versions(stored.tombstones, key, TOMBSTONE)
+    return _join(_join(changes, rows, key, ROW), dead, key, TOMBSTONE)
 
 
 def _in_source_order(position: Column) -> Column:

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sluice import epochs, query, report, stages, verify_report
+from sluice import epochs, maintenance, query, report, stages, verify_report
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.deadletters import resolutions
@@ -261,6 +261,25 @@ def raise_epoch(
     """Rank what is loaded from now on above everything before: the source counts anew."""
     epoch = epochs.raise_epoch(load_sound(project), pipeline)
     _done([f"{pipeline}: epoch {epoch}"], as_json)
+
+
+@app.command()
+@_reporting
+def maintain(
+    pipeline: str,
+    budget: Annotated[
+        float, typer.Option(min=0, help="Minutes after which no new work begins")
+    ] = maintenance.DEFAULT_BUDGET_MINUTES,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done")] = False,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite small files and deletes, expire what is old, remove orphans, compact the ledger."""
+    result = maintenance.maintain(open_context(project, pipeline, _say), budget, dry_run)
+    if as_json:
+        _print_json(asdict(result))
+        return
+    report.show_maintenance(out, result)
 
 
 def _done(lines: list[str], as_json: bool) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, BooleanExpression
+from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
@@ -31,6 +31,8 @@ from sluice.ledger_rows import (
     LANDED,
     LOADED,
     LOADING,
+    MAINTAINING,
+    MAINTENANCE,
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
@@ -62,6 +64,7 @@ __all__ = [
     "LANDED",
     "LOADED",
     "LOADING",
+    "MAINTENANCE",
     "PUBLISHED",
     "PUBLISHING",
     "ROLLED_BACK",
@@ -192,7 +195,8 @@ class Ledger:
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
         """The batches, the one that changed last first."""
-        rows = _latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), _by_batch).values()
+        found = _latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), _by_batch)
+        rows = (row for row in found.values() if row.batch_id != MAINTENANCE)
         return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
 
     def unfinished(self, pipeline: str) -> list[BatchRow]:
@@ -241,6 +245,21 @@ class Ledger:
 
         self._tables.append(BATCHES, decide)
 
+    def lease_maintenance(self, pipeline: str, attempt: str, holder: str, seconds: float) -> None:
+        """Take the pipeline's lease for maintenance, under the batch id MAINTENANCE.
+
+        Raises LeaseHeld while a batch or another maintenance has it, or a batch is half published.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches_at(table, pipeline).values()
+            self._require_free(batches, "")
+            _require_none_publishing(batches)
+            row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
+            return [self._leased(row, holder, seconds)], None
+
+        self._tables.append(BATCHES, decide)
+
     def renew_lease(
         self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
     ) -> None:
@@ -274,7 +293,7 @@ class Ledger:
         """
         if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
             return True
-        return row.state in (LOADING, PUBLISHING) and is_dead(row.holder)
+        return row.state in (LOADING, PUBLISHING, MAINTAINING) and is_dead(row.holder)
 
     def _require_free(self, batches: Iterable[BatchRow], batch_id: str) -> None:
         for row in batches:
@@ -299,11 +318,13 @@ class Ledger:
         new = [asdict(replace(row, at=now)) for row in rows]
         self._tables.append(PUBLICATIONS, lambda _table: (new, None))
 
-    def publications(self, pipeline: str, batch_id: str) -> list[Publication]:
-        """The newest record of each table of the batch."""
-        where = And(_of(pipeline), equals("batch_id", batch_id))
+    def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
+        """The newest record of each table of each of the batches."""
+        where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg, misc]
         found = self._tables.read(PUBLICATIONS, where)
-        rows = _latest(Publication, found, lambda row: f"{row.namespace}.{row.table_name}")
+        rows = _latest(
+            Publication, found, lambda row: f"{row.batch_id}.{row.namespace}.{row.table_name}"
+        )
         return [rows[key] for key in sorted(rows)]
 
 
@@ -354,6 +375,15 @@ def _checksums(known: Mapping[str, FileRow]) -> set[str]:
 
 def _without_lease(row: BatchRow) -> BatchRow:
     return replace(row, holder="", lease_until=None)
+
+
+def _require_none_publishing(batches: Iterable[BatchRow]) -> None:
+    for row in batches:
+        if row.state == PUBLISHING:
+            raise LeaseHeld(
+                f"pipeline {row.pipeline}: batch {row.batch_id} is half published;"
+                f" sluice reconcile {row.pipeline} first"
+            )
 
 
 def _taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:

@@ -20,6 +20,9 @@ PUBLISHED: Final = "published"
 FAILED: Final = "failed"
 ROLLED_BACK: Final = "rolled_back"
 EMPTY: Final = "empty"
+# The lease of maintenance, in a row of its own among the batches.
+MAINTENANCE: Final = "maintenance"
+MAINTAINING: Final = "maintaining"
 
 # Nothing is left to do for a batch in one of these.
 FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK, EMPTY})

@@ -138,6 +138,21 @@ class LedgerTables:
             time.sleep(_pause(turn))
         return self._give_up(name, sent)
 
+    def compact(
+        self, name: str, keep: Callable[[Any], Any], dry_run: bool = False
+    ) -> tuple[int, int]:
+        """Rewrite a table as one file of the rows that `keep` returns of its Arrow table.
+
+        Returns the rows before and after. Whoever writes meanwhile goes first: then nothing is
+        rewritten, and the next maintenance tries again.
+        """
+        table = self.open(name)
+        rows = _patiently(lambda: scan(table, AlwaysTrue()))
+        kept = keep(rows)
+        if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
+            _rewrite(table, kept)
+        return rows.num_rows, kept.num_rows
+
     def _give_up(self, name: str, sent: dict[str, T]) -> T:
         arrived = _arrived(self.open(name), sent)
         if arrived is not None:
@@ -210,13 +225,21 @@ def _next_seq(table: Table) -> int:
 
 def _tidy_up(table: Table) -> None:
     """Rewrite a table of many small files as one; whoever wrote meanwhile goes first."""
+    if _files(table) >= COMPACT_AT:
+        _rewrite(table, scan(table, AlwaysTrue()))
+
+
+def _files(table: Table) -> int:
     snapshot = table.current_snapshot()
     summary = snapshot.summary if snapshot else None
-    if summary is None or int(summary.get("total-data-files") or 0) < COMPACT_AT:
-        return
+    return 0 if summary is None else int(summary.get("total-data-files") or 0)
+
+
+def _rewrite(table: Table, rows: Any) -> None:
+    """One file of these rows, if nobody wrote since they were read; old snapshots go."""
     with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
         with table.transaction() as transaction:
-            transaction.overwrite(scan(table, AlwaysTrue()))
+            transaction.overwrite(rows)
         old = datetime.now(UTC) - KEEP_SNAPSHOTS
         table.maintenance.expire_snapshots().older_than(old).commit()
 

@@ -52,12 +52,14 @@ PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
 PROP_HISTORY_GAP: Final = "sluice.history-gap-after"
 PROP_FLOOR: Final = "sluice.floor"
+PROP_MAINTAINED: Final = "sluice.maintained-at"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"
 SUMMARY_BATCH: Final = "sluice.batch"
 SUMMARY_ATTEMPT: Final = "sluice.attempt"
 SUMMARY_VERSION: Final = "sluice.version"
+SUMMARY_MAINTENANCE: Final = "sluice.maintenance"
 
 
 def changelog_namespace(namespace: str) -> str:

@@ -7,10 +7,12 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sluice.deadletters import REASON, REPROCESSED, waiting
 from sluice.ledger import BatchRow
+from sluice.maintenance import MaintenanceResult
 from sluice.preview import Preview, TablePreview
 from sluice.result import BatchResult, Counts, TableResult
 
@@ -162,3 +164,17 @@ def _schema_lines(table: TablePreview) -> list[str]:
         how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
         lines.append(f"{table.hit_files} data files would be {how}")
     return lines
+
+
+def show_maintenance(console: Console, result: MaintenanceResult) -> None:
+    """What maintenance did, a line a step, and what it left."""
+    done = "would be done" if result.dry_run else f"done in {result.seconds} s"
+    table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
+    for name in ("table", "step", "what"):
+        table.add_column(name, overflow="fold")
+    for step in result.steps:
+        table.add_row(escape(step.table), step.step, escape(step.detail))
+    console.print(table)
+    if result.left:
+        told = f"time is up; left for the next run: {', '.join(result.left)}"
+        console.print(escape(told), highlight=False, soft_wrap=True)

@@ -7,6 +7,7 @@ required instead (design, "A batch", 4).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -17,6 +18,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
@@ -29,7 +31,13 @@ from pyiceberg.table.update import (
 )
 
 from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
-from sluice.names import PROP_DEFAULTS, PROP_HIGHEST, SUMMARY_BATCH, tag_name
+from sluice.names import (
+    PROP_DEFAULTS,
+    PROP_HIGHEST,
+    SUMMARY_BATCH,
+    SUMMARY_MAINTENANCE,
+    tag_name,
+)
 from sluice.result import StagedTable
 
 MAIN = "main"
@@ -183,13 +191,18 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
     while walk is not None and walk != head_snapshot:
         snapshot = snapshots[walk]
         operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
-        if operation != "replace":
+        if operation != "replace" and not _is_maintenance(snapshot):
             writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
             raise RollbackRefused(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
                 f"snapshot {walk} ({operation}) after batch {batch_id}; roll that back first"
             )
         walk = snapshot.parent_snapshot_id
+
+
+def _is_maintenance(snapshot: Snapshot) -> bool:
+    """Retention's delete of tombstones, which nobody misses: the floor covers them."""
+    return snapshot.summary is not None and snapshot.summary.get(SUMMARY_MAINTENANCE) is not None
 
 
 def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
@@ -209,6 +222,14 @@ def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> l
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         _commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
     return found
+
+
+def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
+    """Remove tags in one commit that requires each to be where the table object has it."""
+    requirements = tuple(AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)) for tag in tags)
+    updates = tuple(RemoveSnapshotRefUpdate(ref_name=tag) for tag in tags)
+    if updates:
+        _commit(catalog, table, requirements, updates)
 
 
 def _point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:

@@ -21,8 +21,9 @@ from airflow.sdk import (
 
 from sluice.config import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
+from sluice.maintenance import DEFAULT_BUDGET_MINUTES
 from sluice_airflow import tasks
-from sluice_airflow.submit import LoadOperator
+from sluice_airflow.submit import LoadOperator, MaintainOperator
 
 OWNER: Final = "sluice"
 # Backfills may go back to here; catchup is off, so the schedule begins now.
@@ -35,6 +36,9 @@ SOON: Final = 10
 RETRIES: Final = 2
 LONGEST_LOAD: Final = timedelta(hours=6)
 LONGEST_TASK: Final = timedelta(hours=1)
+# After the night's backups, before the day's reports; Spark has room for two at once.
+MAINTENANCE_SCHEDULE: Final = "30 3 * * *"
+MAINTAINED_AT_ONCE: Final = 2
 
 RETRY_POLICY: Final = ExceptionRetryPolicy(
     rules=[
@@ -280,6 +284,57 @@ def reconcile_dag(project: Project) -> DAG:
 
         reconcile()
     return dag
+
+
+def maintain_dag(project: Project) -> DAG:
+    """Daily: every pipeline's tables maintained, a mapped task each; a form for a run by hand."""
+    names = sorted(project.pipelines)
+    with DAG(
+        dag_id="sluice_maintain",
+        description="Rewrite small files, expire snapshots and history, remove orphans",
+        schedule=CronDataIntervalTimetable(MAINTENANCE_SCHEDULE, timezone="UTC"),
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        tags=["sluice", "operations"],
+        default_args=DEFAULTS,
+        params=_maintenance_form(names),
+    ) as dag:
+
+        @task(task_id="choose")
+        def choose() -> list[str]:
+            return list(get_current_context()["params"]["pipelines"] or names)
+
+        MaintainOperator.partial(
+            task_id="maintain",
+            project=str(project.root),
+            execution_timeout=LONGEST_LOAD,
+            max_active_tis_per_dag=MAINTAINED_AT_ONCE,
+            map_index_template="{{ task.pipeline }}",
+        ).expand(pipeline=choose())
+    return dag
+
+
+def _maintenance_form(names: list[str]) -> dict[str, Param]:
+    return {
+        "pipelines": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "enum": names},
+            title="Pipelines",
+            description="None named: all of them.",
+        ),
+        "budget": Param(
+            DEFAULT_BUDGET_MINUTES,
+            type="number",
+            minimum=0,
+            title="Minutes",
+            description="After these no new work begins; the next run goes on from there.",
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="Only say what would be done."
+        ),
+    }
 
 
 def _manual_dag(name: str, description: str, project: Project) -> DAG:

@@ -20,6 +20,7 @@ from sluice.errors import (
     TerminalError,
     TransientError,
 )
+from sluice.maintenance import MAINTAIN, arguments
 from sluice.submit import LOAD_BATCH, driver_environment, properties_file, spark_conf
 
 SPARK_CONNECTION: Final = "spark_default"
@@ -52,11 +53,42 @@ class LoadOperator(SparkSubmitOperator):
             if state := finished_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
-            self.conf = spark_conf(load_sound(self.project))
-            self.env_vars = driver_env()
-            self.properties_file = self.properties_file or properties_file()
-            self._hook = self._get_hook()
-            _submit(self._hook, self.application)
+            _run(self, self.project)
+
+
+class MaintainOperator(SparkSubmitOperator):
+    """`spark-submit` of one pipeline's maintenance; budget and dry run are the form's."""
+
+    def __init__(self, *, project: str, pipeline: str, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(MAINTAIN),
+            conn_id=SPARK_CONNECTION,
+            name=f"sluice-maintain-{pipeline}",
+            durable=False,  # as for a load: clearing it runs it again
+            **kwargs,
+        )
+        self.project = project
+        self.pipeline = pipeline
+
+    def execute(self, context: Any) -> None:
+        """Finish what dead attempts left, then submit and wait."""
+        from sluice_airflow.tasks import advised, reconcile
+
+        params = context["params"]
+        if not params["dry_run"]:
+            reconcile(self.project, self.pipeline)
+        with advised("maintain", self.pipeline):
+            told = arguments(self.pipeline, params["budget"], params["dry_run"])
+            self.application_args = ["--project", self.project, *told]
+            _run(self, self.project)
+
+
+def _run(operator: SparkSubmitOperator, project: str) -> None:
+    operator.conf = spark_conf(load_sound(project))
+    operator.env_vars = driver_env()
+    operator.properties_file = operator.properties_file or properties_file()
+    operator._hook = operator._get_hook()
+    _submit(operator._hook, operator.application)
 
 
 def driver_env() -> dict[str, str]:

@@ -29,6 +29,7 @@ ADVICE: Final = {
     "load": "nothing was published. Clear this task to load the same manifest again",
     "publish": "clear this task (a table published already stays so), or run the DAG"
     " sluice_rollback for this batch",
+    "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
 }
 

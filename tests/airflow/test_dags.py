@@ -21,7 +21,7 @@ def shop(dags: dict[str, Any]) -> Any:
 
 def test_there_is_a_dag_a_pipeline_and_the_operations(dags: dict[str, Any]) -> None:
     assert sorted(dags) == [
-        "sluice_reconcile", "sluice_reprocess", "sluice_rollback", "sluice_shop",
+        "sluice_maintain", "sluice_reconcile", "sluice_reprocess", "sluice_rollback", "sluice_shop",
     ]  # fmt: skip
 
 
@@ -119,6 +119,22 @@ def test_the_form_asks_for_window_files_and_dry_run(dags: dict[str, Any]) -> Non
     assert set(dags["sluice_rollback"].params) == undo
     assert set(dags["sluice_reprocess"].params) == {"pipeline", "batch", "reason"}
     assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]
+
+
+def test_maintenance_is_daily_and_a_task_a_pipeline(dags: dict[str, Any]) -> None:
+    from airflow.sdk import CronDataIntervalTimetable
+
+    from sluice_airflow.submit import MaintainOperator
+
+    dag = dags["sluice_maintain"]
+    assert isinstance(dag.timetable, CronDataIntervalTimetable)
+    assert set(dag.params) == {"pipelines", "budget", "dry_run"}
+    task = dag.get_task("maintain")
+    assert task.operator_class is MaintainOperator
+    assert task.operator_class.execute is MaintainOperator.execute
+    unmapped = task.unmap({"pipeline": "shop"})
+    assert unmapped.application.endswith("spark_jobs/maintain.py")
+    assert unmapped.pipeline == "shop"
 
 
 def test_the_published_tables_are_assets_found_at_run_time(shop: Any) -> None:

@@ -1,0 +1,82 @@
+"""Events below a table's floor that could matter: out of the batch's changelog, into quarantine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.ledger_tables import QUARANTINE
+from sluice.result import Counts
+from spark_jobs import quarantine
+from spark_jobs.canonical import PLACE, quoted
+from spark_jobs.decode import BAD, with_origin
+from spark_jobs.decode_batch import Decoded, typed_changes
+from spark_jobs.floor import BEYOND, mark, mark_all
+from spark_jobs.job import Job
+from spark_jobs.lake import TableId, changelog_id, target_id, tombstone_id
+from spark_jobs.plan import TablePlan
+from spark_jobs.resolve import Stored
+from spark_jobs.writer import stored_at
+
+REASON: Final = "beyond_floor"
+
+
+def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
+    """Take the events out that the table can no longer judge; returns them as quarantined.
+
+    Costs one look at the target's properties where the batch is above the floor, or there is none.
+    """
+    plan, lowest = table.plan, table.span.lowest
+    floor = job.lake.property(target_id(plan), names.PROP_FLOOR)
+    if floor is None or lowest is None or lowest > floor:
+        return Counts()
+    changelog = changelog_id(plan).sql()
+    mine = F.col(names.BATCH_ID) == job.manifest.batch_id
+    marked = _marked(job, plan, job.spark.table(changelog).where(mine), floor).persist()
+    beyond = marked.where(BEYOND)
+    counted = beyond.where(names.COUNTED)
+    found = counted.count()
+    if found:
+        _write(job, envelope, plan, counted, floor)
+    if not beyond.isEmpty():
+        marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
+    marked.unpersist()
+    return Counts(read=found, quarantined=found)
+
+
+def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
+    if _put_together(job, plan):
+        return mark_all(changes, floor)
+    return mark(changes, _stored(job, plan), floor, plan.key)
+
+
+def _put_together(job: Job, plan: TablePlan) -> bool:
+    """Which rows are partial is known of a table, not of a row, once its changelog is expired."""
+    partial = job.lake.property(target_id(plan), names.PROP_PARTIALS) is not None
+    return not plan.keyed or plan.found.partial or partial
+
+
+def _stored(job: Job, plan: TablePlan) -> Stored:
+    bases = {table: job.lake.base(table) for table in (target_id(plan), tombstone_id(plan))}
+    return stored_at(job.lake, plan, bases, {}, None)
+
+
+def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str) -> None:
+    """The records' own bytes and places, found again by key and position."""
+    by = [names.POSITION] if _put_together(job, plan) else [names.POSITION, *plan.key]
+    events = typed_changes(job, envelope, plan).where(names.COUNTED).where(F.col(BAD) == "")
+    found = events.join(beyond.select(*map(quoted, by)).distinct(), by, "left_semi")
+    rejects = found.select(
+        F.lit(plan.source.name).alias("source_table"),
+        F.lit(REASON).alias("reason"),
+        F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)).alias("detail"),
+        F.lit(None).cast("string").alias("raw"),
+        *PLACE,
+    )
+    texts = quarantine.texts(job.spark, job.manifest.files)
+    named = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
+    rows = quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, F.current_timestamp())
+    quarantine.write(job.spark, TableId("sluice", QUARANTINE).sql(), rows)

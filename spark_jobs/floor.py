@@ -1,0 +1,63 @@
+"""The floor: the highest position that maintenance expired from a table's tombstones or changelog.
+
+Above it everything is remembered. At or below it only the stored rows are: each is what all of its
+key's events made of it. Pure functions; the floor moves in `retention`, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_INSERT, OP_TRUNCATE
+from spark_jobs.resolve import ROW, TOMBSTONE, Stored, with_stored
+
+BEYOND: Final = "_beyond"
+
+
+def mark_all(changes: DataFrame, floor: str) -> DataFrame:
+    """Add `_beyond` for a table whose rows are put together from several events (it has no key,
+    or partial rows): whatever is not above the floor could matter."""
+    return changes.withColumn(BEYOND, F.col(names.POSITION) <= floor)
+
+
+def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> DataFrame:
+    """Add `_beyond`: the event is not above the floor, and nothing that is stored can judge it.
+
+    A live row of the key can: no delete came after it. So can a tombstone or a TRUNCATE above the
+    event. A TRUNCATE itself takes away the rows below it, whenever it comes.
+    """
+    position = F.col(names.POSITION)
+    judged = F.col(ROW).isNotNull() | (F.col(TOMBSTONE)[names.POSITION] >= position)
+    if stored.truncated_at is not None:
+        judged |= position <= stored.truncated_at
+    beyond = (
+        (position <= floor) & (F.col(names.OP) != OP_TRUNCATE) & ~F.coalesce(judged, F.lit(False))
+    )
+    marked = with_stored(changes, stored, key).withColumn(BEYOND, beyond)
+    return marked.drop(ROW, TOMBSTONE)
+
+
+def since_floor(
+    known: DataFrame, rows: DataFrame | None, keys: DataFrame, floor: str, key: Sequence[str]
+) -> DataFrame:
+    """The changes above the floor, and the stored row of each of `keys` for all that was below.
+
+    Every event above the floor is in the changelog still, so the row stands at the floor: what it
+    has from above comes again with the event itself.
+    """
+    above = known.where(F.col(names.POSITION) > floor)
+    if rows is None:
+        return above
+    live = rows.join(keys, list(key), "left_semi")
+    stands = {
+        names.OP: F.lit(OP_INSERT),
+        names.POSITION: F.least(F.col(names.POSITION), F.lit(floor)),
+        names.ABSENT: F.lit(None).cast("array<string>"),
+        names.COUNTED: F.lit(False),
+    }
+    return above.unionByName(live.withColumns(stands), allowMissingColumns=True)

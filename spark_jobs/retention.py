@@ -1,0 +1,94 @@
+"""Retention: tombstones and changes of old batches are forgotten, and the floor says up to where.
+
+A batch is old by the time at which the ledger says that it was published. The floor is raised
+before anything is deleted: whoever is killed in between has lost nothing but the right to judge
+some late events, and the next maintenance deletes what this one did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.expiry import published_before
+from sluice.positions import KIND_ARRIVAL
+from spark_jobs.lake import TableId, literal
+from spark_jobs.upkeep import Upkeep
+
+_SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
+_KIND_AT: Final = 6  # behind the epoch's four digits and a dot
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What goes of one table: whole batches, and the highest position among their rows."""
+
+    table: TableId
+    batches: tuple[str, ...]
+    highest: str
+
+
+def forget(upkeep: Upkeep, target: TableId) -> str:
+    """Expire a target's old tombstones and changes; says how much, '' where there is nothing.
+
+    The rows of a table without a key are counted from its whole changelog: it keeps everything.
+    """
+    if target.namespace != upkeep.pipeline.namespace or not upkeep.lake.key(target):
+        return ""
+    namespace = names.changelog_namespace(target.namespace)
+    rules = upkeep.pipeline.maintenance
+    expired = [
+        found
+        for table, days in (
+            (TableId(namespace, names.tombstone_table(target.name)), rules.tombstone_days),
+            (TableId(namespace, names.changelog_table(target.name)), rules.changelog_days),
+        )
+        if (found := _expired(upkeep, table, days)) is not None
+    ]
+    if expired and not upkeep.dry_run:
+        _raise_floor(upkeep, target, (found.highest for found in expired))
+        for found in expired:
+            _delete(upkeep, found)
+    return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
+
+
+def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
+    """Batches ordered by arrival stay: their positions say nothing about time."""
+    loaded = upkeep.lake.load(table)
+    if loaded is None or loaded.current_snapshot() is None:
+        return None
+    old = published_before(upkeep.ledger, upkeep.pipeline.name, upkeep.days_ago(days))
+    rows = upkeep.spark.table(table.sql())
+    kind = F.substring(names.POSITION, _KIND_AT, 1)
+    found = (
+        rows.where(F.col(names.BATCH_ID).isin(*old))
+        .groupBy(names.BATCH_ID)
+        .agg(F.max(names.POSITION).alias("highest"), F.max(kind == KIND_ARRIVAL).alias("arrival"))
+        .where(~F.col("arrival"))
+        .collect()
+    )
+    if not found:
+        return None
+    batches = tuple(sorted(row[names.BATCH_ID] for row in found))
+    return Expired(table, batches, max(row["highest"] for row in found))
+
+
+def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> None:
+    before = upkeep.lake.property(target, names.PROP_FLOOR) or ""
+    upkeep.lake.set_property(target, names.PROP_FLOOR, max(before, *positions))
+
+
+def _delete(upkeep: Upkeep, expired: Expired) -> None:
+    """Signed as maintenance, which a rollback of the last batches passes over."""
+    batches = ", ".join(literal(batch) for batch in expired.batches)
+    upkeep.spark.conf.set(_SUMMARY, "retention")
+    try:
+        upkeep.spark.sql(
+            f"DELETE FROM {expired.table.sql()} WHERE {names.BATCH_ID} IN ({batches})"
+        ).collect()
+    finally:
+        upkeep.spark.conf.unset(_SUMMARY)

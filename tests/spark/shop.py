@@ -1,0 +1,96 @@
+"""A shop of one or two tables whose batches go through the ledger, as a run's do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sluice import ledger as states
+from sluice import stages
+from sluice.config import Pipeline
+from sluice.context import Context, open_context
+from sluice.leases import this_holder
+from sluice.maintenance import MaintenanceResult
+from sluice.result import BatchResult
+from spark_jobs.lake import Lake
+from spark_jobs.maintain import maintain
+from spark_jobs.upkeep import Upkeep
+from tests.spark.sandbox import NAMESPACE, Sandbox
+
+LONG_AFTER = timedelta(days=40)
+
+
+def event(op: str, table: str, lsn: int, **row: Any) -> str:
+    """One change as Debezium writes it without schema; `__debezium…` stands for a lost value."""
+    source = {
+        "connector": "postgresql", "db": "shop", "schema": "public", "table": table,
+        "lsn": lsn, "sequence": json.dumps([str(lsn), str(lsn)]), "ts_ms": 1_760_000_000_000 + lsn,
+    }  # fmt: skip
+    before, after = (row, None) if op == "d" else (None, row)
+    return json.dumps({"before": before, "after": after, "source": source, "op": op})
+
+
+class Shop(Sandbox):
+    """A sandbox with a ledger: what was published when, and what rollback would need."""
+
+    def context(self) -> Context:
+        """The pipeline as the stages see it."""
+        return open_context(self.root, "p")
+
+    def run(self, *events: str) -> BatchResult:
+        """Land the events as one file, load them and publish them, as the stages do."""
+        number = f"{next(self._attempts):04d}"
+        self.write(f"{number}.jsonl", events)
+        ctx, manifest = self.context(), self.land()
+        published = sorted(ctx.ledger.published_batches("p"))
+        self.published[:] = published
+        result = self.stage_manifest(manifest)
+        lease = ("p", manifest.batch_id, result.attempt, this_holder(), 60.0)
+        ctx.ledger.acquire_lease(*lease)
+        ctx.files.write_result(result)
+        ctx.ledger.record_batch("p", manifest.batch_id, states.LOADED, attempt=result.attempt)
+        return stages.publish(ctx, ctx.files.manifest_key("p", manifest.batch_id))
+
+    def maintain(
+        self,
+        after: timedelta = LONG_AFTER,
+        dry_run: bool = False,
+        proceed: Callable[[], bool] = lambda: True,
+    ) -> MaintenanceResult:
+        """Maintain the pipeline as if so much time had passed since."""
+        ctx = self.context()
+        lake = Lake(self.spark, ctx.catalog, "p")
+        pipeline: Pipeline = ctx.pipeline
+        upkeep = Upkeep(self.spark, lake, ctx.ledger, pipeline, datetime.now(UTC) + after, dry_run)
+        return maintain(upkeep, proceed)
+
+    def table(self, name: str, namespace: str = NAMESPACE) -> Any:
+        """A table's metadata as it is now."""
+        return self.catalog.load_table((namespace, name))
+
+    def seen(self, table: str = "orders") -> list[tuple[Any, ...]]:
+        """A target's rows without metadata, sorted."""
+        return sorted(tuple(row.values()) for row in self.rows(table))
+
+
+def steps(result: MaintenanceResult, table: str) -> set[str]:
+    """What was done to one table."""
+    return {step.step for step in result.steps if step.table == table}
+
+
+def ids(table: Any) -> set[int]:
+    """The snapshots that a table still has."""
+    return {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+
+
+def tags(table: Any) -> set[str]:
+    """The batches whose tags a table still has."""
+    return {name.removeprefix("batch-") for name in table.metadata.refs if name != "main"}
+
+
+def orders(*rows: tuple[str, int, int, str]) -> Iterable[str]:
+    """Changes of `orders`: operation, position, id, status."""
+    for op, lsn, key, status in rows:
+        yield event(op, "orders", lsn, id=key, status=status)

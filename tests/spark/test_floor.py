@@ -1,0 +1,151 @@
+"""The floor: what a table has forgotten, and what then becomes of events from before.
+
+One history of three tables, all of it expired; then one batch with events from below and above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.names import PROP_FLOOR
+from sluice.result import BatchResult, Counts
+from sluice.stages import rollback
+from spark_jobs import retention
+from tests.spark.shop import Shop, event
+
+pytestmark = pytest.mark.spark
+
+UNSENT = "__debezium_unavailable_value"
+PIPELINE = {
+    "format": "debezium",
+    "tables": {
+        "public.orders": {"key": ["id"], "columns": {"id": "int"}},
+        "public.papers": {"key": ["id"], "columns": {"id": "int"}},
+        "public.notes": {"key": [], "columns": {"x": "int"}},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """The shop after the last batch, and what was there before it."""
+
+    shop: Shop
+    history: tuple[BatchResult, ...]
+    killed_at: tuple[str | None, int]
+    floors: dict[str, str | None]
+    remembered: dict[str, int]
+    last: BatchResult
+
+    def counts(self, table: str) -> Counts:
+        return next(t.counts for t in self.last.tables if t.target == f"shop.{table}")
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    shop = Shop(spark, tmp_path_factory.mktemp("floor"), PIPELINE)
+    history = (
+        shop.run(
+            event("c", "orders", 10, id=1, status="new"),
+            event("c", "orders", 11, id=2, status="new"),
+            event("c", "papers", 12, id=1, title="a", body="long"),
+            event("c", "notes", 13, x=1),
+        ),
+        shop.run(
+            event("d", "orders", 20, id=2, status="new"),
+            event("c", "orders", 30, id=3, status="new"),
+        ),
+    )
+    killed_at = maintain_killed_before_it_deletes(shop)
+    shop.maintain()
+    floors = {
+        name: shop.table(name).properties.get(PROP_FLOOR) for name in ("orders", "papers", "notes")
+    }
+    kinds = ("orders__tombstones", "orders__changes", "papers__changes", "notes__changes")
+    remembered = {kind: rows_of(shop, kind) for kind in kinds}
+    last = shop.run(
+        event("u", "orders", 12, id=2, status="late"),  # its tombstone is forgotten
+        event("u", "orders", 5, id=1, status="late"),  # older than the live row
+        event("u", "orders", 25, id=1, status="paid"),  # newer than the live row
+        event("c", "orders", 40, id=4, status="new"),
+        event("u", "papers", 11, id=1, title="late", body="late"),
+        event("u", "papers", 41, id=1, title="b", body=UNSENT),
+        event("d", "notes", 42, x=1),
+    )
+    return Told(shop, history, killed_at, floors, remembered, last)
+
+
+def maintain_killed_before_it_deletes(shop: Shop) -> tuple[str | None, int]:
+    """The floor of orders then, and how many tombstones there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retention, "_delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            shop.maintain()
+    return shop.table("orders").properties.get(PROP_FLOOR), rows_of(shop, "orders__tombstones")
+
+
+def killed(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def rows_of(shop: Shop, name: str) -> int:
+    return int(shop.table(name, "shop__cdc").scan().to_arrow().num_rows)
+
+
+def dead_letters(shop: Shop, table: str) -> list[dict[str, Any]]:
+    return [row for row in shop.quarantined() if row["source_table"].endswith(f".{table}")]
+
+
+def test_retention_forgets_and_the_floor_says_up_to_where(told: Told) -> None:
+    """The floor is the highest position of what went: of the insert at 30, of the one at 12."""
+    assert (told.floors["orders"] or "").count("0230") == 2
+    assert (told.floors["papers"] or "").count("0212") == 2
+    assert told.remembered["orders__tombstones"] == 0
+    assert told.remembered["orders__changes"] == 0
+    assert told.remembered["papers__changes"] == 0
+
+
+def test_the_floor_is_there_before_anything_is_forgotten(told: Told) -> None:
+    assert told.killed_at == (told.floors["orders"], 1)
+
+
+def test_a_table_without_a_key_forgets_nothing(told: Told) -> None:
+    """Its rows are counted from its changelog: the delete has to find its insert there."""
+    assert told.floors["notes"] is None
+    assert told.remembered["notes__changes"] == 1
+    assert told.shop.seen("notes") == []
+
+
+def test_a_forgotten_row_does_not_come_back(told: Told) -> None:
+    assert told.shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
+    assert told.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
+
+
+def test_the_dead_letter_is_the_record_itself(told: Told) -> None:
+    (letter,) = dead_letters(told.shop, "orders")
+    assert letter["reason"] == "beyond_floor"
+    assert letter["raw"].decode() == event("u", "orders", 12, id=2, status="late")
+    assert letter["record"] == 1
+    assert letter["file"].endswith(".jsonl")
+
+
+def test_a_partial_row_keeps_what_only_forgotten_events_brought(told: Told) -> None:
+    assert told.shop.seen("papers") == [(1, "long", "b")]
+    assert told.counts("papers") == Counts(read=2, applied=1, quarantined=1)
+
+
+def test_the_changelog_has_no_event_that_was_set_aside(told: Told) -> None:
+    assert rows_of(told.shop, "orders__changes") == 3
+    assert rows_of(told.shop, "papers__changes") == 1
+
+
+def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
+    """Retention's own delete of tombstones is nobody else's write. Last, for it moves the shop."""
+    for batch in (told.last, told.history[1]):
+        rollback(told.shop.context(), batch.batch_id)
+    assert told.shop.seen() == [(1, "new"), (2, "new")]
+    assert told.shop.table("orders").properties[PROP_FLOOR] == told.floors["orders"]

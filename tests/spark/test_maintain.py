@@ -1,0 +1,142 @@
+"""maintain: the rows stay, the files become few, and the last batches can still be undone."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.errors import RollbackRefused
+from sluice.names import PROP_MAINTAINED
+from sluice.stages import rollback
+from tests.spark.shop import Shop, event, ids, orders, steps, tags
+
+pytestmark = pytest.mark.spark
+
+ORDERS = {"key": ["id"], "columns": {"id": "int", "status": "string"}}
+PIPELINE = {
+    "format": "debezium",
+    "tables": {"public.orders": ORDERS, "public.items": ORDERS},
+    "maintenance": {"small_files": 2, "delete_share": 0.1},
+    "keep_tags": 2,
+}
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    return Shop(spark, tmp_path, PIPELINE)
+
+
+def four_batches(shop: Shop) -> list[str]:
+    """Rows 1 and 3, in four batches: an insert each, updates and deletes of earlier ones."""
+    batches = [
+        orders(("c", 10, 1, "new"), ("c", 11, 2, "new")),
+        orders(("u", 20, 1, "paid"), ("c", 21, 3, "new")),
+        orders(("d", 30, 2, "new"), ("c", 31, 4, "new")),
+        orders(("u", 40, 3, "sent"), ("d", 41, 4, "new")),
+    ]
+    return [shop.run(*batch).batch_id for batch in batches]
+
+
+ROWS = [(1, "paid"), (3, "sent")]
+
+
+def test_files_become_few_and_the_last_batches_can_be_undone(shop: Shop) -> None:
+    first, second, third, fourth = four_batches(shop)
+    before = shop.table("orders")
+    done = shop.maintain()
+    after = shop.table("orders")
+    assert shop.seen() == ROWS
+    assert {"tags", "data files", "snapshots"} <= steps(done, "shop.orders")
+    assert tags(after) == {third, fourth}
+    assert after.inspect.files().num_rows == 1  # one data file, and no deletes
+    assert before.metadata.refs[f"batch-{first}"].snapshot_id not in ids(after)
+    assert before.metadata.refs[f"batch-{second}"].snapshot_id in ids(after)  # the third's base
+    assert done.left == ()
+    shop.maintain()  # whatever is left to do, the promise holds again and again
+
+    rollback(shop.context(), fourth)
+    assert shop.seen() == [(1, "paid"), (3, "new"), (4, "new")]
+    rollback(shop.context(), third)
+    assert shop.seen() == [(1, "paid"), (2, "new"), (3, "new")]
+
+
+def test_a_load_after_maintenance_goes_on_from_it(shop: Shop) -> None:
+    four_batches(shop)
+    shop.maintain()
+    last = shop.run(*orders(("u", 50, 1, "sent"), ("u", 15, 3, "late"), ("c", 22, 2, "late")))
+    assert shop.seen() == [(1, "sent"), (3, "sent")]
+    shop.maintain()
+    rollback(shop.context(), last.batch_id)
+    assert shop.seen() == ROWS
+
+
+def test_a_batch_that_was_followed_in_one_table_is_undone_in_none(shop: Shop) -> None:
+    """Behind maintenance the next batch's base is no batch's head, so the ledger cannot tell."""
+    shop.run(*orders(("c", 1, 1, "new"), ("c", 2, 2, "new")))
+    both = shop.run(*orders(("u", 5, 1, "paid")), event("c", "items", 6, id=1, status="new"))
+    shop.maintain()
+    shop.run(*orders(("u", 7, 1, "sent")))
+    shown = shop.seen(), shop.seen("items")
+    with pytest.raises(RollbackRefused):
+        rollback(shop.context(), both.batch_id)
+    assert (shop.seen(), shop.seen("items")) == shown
+
+
+def test_a_dry_run_tells_what_would_be_done_and_moves_nothing(shop: Shop) -> None:
+    four_batches(shop)
+    before = everything(shop.root / "warehouse"), everything(shop.root / "lake.db")
+    planned = shop.maintain(dry_run=True)
+    assert (everything(shop.root / "warehouse"), everything(shop.root / "lake.db")) == before
+    done = shop.maintain()
+    # Rewriting data files may leave nothing to do for the delete files.
+    planned_steps, done_steps = steps(planned, "shop.orders"), steps(done, "shop.orders")
+    assert done_steps <= planned_steps <= done_steps | {"delete files"}
+
+
+def everything(path: Path) -> dict[str, bytes]:
+    """The content of every file below a folder, or of one file."""
+    found = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return {str(p): p.read_bytes() for p in found}
+
+
+def test_only_old_files_that_no_snapshot_has_are_orphans(shop: Shop) -> None:
+    shop.run(*orders(("c", 1, 1, "new")))
+    folder = shop.root / "warehouse" / "shop" / "orders" / "data"
+    old, young = folder / "dead-attempt.parquet", folder / "being-written.parquet"
+    for path in (old, young):
+        path.write_bytes(b"x")
+    week_ago = time.time() - 7 * 86_400
+    for path in (*folder.iterdir(), *(folder.parent / "metadata").iterdir()):
+        os.utime(path, (week_ago, week_ago))
+    os.utime(young)
+    shop.maintain()
+    assert not old.exists()
+    assert young.exists()
+    assert shop.seen() == [(1, "new")]
+
+
+def test_what_time_is_too_short_for_is_left_and_comes_first_in_the_next_run(shop: Shop) -> None:
+    four_batches(shop)
+    turns = iter([True] * 8 + [False] * 100)  # one table and a bit of the next
+    stopped = shop.maintain(proceed=lambda: next(turns))
+    done = [name for name in listed(shop) if name not in stopped.left]
+    assert len(done) == 1
+    assert stopped.left
+    resumed = shop.maintain()
+    assert resumed.left == ()
+    assert steps(resumed, done[0]) <= {"orphans"}
+    assert shop.seen() == ROWS
+
+
+def listed(shop: Shop) -> list[str]:
+    """The pipeline's tables that maintenance has ever finished."""
+    return [
+        f"{namespace}.{name}"
+        for namespace in ("shop", "shop__cdc")
+        for _, name in shop.catalog.list_tables(namespace)
+        if PROP_MAINTAINED in shop.table(name, namespace).properties
+    ]

@@ -1,0 +1,106 @@
+"""What of maintenance needs no Spark: its lease, the ledger's compaction, its configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from pyiceberg.catalog.sql import SqlCatalog
+
+from sluice import turns as taking
+from sluice.config import Maintenance
+from sluice.errors import LeaseHeld
+from sluice.leases import this_holder
+from sluice.ledger import LOADED, LOADING, PUBLISHING, Ledger
+from sluice.ledger_compaction import compact_ledger
+from sluice.ledger_tables import BATCHES, LEDGER_NAMESPACE
+from sluice.maintenance import MaintenanceResult, Step
+from sluice.turns import Turns
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    return SqlCatalog(
+        "lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/w"
+    )
+
+
+@pytest.fixture
+def ledger(catalog: SqlCatalog) -> Ledger:
+    return Ledger(catalog)
+
+
+def held(ledger: Ledger, attempt: str) -> None:
+    ledger.acquire_lease("p", "b", attempt, this_holder(), 60)
+
+
+def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: Ledger) -> None:
+    held(ledger, "a1")
+    with pytest.raises(LeaseHeld, match="batch b"):
+        Turns(ledger, "p", 60, 60).__enter__()
+    ledger.release_lease("p", "b", "a1")
+    with Turns(ledger, "p", 60, 60) as turns:
+        assert turns.next()
+        with pytest.raises(LeaseHeld, match="maintenance"):
+            held(ledger, "a2")
+        with pytest.raises(LeaseHeld, match="maintenance"):
+            Turns(ledger, "p", 60, 60).__enter__()
+    held(ledger, "a3")
+
+
+def test_the_row_of_the_lease_is_no_batch(ledger: Ledger) -> None:
+    with Turns(ledger, "p", 60, 60):
+        assert ledger.batches("p") == []
+        assert ledger.unfinished("p") == []
+
+
+def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(taking.time, "sleep", lambda _: held(ledger, "a1"))
+    with Turns(ledger, "p", 60, 60) as turns, pytest.raises(LeaseHeld, match="batch b"):
+        turns.next()
+
+
+def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Turns(ledger, "p", 60, 60) as turns:
+        turns._lost.set()
+        with pytest.raises(LeaseHeld, match="run it again"):
+            turns.next()
+
+
+def test_no_new_work_begins_when_time_is_up(ledger: Ledger) -> None:
+    with Turns(ledger, "p", 60, budget=0) as turns:
+        assert not turns.next()
+
+
+def test_a_half_published_batch_is_finished_first(ledger: Ledger) -> None:
+    ledger.record_batch("p", "b", PUBLISHING)
+    with pytest.raises(LeaseHeld, match="sluice reconcile p"):
+        Turns(ledger, "p", 60, 60).__enter__()
+
+
+def test_the_ledger_keeps_one_row_a_state_in_one_file(catalog: SqlCatalog, ledger: Ledger) -> None:
+    for _ in range(4):
+        held(ledger, "a1")
+    ledger.record_batch("p", "b", LOADED)
+    before = ledger.batch("p", "b")
+    assert compact_ledger(catalog, BATCHES, dry_run=True).after == 2
+    done = compact_ledger(catalog, BATCHES)
+    assert (done.before, done.after) == (5, 2)
+    scan = catalog.load_table((LEDGER_NAMESPACE, BATCHES)).scan()
+    assert sorted(row["state"] for row in scan.to_arrow().to_pylist()) == [LOADED, LOADING]
+    assert len(list(scan.plan_files())) == 1
+    assert ledger.batch("p", "b") == before
+
+
+def test_the_changelog_outlives_the_tombstones() -> None:
+    with pytest.raises(ValidationError, match=r"tombstone_days \(30\)"):
+        Maintenance(changelog_days=29)
+
+
+def test_a_result_survives_its_json() -> None:
+    result = MaintenanceResult("p", False, (Step("a.b", "tags", "1 tags"),), ("a.c",), 1.5)
+    assert MaintenanceResult.from_json(result.to_json()) == result
