@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
 from sluice.ledger_tables import BATCHES, FILES, PUBLICATIONS, LedgerTables
@@ -43,4 +44,4 @@ def last_of_each_state(rows: Any, columns: tuple[str, ...]) -> Any:
     last: dict[tuple[Any, ...], tuple[int, int]] = {}
     for place, (*key, seq) in enumerate(zip(*listed, strict=True)):
         last[tuple(key)] = max(last.get(tuple(key), (seq, place)), (seq, place))
-    return rows.take(sorted(place for _, place in last.values()))
+    return rows.take(pa.array(sorted(place for _, place in last.values()), pa.int64()))

@@ -14,7 +14,7 @@ from sluice.errors import LeaseHeld
 from sluice.leases import this_holder
 from sluice.ledger import LOADED, LOADING, PUBLISHING, Ledger
 from sluice.ledger_compaction import compact_ledger
-from sluice.ledger_tables import BATCHES, LEDGER_NAMESPACE
+from sluice.ledger_tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
 from sluice.maintenance import MaintenanceResult, Step
 from sluice.turns import Turns
 
@@ -94,6 +94,11 @@ def test_the_ledger_keeps_one_row_a_state_in_one_file(catalog: SqlCatalog, ledge
     assert sorted(row["state"] for row in scan.to_arrow().to_pylist()) == [LOADED, LOADING]
     assert len(list(scan.plan_files())) == 1
     assert ledger.batch("p", "b") == before
+
+
+def test_an_empty_ledger_needs_no_compaction(catalog: SqlCatalog, ledger: Ledger) -> None:
+    ledger.ensure()
+    assert compact_ledger(catalog, PUBLICATIONS).before == 0
 
 
 def test_the_changelog_outlives_the_tombstones() -> None:
