@@ -18,7 +18,7 @@ from spark_jobs import merge, nokey, resolve
 from spark_jobs.cut import Cutter
 from spark_jobs.verify import verify
 from tests.reference import Change, row
-from tests.spark.histories import Delivery, KeyedSource, debezium, drawn, play
+from tests.spark.histories import PLACEHOLDER, Delivery, KeyedSource, debezium, drawn, play
 from tests.spark.sandbox import NAMESPACE, Sandbox
 from tests.spark.test_merge import TABLES, deliver, meaning, shown
 
@@ -285,7 +285,7 @@ def test_a_partial_row_taken_for_a_whole_one(
     assert isinstance(difference, Difference)
     assert difference.expected is not None
     assert difference.found is not None
-    assert (difference.expected["doc"], difference.found["doc"]) == ("kept", None)
+    assert (difference.expected["doc"], difference.found["doc"]) == ("kept", PLACEHOLDER)
 
 
 def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
