@@ -62,6 +62,10 @@ test: setup-tests ## All tests
 test-formats: setup ## Conformance suites of the newer formats: canal, shareplex, dts_avro, … (20 minutes)
 	@.venv/bin/python -m pytest tests/spark -m formats $(PYTEST_ARGS)
 
+.PHONY: test-long
+test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (15 minutes)
+	@.venv/bin/python -m pytest tests/spark -m long $(PYTEST_ARGS)
+
 .PHONY: test-unit
 test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
 	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)

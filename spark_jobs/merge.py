@@ -147,7 +147,9 @@ def _with_refolded(
     late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys)).distinct()
     ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
-    again = touched.union(applied.select(*keys).join(ever, list(plan.key))).distinct()
+    # What a TRUNCATE took away, rows above it may have been completed with.
+    completed = ever if plan.found.truncates else applied.select(*keys).join(ever, list(plan.key))
+    again = touched.union(completed).distinct()
     known = changelog.where(F.col(names.OP) != OP_TRUNCATE).join(again, list(plan.key), "left_semi")
     if stored.truncated_at is not None:
         known = known.where(F.col(names.POSITION) > stored.truncated_at)

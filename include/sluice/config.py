@@ -192,9 +192,9 @@ class Pipeline(Strict):
     max_bad_records: int = Field(1000, ge=0)
     max_bad_share: float = Field(0.1, ge=0, le=1)
     on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
-    consistency: Literal["batch", "table"] = "batch"
+    consistency: Literal["batch"] = "batch"
     on_truncate: Literal["apply", "ignore", "fail"] = "apply"
-    on_drop_table: Literal["keep", "archive", "fail"] = "keep"
+    on_drop_table: Literal["keep"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"
     epoch: int = Field(0, ge=0, le=MAX_EPOCH)
     max_files_per_batch: int = Field(10_000, ge=1)

@@ -56,6 +56,7 @@ BATCHES = {
         event("d", 21, LATER, before={"id": 3, "v": None, "status": None, "price": "ANI="}),
     ],
 }
+QUICK = ("added", "first", "changed")
 WANTED = [
     (1, "untouched", "new", Decimal("2.10")),
     (2, "touched", "done", Decimal("2.00")),
@@ -64,7 +65,14 @@ WANTED = [
 ]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(BATCHES)), ids="-".join)
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=[] if order == QUICK else [pytest.mark.long])
+        for order in itertools.permutations(BATCHES)
+    ],
+    ids="-".join,
+)
 def test_untouched_rows_have_the_default(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:

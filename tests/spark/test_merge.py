@@ -19,6 +19,7 @@ from tests import reference
 from tests.reference import Change, Row, row
 from tests.spark.histories import (
     DELIVERIES,
+    PLACEHOLDER,
     STEPS,
     Delivery,
     KeyedSource,
@@ -133,3 +134,14 @@ def test_a_tie_is_settled_alike_in_one_batch_and_in_two(lake: Sandbox) -> None:
     for half in tied:
         lake.load_records([debezium(change, "apart") for change in half])
     assert shown(lake, "together", "keyed") == shown(lake, "apart", "keyed")
+
+
+def test_a_late_truncate_takes_what_later_rows_were_completed_with(lake: Sandbox) -> None:
+    """A value that an update left out is not taken over from before a TRUNCATE."""
+    whole = Change("keyed", "c", (1, 1), after=row({"id": 1, "text": "old", "doc": "before"}))
+    sent = {"id": 1, "text": "new", "doc": PLACEHOLDER}
+    update = Change("keyed", "u", (1, 3), after=row(sent))
+    lake.load_records([debezium(change, "emptied") for change in (whole, update)])
+    lake.load_records([debezium(Change("keyed", "t", (1, 2)), "emptied")])
+    (left,) = lake.rows("emptied_keyed")
+    assert (left["text"], left["doc"]) == ("new", None)

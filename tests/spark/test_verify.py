@@ -17,6 +17,7 @@ from sluice.verification import Comparison, Difference, TableReport, Verificatio
 from spark_jobs import merge, nokey, resolve
 from spark_jobs.cut import Cutter
 from spark_jobs.verify import verify
+from spark_jobs.writer import Writer
 from tests.reference import Change, row
 from tests.spark.histories import PLACEHOLDER, Delivery, KeyedSource, debezium, drawn, play
 from tests.spark.sandbox import NAMESPACE, Sandbox
@@ -159,6 +160,7 @@ def test_a_row_put_in_and_a_key_twice(lake: Sandbox, played: list[Change]) -> No
     assert told(report.rows) == {str(one): ("repeated", ()), "77": ("unexpected", ())}
 
 
+@pytest.mark.long
 def test_a_null_that_changed_its_column(lake: Sandbox) -> None:
     """Hash functions pass over a NULL: (NULL, 'x') and ('x', NULL) must not look alike."""
     swap = {"id": 1, "text": None, "amount": "1.00", "doc": "x"}
@@ -208,6 +210,7 @@ def test_tombstones(lake: Sandbox) -> None:
     assert told(report.tombstones) == {"4": ("unexpected", ())}
 
 
+@pytest.mark.long
 def test_the_tombstone_of_a_truncate(lake: Sandbox) -> None:
     source = KeyedSource("keyed")
     old, new = ({"id": n, "text": "a", "amount": "1.00", "doc": None} for n in (1, 2))
@@ -232,6 +235,7 @@ def test_a_target_that_is_gone(lake: Sandbox) -> None:
     assert report.rows.snapshot is None
 
 
+@pytest.mark.long
 def test_two_events_at_one_place(lake: Sandbox) -> None:
     """The same of them stays whether they come in one batch or in two, in either order."""
     halves = [
@@ -251,7 +255,8 @@ def test_two_events_at_one_place(lake: Sandbox) -> None:
 
 def test_a_late_event_that_wins(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     def all_apply(folded: DataFrame, *_: Any) -> DataFrame:
-        return folded.withColumn(resolve.STATUS, F.lit(resolve.APPLY))
+        applied = {resolve.STATUS: F.lit(resolve.APPLY), resolve.CONTRADICTS: F.lit(False)}
+        return folded.withColumns(applied)
 
     monkeypatch.setattr(merge, "resolve", all_apply)
     newer = Change("keyed", "u", (1, 2), after=row(B))
@@ -261,9 +266,10 @@ def test_a_late_event_that_wins(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) 
     assert (kind, set(columns)) == ("differs", {"text", "amount", "_position"})
 
 
+@pytest.mark.long
 def test_a_deleted_row_that_comes_back(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is buried, so the late insert of a deleted row is taken for a new one."""
-    monkeypatch.setattr(merge._Writer, "bury", lambda *_: None)
+    monkeypatch.setattr(Writer, "bury", lambda *_: None)
     deleted = Change("keyed", "d", (1, 2), before=row({"id": 1}))
     other = Change("keyed", "c", (1, 3), after=row(A | {"id": 2}))
     load(lake, "back", [deleted, other], [Change("keyed", "c", (1, 1), after=row(A))])
@@ -272,6 +278,7 @@ def test_a_deleted_row_that_comes_back(lake: Sandbox, monkeypatch: pytest.Monkey
     assert told(report.tombstones) == {"1": ("missing", ())}
 
 
+@pytest.mark.long
 def test_a_partial_row_taken_for_a_whole_one(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +295,7 @@ def test_a_partial_row_taken_for_a_whole_one(
     assert (difference.expected["doc"], difference.found["doc"]) == ("kept", PLACEHOLDER)
 
 
+@pytest.mark.long
 def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.fold.F.max", F.min)
     first, second = (Change("keyed", op, (1, n), after=row(r)) for op, n, r in
@@ -297,6 +305,7 @@ def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.Monk
     assert set(told(verified(lake, "least_keyed").rows)) == {"1"}
 
 
+@pytest.mark.long
 def test_a_repeat_counted_again(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nokey, "_fresh", lambda changes: changes.rows)
     one = Change("keyless", "c", (1, 1), after=row({"x": 1, "text": "a"}))
@@ -306,6 +315,7 @@ def test_a_repeat_counted_again(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) 
     assert report.rows.kinds == {"repeated": 1}
 
 
+@pytest.mark.long
 def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nokey, "_is_delete", lambda: F.lit(False))
     equal = row({"x": 1, "text": "a"})
@@ -320,6 +330,7 @@ def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.Monke
 # --- what is compared
 
 
+@pytest.mark.long
 def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
     """The first batch's changes are forgotten: its row 1 stays, 2 goes, `doc` of 3 is unknown."""
     first = [Change("partial", "c", (1, n), after=row(A | {"id": n})) for n in (1, 2, 3, 4)]
@@ -343,6 +354,7 @@ def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
     assert tampered_with == {"4": ("differs", ("text", "_position"))}
 
 
+@pytest.mark.long
 def test_a_batch_that_is_not_published_does_not_count(lake: Sandbox) -> None:
     load(lake, "staged", [Change("keyed", "c", (1, 1), after=row(A))])
     lake.stage(lake.write("staged.jsonl", [debezium(
