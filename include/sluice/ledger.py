@@ -320,7 +320,7 @@ class Ledger:
 
     def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
         """The newest record of each table of each of the batches."""
-        where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg, misc]
+        where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg]
         found = self._tables.read(PUBLICATIONS, where)
         rows = _latest(
             Publication, found, lambda row: f"{row.batch_id}.{row.namespace}.{row.table_name}"
