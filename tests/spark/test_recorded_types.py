@@ -81,7 +81,8 @@ def meaning(table: str, column: str, value: Any) -> Any:
     if column in ("r", "f") and table == "t_nums":
         number = float(value)
         return repr(struct.unpack("f", struct.pack("f", number))[0] if column == "r" else number)
-    return _SPELLED.get(type(value), str)(value).removesuffix("+00").rstrip(" ")
+    text = _SPELLED.get(type(value), str)(value).removesuffix("+00").rstrip(" ")
+    return text.rstrip("0").rstrip(".") if table == "t_times" and "." in text else text
 
 
 def _moment(value: datetime) -> str:
