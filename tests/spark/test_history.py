@@ -59,6 +59,7 @@ def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> San
 )
 @example(*drawn(3, Delivery(seed=4, batches=3, given_up=1, retried_last=True)))
 @given(st.lists(STEPS, min_size=2, max_size=2), DELIVERIES)
+@pytest.mark.long
 def test_versions_depend_on_the_set_of_events_alone(
     shared: Sandbox, steps: list[Any], delivery: Delivery
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_history_that_is_switched_on_later_has_what_was_before(lake: Sandbox) 
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_versions_outlive_the_changelog(lake: Sandbox) -> None:
     """Maintenance expires old changes; what the history has of them stays, and takes late ones."""
     lake.load_records([event(10, 1, "a"), event(20, 1), event(30, 1, "b"), event(5, 2, "x")])
@@ -207,6 +209,7 @@ def test_versions_outlive_the_changelog(lake: Sandbox) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_new_column_is_added_and_the_short_ways_are_taken(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_what_comes_late_is_what_the_row_last_was(lake: Sandbox) -> None:
     assert told(lake) == [(1, "b", 25), (2, "late", 31)]
 
 
+@pytest.mark.long
 def test_a_partial_row_after_a_delete_brings_no_old_values_back(lake: Sandbox) -> None:
     placeholder = "__debezium_unavailable_value"
     lake.load_records([event(10, 1, "a", doc="old"), event(40, 1, "d", doc=placeholder)])
