@@ -16,6 +16,7 @@ from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, typed_changes
 from spark_jobs.floor import BEYOND, mark, mark_all
 from spark_jobs.job import Job
+from spark_jobs.kept import keep
 from spark_jobs.lake import TableId, changelog_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
@@ -35,7 +36,7 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
         return Counts()
     changelog = changelog_id(plan).sql()
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
-    marked = _marked(job, plan, job.spark.table(changelog).where(mine), floor).persist()
+    marked = keep(_marked(job, plan, job.spark.table(changelog).where(mine), floor))
     beyond = marked.where(BEYOND)
     counted = beyond.where(names.COUNTED)
     found = counted.count()
@@ -43,7 +44,6 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
         _write(job, envelope, plan, counted, floor)
     if not beyond.isEmpty():
         marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
-    marked.unpersist()
     return Counts(read=found, quarantined=found)
 
 

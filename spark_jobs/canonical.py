@@ -30,7 +30,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.positions import KIND_ARRIVAL, KIND_FULL_LOAD, KIND_SOURCE
+from sluice.positions import KIND_ARRIVAL, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
 
 OUTCOME_EVENT: Final = "event"
 OUTCOME_IGNORE: Final = "ignore"
@@ -48,6 +48,7 @@ ENVELOPE: Final = (
     "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", *PLACE,
 )  # fmt: skip
 
+_KIND_AT: Final = len(epoch_prefix(0)) + 2
 _LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))
 IMAGE_TYPE: Final = "map<string,string>"
 
@@ -95,8 +96,17 @@ def _join(components: tuple[Column, ...]) -> Column:
 
 
 def by_arrival(position: Column) -> Column:
-    """Whether a changelog's position, which begins with its epoch, is an order of arrival."""
-    return F.split_part(position, F.lit("."), F.lit(2)) == KIND_ARRIVAL
+    """Whether a changelog's position is an order of arrival."""
+    return _kind(position) == KIND_ARRIVAL
+
+
+def by_source(position: Column) -> Column:
+    """Whether a changelog's position is the source's own order of changes, so no full load."""
+    return _kind(position) == KIND_SOURCE
+
+
+def _kind(position: Column) -> Column:
+    return F.substring(position, _KIND_AT, 1)
 
 
 def place() -> tuple[Column, Column, Column]:

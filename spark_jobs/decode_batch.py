@@ -11,7 +11,7 @@ from sluice import names
 from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
-from spark_jobs import defaults, quarantine
+from spark_jobs import quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -93,7 +93,7 @@ def _allowed(job: Job, seen: Seen) -> bool:
 
 def _came_later(job: Job, table: Decoded) -> bool:
     """Whether all changes are above where the table's columns began: no default of them changes."""
-    known = defaults.read(job.lake.property(target_id(table.plan), names.PROP_DEFAULTS))
+    known = job.lake.defaults(target_id(table.plan))
     began = max((default.since for default in known.values()), default="")
     return table.span.lowest is None or table.span.lowest >= began
 

@@ -1,6 +1,11 @@
-"""What an error of the driver means for whoever started it: try again, or stop."""
+"""How a driver ends: its result, or what an error means for whoever started it."""
 
 from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyiceberg.exceptions import CommitFailedException, RESTError, ServiceUnavailableError
@@ -14,6 +19,30 @@ _OUTSIDE = (
     OSError, Py4JError, PySparkException, DBAPIError, RESTError, ServiceUnavailableError,
     CommitFailedException,
 )  # fmt: skip
+
+
+class Result(Protocol):
+    """What a driver found or did."""
+
+    def to_json(self) -> str:
+        """One line for whoever started the driver."""
+
+
+def exit_code(work: Callable[[], Result]) -> int:
+    """Do a driver's work and print its result as the last line; an error is told on stderr.
+
+    Returns 0, or the code that says what to do next: 1 stop, 75 try again.
+    """
+    try:
+        result = work()
+    except Exception as error:
+        if not isinstance(error, SluiceError):
+            traceback.print_exc()
+        told = typed(error)
+        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
+        return told.exit_code
+    print(result.to_json(), flush=True)
+    return 0
 
 
 def typed(error: Exception) -> SluiceError:

@@ -108,8 +108,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
 
 
 def _defaults(job: Job, plan: TablePlan) -> dict[str, Default]:
-    known = defaults.read(job.lake.property(target_id(plan), names.PROP_DEFAULTS))
-    return defaults.lowest(known, plan.defaults)
+    return defaults.lowest(job.lake.defaults(target_id(plan)), plan.defaults)
 
 
 def _stored(job: Job, plan: TablePlan, told: Defaults, truncated: str | None) -> Stored:

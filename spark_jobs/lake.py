@@ -16,7 +16,9 @@ from sluice.errors import PlanError
 from sluice.partitions import Partition
 from sluice.result import StagedTable
 from sluice.snapshots import restore_schema
+from spark_jobs import defaults
 from spark_jobs.canonical import quoted
+from spark_jobs.defaults import Default
 from spark_jobs.plan import TablePlan
 
 _CHANGELOG_TYPES = {
@@ -197,6 +199,10 @@ class Lake:
         """A property of a table, None where it is not set."""
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
+
+    def defaults(self, target: TableId) -> dict[str, Default]:
+        """What a target's rows hold in columns that came after them, as far as is published."""
+        return defaults.read(self.property(target, names.PROP_DEFAULTS))
 
     def set_property(self, table: TableId, name: str, value: str) -> None:
         """Set a property of a table where it is not that already."""

@@ -10,7 +10,6 @@ import argparse
 import sys
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from sluice.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.result import BatchResult
-from spark_jobs.failures import typed
+from spark_jobs.failures import exit_code
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -141,24 +140,18 @@ class Driver:
             self._record(states.FAILED, {"error": f"{type(error).__name__}: {error}"[:2000]})
 
 
+def _run(folder: Path, manifest: str) -> BatchResult:
+    project = load_sound(folder)
+    return Driver(project, BatchFiles(project).read_manifest(manifest)).run()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one attempt; see the module for exit codes."""
     parser = argparse.ArgumentParser(description="Load one batch into branches")
     parser.add_argument("--project", required=True, type=Path)
     parser.add_argument("--manifest", required=True)
     given = parser.parse_args(arguments)
-    try:
-        project = load_sound(given.project)
-        manifest = BatchFiles(project).read_manifest(given.manifest)
-        result = Driver(project, manifest).run()
-    except Exception as error:
-        if not isinstance(error, SluiceError):
-            traceback.print_exc()
-        told = typed(error)
-        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
-        return told.exit_code
-    print(result.to_json(), flush=True)
-    return 0
+    return exit_code(lambda: _run(given.project, given.manifest))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,6 @@ from pyiceberg.table import Table
 from sluice import ledger_tables, names
 from sluice.catalog import open_catalog
 from sluice.config import load_sound
-from sluice.errors import SluiceError
 from sluice.expiry import Promise, expirable, promise, stale_tags
 from sluice.ledger import Ledger
 from sluice.ledger_compaction import compact_ledger
@@ -31,7 +29,7 @@ from sluice.maintenance import MaintenanceResult, Step
 from sluice.snapshots import drop_tags
 from sluice.turns import Turns
 from spark_jobs import procedures
-from spark_jobs.failures import typed
+from spark_jobs.failures import exit_code
 from spark_jobs.lake import Lake, TableId
 from spark_jobs.retention import forget
 from spark_jobs.session import open_session
@@ -243,16 +241,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--budget", required=True, type=float, help="minutes")
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args(arguments)
-    try:
-        result = run(given.project, given.pipeline, given.budget, given.dry_run)
-    except Exception as error:
-        if not isinstance(error, SluiceError):
-            traceback.print_exc()
-        told = typed(error)
-        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
-        return told.exit_code
-    print(result.to_json(), flush=True)
-    return 0
+    return exit_code(lambda: run(given.project, given.pipeline, given.budget, given.dry_run))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from spark_jobs import history, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
+from spark_jobs.kept import keep
 from spark_jobs.lake import Lake, target_id
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
@@ -24,6 +25,7 @@ from spark_jobs.resolve import (
     STATUS,
     Stored,
     Tally,
+    count_ends,
     count_newer,
     resolve,
     settle_ties,
@@ -92,14 +94,13 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
     data = [c.name for c in writer.plan.columns]
     folded = fold(rows, writer.attempt.batch_id, writer.plan.key, data)
+    # Not `keep`, which costs more: the count fills the cache before anybody else reads of it, and
+    # only the changelog is behind it, where nothing is committed or refreshed until it is done.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest = count_newer(folded)
-    # Not the frame itself: dropping its temporary view would drop what is cached of it.
-    applied = folded.select(*_columns(data))
-    tallied, *_ = together(
+    tallied, _ = together(
         lambda: tally_newer(read, newest, rows, data),
-        lambda: writer.apply(applied, stored) if read else None,
-        lambda: writer.bury(applied, stored) if read else None,
+        lambda: _write(writer, folded.select(*_columns(data)), stored) if read else None,
     )
     folded.unpersist()
     return tallied
@@ -109,24 +110,35 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     plan = writer.plan
     data = [c.name for c in plan.columns]
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
-    resolved = resolve(folded, stored, plan.key)
-    resolved = resolved.persist(StorageLevel.MEMORY_AND_DISK)
+    resolved = keep(resolve(folded, stored, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
-    ties = stored.rows is not None and counts.duplicate > 0
-    settled = (
-        settle_ties(resolved, stored.rows, plan.key, data)
-        if ties and stored.rows is not None
-        else resolved
-    )
-    applied = settled.where(F.col(STATUS) == APPLY)
-    if writer.partial:
-        applied = _with_refolded(writer, applied, settled, stored)
+    applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
+    if counts.duplicate or writer.partial:
+        applied = keep(_settled(writer, resolved, counts, stored))
     if counts.applied or counts.duplicate or writer.partial:
-        applied = applied.select(*_columns(data))
-        together(lambda: writer.apply(applied, stored), lambda: writer.bury(applied, stored))
-    resolved.unpersist()
+        _write(writer, applied, stored)
     return tallied
+
+
+def _settled(writer: Writer, resolved: DataFrame, counts: Counts, stored: Stored) -> DataFrame:
+    """What applies once ties are broken and partial rows are put together."""
+    plan = writer.plan
+    data = [c.name for c in plan.columns]
+    if stored.rows is not None and counts.duplicate:
+        resolved = settle_ties(resolved, stored.rows, plan.key, data)
+    applied = resolved.where(F.col(STATUS) == APPLY)
+    if writer.partial:
+        applied = _with_refolded(writer, applied, resolved, stored)
+    return applied.select(*_columns(data))
+
+
+def _write(writer: Writer, applied: DataFrame, stored: Stored) -> None:
+    ends = count_ends(applied)
+    together(
+        lambda: writer.apply(applied, stored, ends.rows),
+        lambda: writer.bury(applied, stored, ends.deletes),
+    )
 
 
 def _columns(data: list[str]) -> list[str]:

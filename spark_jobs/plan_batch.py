@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 from pathlib import Path
 
 from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
 from sluice.config import Project, load_sound
-from sluice.errors import SluiceError
 from sluice.ledger import Ledger
 from sluice.manifest import Manifest
-from spark_jobs.failures import typed
+from sluice.preview import Forecast
+from spark_jobs.failures import exit_code
 from spark_jobs.forecast import forecast
 from spark_jobs.job import Job
 from spark_jobs.lake import Lake
 from spark_jobs.session import open_session
 from spark_jobs.writer import Attempt
+
+
+def _run(folder: Path, manifest: str) -> Forecast:
+    project = load_sound(folder)
+    return forecast(_job(project, BatchFiles(project).read_manifest(manifest)))
 
 
 def _job(project: Project, manifest: Manifest) -> Job:
@@ -39,17 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--project", required=True, type=Path)
     parser.add_argument("--manifest", required=True)
     given = parser.parse_args(arguments)
-    try:
-        project = load_sound(given.project)
-        found = forecast(_job(project, BatchFiles(project).read_manifest(given.manifest)))
-    except Exception as error:
-        if not isinstance(error, SluiceError):
-            traceback.print_exc()
-        told = typed(error)
-        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
-        return told.exit_code
-    print(found.to_json(), flush=True)
-    return 0
+    return exit_code(lambda: _run(given.project, given.manifest))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.positions import KIND_SOURCE, epoch_prefix
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE, quoted
+from spark_jobs.canonical import OP_DELETE, by_source, quoted
 from spark_jobs.fold import DISTINCT, RECORDS, content_hash, count_distinct
 
 STATUS: Final = "_status"
@@ -23,7 +22,6 @@ CONTRADICTS: Final = "_contradicts"
 ROW: Final = "_row"
 TOMBSTONE: Final = "_tombstone"
 _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
-_KIND_AT: Final = len(epoch_prefix(0)) + 2
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,14 @@ class Tally:
     contradicting: int = 0
 
 
+@dataclass(frozen=True)
+class Ends:
+    """How the keys end: as a row, or deleted."""
+
+    rows: int
+    deletes: int
+
+
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
     """Add `_status` and `_contradicts`: the newest of row, tombstone and truncation decides."""
     joined = with_stored(folded, stored, key)
@@ -55,7 +61,8 @@ def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
         .otherwise(F.lit(LATE))
     )
     younger = F.col(names.SOURCE_TS) > newest[names.SOURCE_TS]
-    contradicts = (mine < theirs) & younger & _in_source_order(mine) & _in_source_order(theirs)
+    # A full load ranks below every change whenever it was made.
+    contradicts = (mine < theirs) & younger & by_source(mine) & by_source(theirs)
     return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(ROW, TOMBSTONE)
 
 
@@ -64,11 +71,6 @@ def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataF
     rows = _versions(stored.rows, key, ROW)
     dead = _versions(stored.tombstones, key, TOMBSTONE)
     return _join(_join(changes, rows, key, ROW), dead, key, TOMBSTONE)
-
-
-def _in_source_order(position: Column) -> Column:
-    """Not for full loads, which rank below every change whenever they were made."""
-    return F.substring(position, _KIND_AT, 1) == KIND_SOURCE
 
 
 def _versions(table: DataFrame | None, key: Sequence[str], name: str) -> DataFrame | None:
@@ -128,6 +130,14 @@ def count_newer(folded: DataFrame) -> tuple[int, int]:
         F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied")
     ).first()
     return (0, 0) if sums is None else (sums["read"] or 0, sums["applied"])
+
+
+def count_ends(applied: DataFrame) -> Ends:
+    """Count how the keys of a batch end, whatever is stored of them."""
+    deleted = F.col(names.OP) == OP_DELETE
+    ends = applied.agg(F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes"))
+    found = ends.first()
+    return Ends(0, 0) if found is None else Ends(found["rows"], found["deletes"])
 
 
 def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Tally:

@@ -15,12 +15,11 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.expiry import published_before
-from sluice.positions import KIND_ARRIVAL
+from spark_jobs.canonical import by_arrival
 from spark_jobs.lake import TableId, literal
 from spark_jobs.upkeep import Upkeep
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
-_KIND_AT: Final = 6  # behind the epoch's four digits and a dot
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,11 @@ def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
         return None
     old = published_before(upkeep.ledger, upkeep.pipeline.name, upkeep.days_ago(days))
     rows = upkeep.spark.table(table.sql())
-    kind = F.substring(names.POSITION, _KIND_AT, 1)
+    arrival = F.max(by_arrival(F.col(names.POSITION)))
     found = (
         rows.where(F.col(names.BATCH_ID).isin(*old))
         .groupBy(names.BATCH_ID)
-        .agg(F.max(names.POSITION).alias("highest"), F.max(kind == KIND_ARRIVAL).alias("arrival"))
+        .agg(F.max(names.POSITION).alias("highest"), arrival.alias("arrival"))
         .where(~F.col("arrival"))
         .collect()
     )

@@ -9,26 +9,24 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.catalog import open_catalog
 from sluice.config import Pipeline, load_sound
-from sluice.errors import SluiceError
 from sluice.ledger import Ledger
 from sluice.verification import Comparison, Difference, TableReport, Verification
 from spark_jobs import compare, defaults
 from spark_jobs.compare import Layout
 from spark_jobs.cut import Cut, Cutter, Trio
-from spark_jobs.failures import typed
+from spark_jobs.failures import exit_code
 from spark_jobs.judged import above, judged_refold, judged_rows
+from spark_jobs.kept import keep
 from spark_jobs.lake import TableId
 from spark_jobs.refold import refold, rows_of, tombstones_of
 from spark_jobs.session import open_session
@@ -72,7 +70,7 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     known = [c for c in data if c in changelog.columns]
     partial = bool(trio.key) and not changelog.where(F.col(names.ABSENT).isNotNull()).isEmpty()
-    refolded = refold(changelog, trio.key, known, partial).persist(StorageLevel.MEMORY_AND_DISK)
+    refolded = keep(refold(changelog, trio.key, known, partial))
     graves = tombstones_of(refolded, changelog, trio.key)
     rows, tombstones = together(
         lambda: _compare(
@@ -84,7 +82,6 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
             above(_read(spark, cut, trio.tombstones, like=graves), floor), _layout(trio.key, ()),
         ),
     )  # fmt: skip
-    refolded.unpersist()
     foreign = cut.foreign(trio.target)
     return TableReport(trio.target.text, trio.key, rows, tombstones, foreign, floor)
 
@@ -142,11 +139,9 @@ def _differing(
     expected: DataFrame, found: DataFrame, layout: Layout, buckets: list[int]
 ) -> tuple[dict[str, int], tuple[Difference, ...]]:
     """How many keys differ in which way, and the first of them by key."""
-    keys = compare.differing_keys(expected, found, layout, buckets)
-    keys = keys.persist(StorageLevel.MEMORY_AND_DISK)
+    keys = keep(compare.differing_keys(expected, found, layout, buckets))
     counted = keys.groupBy(compare.KIND).count().collect()
     first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST).collect()
-    keys.unpersist()
     shown = (
         Difference(
             row[compare.KIND], tuple(row[compare.COLUMNS] or ()), row[compare.EXPECTED],
@@ -173,16 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--table")
     given = parser.parse_args(arguments)
-    try:
-        found = _run(given.project, given.pipeline, given.table)
-    except Exception as error:
-        if not isinstance(error, SluiceError):
-            traceback.print_exc()
-        told = typed(error)
-        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
-        return told.exit_code
-    print(found.to_json(), flush=True)
-    return 0
+    return exit_code(lambda: _run(given.project, given.pipeline, given.table))
 
 
 if __name__ == "__main__":

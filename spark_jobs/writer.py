@@ -16,8 +16,11 @@ from spark_jobs.defaults import BEFORE, SINCE, VALUE, Default, Defaults
 from spark_jobs.lake import Base, Lake, TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
+from spark_jobs.written import refuse_loss
 
 _SOURCE_VIEW = "sluice_source"
+_DELETED = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
+_LIVING = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Writer:
         self.bases = {table: lake.base(table) for table in kept}
         self.branched: list[TableId] = []
         self.partial = plan.keyed and self._has_partials()
-        self.told = defaults.read(lake.property(target_id(plan), names.PROP_DEFAULTS))
+        self.told = lake.defaults(target_id(plan))
         self.defaults = defaults.lowest(self.told, plan.defaults)
 
     def all_newer(self) -> bool:
@@ -96,39 +99,55 @@ class Writer:
         self,
         changes: DataFrame,
         stored: Stored,
+        rows: int | None = None,
         by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
         """MERGE into the target's branch; into an empty table, or appending only, an append.
 
-        A target that keeps deleted rows is left to `softdelete`.
+        `rows`: how many of the changes are no deletes, where it was counted; raises AuditFailed
+        where another number of rows was written. A target that keeps deleted rows is left to
+        `softdelete`.
         """
         if self.plan.soft_delete:
             return
-        branch = self._branch(target_id(self.plan))
+        target = target_id(self.plan)
         columns = [c.name for c in self.plan.columns] + list(names.TARGET_METADATA)
+        living = F.col(names.OP) != OP_DELETE
         if stored.rows is None or append:
-            kept = changes.where(F.col(names.OP) != OP_DELETE)
-            kept.select(*(quoted(c) for c in columns)).writeTo(branch).append()
-            return
-        self._merge(branch, changes, by or self.plan.key, columns)
+            self._append(target, changes.where(living), columns)
+        else:
+            self._merge(target, changes, by or self.plan.key, columns, _DELETED)
+        self._audit_written(target, rows)
+
+    def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
+        rows.select(*(quoted(c) for c in columns)).writeTo(self._branch(table)).append()
 
     def _merge(
-        self, branch: str, changes: DataFrame, key: tuple[str, ...], columns: list[str]
+        self,
+        table: TableId,
+        changes: DataFrame,
+        key: tuple[str, ...],
+        columns: list[str],
+        gone: str,
     ) -> None:
+        """One row for every change but those that are `gone`: their keys have none."""
         on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
         sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
-        listed = ", ".join(quoted(c) for c in columns)
-        values = ", ".join(f"s.{quoted(c)}" for c in columns)
-        op = f"s.{quoted(names.OP)}"
+        listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
         self._sql(
-            target_id(self.plan),
+            table,
             changes,
-            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
-            f"WHEN MATCHED AND {op} = '{OP_DELETE}' THEN DELETE "
+            f"MERGE INTO {self._branch(table)} t USING {{source}} s ON {on} "
+            f"WHEN MATCHED AND {gone} THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {sets} "
-            f"WHEN NOT MATCHED AND {op} <> '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
+            f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({listed}) VALUES ({values})",
         )
+
+    def _audit_written(self, table: TableId, rows: int | None) -> None:
+        loaded = self.lake.load(table)
+        if rows is not None and loaded is not None:
+            refuse_loss(loaded, self.attempt.branch, rows)
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
         """Put rows, told apart by `by`, into a table's branch; what is there already stays."""
@@ -154,36 +173,25 @@ class Writer:
         finally:
             self.lake.spark.catalog.dropTempView(view)
 
-    def bury(self, applied: DataFrame, stored: Stored) -> None:
-        """Tombstones: one for every key whose newest event is a delete, none for the others."""
+    def bury(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
+        """Tombstones: one for every key whose newest event is a delete, none for the others.
+
+        `deletes`: how many there are; raises AuditFailed where another number was written.
+        """
+        table, key = tombstone_id(self.plan), [quoted(k) for k in self.plan.key]
         graves = [*self.plan.key, *names.TARGET_METADATA]
-        source = applied.select(*(quoted(c) for c in graves), names.OP)
-        deletes = source.where(F.col(names.OP) == OP_DELETE)
         if stored.tombstones is None:
-            if not deletes.isEmpty():
-                branch = self._branch(tombstone_id(self.plan))
-                deletes.drop(names.OP).writeTo(branch).append()
+            if deletes:
+                self._append(table, applied.where(F.col(names.OP) == OP_DELETE), graves)
+                self._audit_written(table, deletes)
             return
-        revived = source.join(
-            stored.tombstones.select(*(quoted(k) for k in self.plan.key)),
-            list(self.plan.key),
-            "left_semi",
+        revived = applied.select(*key).join(
+            stored.tombstones.select(*key), list(self.plan.key), "left_semi"
         )
-        if deletes.isEmpty() and revived.isEmpty():
-            return
-        branch = self._branch(tombstone_id(self.plan))
-        on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in self.plan.key)
-        sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in graves)
-        listed, values = (", ".join(f"{p}{quoted(c)}" for c in graves) for p in ("", "s."))
-        op = f"s.{quoted(names.OP)}"
-        self._sql(
-            tombstone_id(self.plan),
-            source,
-            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
-            f"WHEN MATCHED AND {op} <> '{OP_DELETE}' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET {sets} "
-            f"WHEN NOT MATCHED AND {op} = '{OP_DELETE}' THEN INSERT ({listed}) VALUES ({values})",
-        )
+        if deletes or not revived.isEmpty():
+            source = applied.select(*(quoted(c) for c in graves), names.OP)
+            self._merge(table, source, self.plan.key, graves, _LIVING)
+            self._audit_written(table, deletes)
 
     def truncate(self, position: str | None, stored: Stored) -> None:
         """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""

@@ -39,6 +39,9 @@ out = Console(width=_WIDTH)
 err = Console(stderr=True, width=_WIDTH)
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="Folder with sluice.yaml")]
+Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
+To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
+Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
 DEFAULT_PROJECT = CHECKOUT / "include"
 
@@ -87,9 +90,9 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
 @_reporting
 def run(
     pipeline: str,
-    since: Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")] = None,
-    to: Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")] = None,
-    file: Annotated[list[str] | None, typer.Option(help="Only these files")] = None,
+    since: Since = None,
+    to: To = None,
+    file: Files = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
@@ -122,9 +125,9 @@ def _window(since: datetime | None, to: datetime | None) -> Window | None:
 @_reporting
 def plan(
     pipeline: str,
-    since: Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")] = None,
-    to: Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")] = None,
-    file: Annotated[list[str] | None, typer.Option(help="Only these files")] = None,
+    since: Since = None,
+    to: To = None,
+    file: Files = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:

@@ -13,13 +13,12 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.manifest import SourceFile
-from tests.conftest import SHARED
-from tests.spark.sandbox import Sandbox, landed
+from tests.spark.recordings import Recording
+from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-RECORDING = SHARED / "recordings" / "pg-types-1"
+RECORDING = Recording("pg-types-1")
 KEYS: Final[dict[str, list[str]]] = {
     "t_ints": ["id"], "t_nums": ["id"], "t_text": ["id"], "t_times": ["id"], "t_json": ["id"],
     "t_comp": ["a", "b"], "t_nopk": [], "t_toast": ["id"], "t_tx": ["id"], "t_evolve": ["id"],
@@ -41,15 +40,7 @@ UNTYPED: Final = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _recorded() -> None:
-    if not RECORDING.is_dir():
-        pytest.skip(f"the shared recordings are not at {RECORDING.parent}")
-
-
-def files_of(variant: str) -> list[SourceFile]:
-    """The recording's files by hour, as they came."""
-    root = RECORDING / f"landing.{variant}"
-    found = sorted(root.rglob("*.gz"), key=lambda p: (p.parts[-3:-1], p))
-    return [landed(path, str(path.relative_to(root))) for path in found]
+    RECORDING.require()
 
 
 def tables(keyed: bool, typed: bool) -> dict[str, Any]:
@@ -60,15 +51,9 @@ def tables(keyed: bool, typed: bool) -> dict[str, Any]:
     }
 
 
-def dumped(table: str, folder: str) -> list[dict[str, str | None]]:
-    """The source's own rows, as its server spelled them."""
-    lines = (RECORDING / folder / f"{table}.jsonl").read_text().split("\n")
-    return [json.loads(line) for line in lines if line]
-
-
 def lost(variant: str) -> set[tuple[str, str]]:
     """Columns that the engine itself did not tell in this variant."""
-    told = json.loads((RECORDING / "known_losses.json").read_text())
+    told = json.loads((RECORDING.folder / "known_losses.json").read_text())
     return {(loss["table"], loss["column"]) for loss in told if variant in loss["variants"]}
 
 
@@ -104,7 +89,7 @@ def rows_by_meaning(table: str, rows: list[dict[str, Any]], columns: list[str]) 
 
 def assert_equals_source(sandbox: Sandbox, variant: str, folder: str = "expected") -> None:
     for table in KEYS:
-        theirs = dumped(table, folder)
+        theirs = RECORDING.read(f"{folder}/{table}.jsonl")
         columns = [c for c in theirs[0] if (table, c) not in lost(variant)]
         ours = rows_by_meaning(table, sandbox.rows(table), columns)
         assert ours == rows_by_meaning(table, theirs, columns), table
@@ -117,7 +102,7 @@ def test_random_batches_with_repeats(spark: SparkSession, tmp_path: Any, variant
     typed, keyed = variant.startswith("schema"), variant.endswith("keyed")
     pipeline = {"format": "debezium", "tables": tables(keyed, typed)}
     sandbox = Sandbox(spark, tmp_path, pipeline)
-    files = files_of(variant)
+    files = RECORDING.files_of(variant)
     rng.shuffle(files)
     for start in range(3):
         batch = dict.fromkeys([*files[start::3], *rng.sample(files, len(files) // 9)])

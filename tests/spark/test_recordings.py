@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.manifest import SourceFile
-from tests.conftest import SHARED
-from tests.spark.sandbox import Sandbox, landed, total
+from tests.spark.recordings import Recording
+from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
 
-RECORDING = SHARED / "recordings" / "pg-pgbench"
+RECORDING = Recording("pg-pgbench")
 TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers", "pgbench_history")
 KEYS: dict[str, Any] = {
     "public.pgbench_accounts": {"key": ["aid"]},
@@ -29,37 +27,24 @@ KEYS: dict[str, Any] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _recorded() -> None:
-    if not RECORDING.is_dir():
-        pytest.skip(f"the shared recordings are not at {RECORDING.parent}")
-
-
-def files_of(variant: str) -> list[SourceFile]:
-    """The recording's files by hour, as they came."""
-    root = RECORDING / f"landing.{variant}"
-    found = sorted(root.rglob("*.gz"), key=lambda p: (p.parts[-3:-1], p))
-    return [landed(path, str(path.relative_to(root))) for path in found]
-
-
-def read(name: str) -> list[dict[str, Any]]:
-    """The JSON lines of one of the recording's own files."""
-    return [json.loads(line) for line in (RECORDING / name).read_text().splitlines()]
+    RECORDING.require()
 
 
 def events(variant: str) -> int:
     """How many records a variant holds."""
-    files = read("manifest.jsonl")
+    files = RECORDING.read("manifest.jsonl")
     return sum(f["lines"] for f in files if f["file"].startswith(f"landing.{variant}/"))
 
 
 def wanted(table: str, folder: str = "expected") -> list[list[str | None]]:
     """The source's own rows, as its server spelled them."""
-    rows = read(f"{folder}/{table}.jsonl")
+    rows = RECORDING.read(f"{folder}/{table}.jsonl")
     return sorted([[_stripped(v) for v in row.values()] for row in rows], key=repr)
 
 
 def loaded(sandbox: Sandbox, table: str) -> list[list[str | None]]:
     """Our rows in the server's spelling and the dump's order of columns."""
-    first = read(f"expected/{table}.jsonl")[0]
+    first = RECORDING.read(f"expected/{table}.jsonl")[0]
     rows = sandbox.rows(table)
     return sorted([[_spelled(row[name]) for name in first] for row in rows], key=repr)
 
@@ -86,7 +71,7 @@ def assert_equals_source(sandbox: Sandbox, folder: str = "expected") -> None:
 def test_everything_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     """With schemas: the types come from the events."""
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": KEYS})
-    result = sandbox.load(*files_of("schema"))
+    result = sandbox.load(*RECORDING.files_of("schema"))
     assert_equals_source(sandbox)
     assert total(result).read == events("schema")
     assert total(result).quarantined == 0
@@ -101,7 +86,7 @@ def test_random_batches_with_repeats(spark: SparkSession, tmp_path: Path, seed: 
     untyped = {"key": [], "columns": {"mtime": "timestamp_ntz[us]"}}
     tables = {name: {} for name in KEYS} | {"public.pgbench_history": untyped}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    files = files_of("plain.keyed")
+    files = RECORDING.files_of("plain.keyed")
     rng.shuffle(files)
     read = 0
     for start in range(3):

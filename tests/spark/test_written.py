@@ -1,0 +1,63 @@
+"""What a merge decides on is what it writes, or the batch fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice.errors import AuditFailed
+from spark_jobs.kept import keep
+from spark_jobs.writer import Writer
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+TABLE = {"format": "debezium", "tables": {"public.t": {"key": ["id"], "columns": {"id": "int"}}}}
+
+
+def event(op: str, id: int, lsn: int) -> dict[str, Any]:
+    row = {"id": id, "at": str(lsn)}
+    return {
+        "before": row if op == "d" else None,
+        "after": None if op == "d" else row,
+        "op": op,
+        "source": {"connector": "postgresql", "db": "d", "schema": "public", "table": "t",
+                   "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def sandbox(spark: SparkSession, tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(spark, tmp_path, TABLE)
+    sandbox.load_records([event("c", 1, 10), event("c", 2, 20), event("c", 3, 30)])
+    return sandbox
+
+
+def test_kept_rows_do_not_follow_their_table(sandbox: Sandbox) -> None:
+    table = "lake.shop.t"
+    kept = keep(sandbox.spark.table(table).select("id"))
+    sandbox.spark.sql(f"DELETE FROM {table} WHERE id < 3").collect()
+    sandbox.spark.catalog.refreshTable(table)
+    assert sorted(row.id for row in kept.collect()) == [1, 2, 3]
+    assert [row.id for row in sandbox.spark.table(table).collect()] == [3]
+
+
+@pytest.mark.parametrize("lost", ["t", "t__tombstones"])
+@pytest.mark.parametrize("late", [[], [event("u", 2, 15)]], ids=["newer", "late"])
+def test_a_merge_that_sees_no_rows_fails_the_batch(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, lost: str, late: list[Any]
+) -> None:
+    """As a query did that took an emptied cache for an empty batch."""
+    sandbox.load_records([event("d", 2, 40)])
+    before = sandbox.rows("t", metadata=True)
+    merge = Writer._sql
+
+    def blind(self: Writer, table: Any, source: DataFrame, statement: str) -> None:
+        merge(self, table, source.limit(0) if table.name == lost else source, statement)
+
+    monkeypatch.setattr(Writer, "_sql", blind)
+    with pytest.raises(AuditFailed, match=rf"{lost}: 1 rows were to be written .* says 0"):
+        sandbox.load_records([event("u", 1, 50), event("d", 3, 51), *late])
+    assert sandbox.rows("t", metadata=True) == before
