@@ -66,6 +66,10 @@ test-formats: setup ## Conformance suites of the newer formats: canal, shareplex
 test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (15 minutes)
 	@.venv/bin/python -m pytest tests/spark -m long $(PYTEST_ARGS)
 
+.PHONY: faults
+faults: setup ## A process killed at every named point and, SLUICE_KILLS times, at random (20 minutes)
+	@.venv/bin/python -m pytest tests/faults -m faults $(PYTEST_ARGS)
+
 .PHONY: test-unit
 test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
 	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.config import Pipeline
 from sluice.errors import AuditFailed, PlanError
+from sluice.faults import Point, reach
 from sluice.ledger_tables import QUARANTINE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
@@ -37,6 +38,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     """
     started = time.monotonic()
     batch = decode_batch(job)
+    reach(Point.LOAD_DECODED)
     found, plans = batch.found, [table.plan for table in batch.tables]
     bad = {table.plan.name: table.bad for table in batch.tables}
     unassigned = without_table(found, plans)
@@ -46,6 +48,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     _refuse_rows_of_no_identity(job, plans)
     # Only with the lease nobody publishes: now it is known which changes count.
     job = replace(job, attempt=replace(job.attempt, published=hold_lease()))
+    reach(Point.LOAD_LEASED)
     for plan in plans:
         _drop_older_branches(job, plan)
     tables = side_by_side(batch.tables, lambda table: _merge(job, batch.envelope, table))
@@ -65,6 +68,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
     beyond = set_aside(job, envelope, table)
     merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
+    reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)
     passed = found.ignored + found.ddl
     passed += found.truncates if job.pipeline.on_truncate == "ignore" else 0

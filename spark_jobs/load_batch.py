@@ -7,6 +7,7 @@ manifest, the attempt that made it into the ledger.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -19,8 +20,9 @@ from sluice import ledger as states
 from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
 from sluice.config import Project, load_sound
-from sluice.errors import LeaseHeld, SluiceError
-from sluice.leases import this_holder
+from sluice.errors import LeaseHeld, SluiceError, TransientError
+from sluice.faults import Point, reach
+from sluice.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
@@ -40,9 +42,10 @@ _LEASE_WAIT_SECONDS = 60.0
 class Driver:
     """One attempt: its id, its lease, its place in the ledger."""
 
-    def __init__(self, project: Project, manifest: Manifest) -> None:
+    def __init__(self, project: Project, manifest: Manifest, publisher: str = "") -> None:
         self.project = project
         self.manifest = manifest
+        self.publisher = publisher or ANYBODY
         self.pipeline = project.pipeline(manifest.pipeline)
         self.catalog = open_catalog(project)
         self.ledger = Ledger(self.catalog)
@@ -59,8 +62,12 @@ class Driver:
         try:
             with self._renewing():
                 result = load(self._job(), self._take_lease, retried)
-                self.files.write_result(result)
-                self._record(states.LOADED)
+            # After the last renewal, which would make the lease this process's own again.
+            self.files.write_result(result)
+            reach(Point.LOAD_RESULT)
+            lease = Lease(self.publisher, self.pipeline.lease_seconds)
+            self._record(states.LOADED, lease=lease)
+            reach(Point.LOAD_RECORDED)
         except BaseException as error:
             self._fail(error)
             raise
@@ -117,18 +124,26 @@ class Driver:
             thread.join()
 
     def _renew(self) -> None:
-        while not self._stop.wait(self.pipeline.lease_seconds / 3):
-            if self._held.is_set():
+        renewed = time.monotonic()
+        while not self._stop.wait(_POLL_SECONDS):
+            if is_dead(self.publisher):
+                print("nobody waits for this load any more: it stops", file=sys.stderr, flush=True)
+                os._exit(TransientError.exit_code)
+            if self._held.is_set() and time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
+                renewed = time.monotonic()
                 try:
                     self._lease(self.ledger.renew_lease)
                 except SluiceError as error:
                     print(f"lease lost: {error}", file=sys.stderr, flush=True)
                     return
 
-    def _record(self, state: str, detail: dict[str, str] | None = None) -> None:
+    def _record(
+        self, state: str, detail: dict[str, str] | None = None, lease: Lease | None = None
+    ) -> None:
         self.ledger.record_batch(
-            self.pipeline.name, self.manifest.batch_id, state, attempt=self.attempt, detail=detail
-        )
+            self.pipeline.name, self.manifest.batch_id, state,
+            attempt=self.attempt, detail=detail, lease=lease,
+        )  # fmt: skip
 
     def _fail(self, error: BaseException) -> None:
         """A failed batch leaves no column behind, and its reason in the ledger."""
@@ -140,9 +155,9 @@ class Driver:
             self._record(states.FAILED, {"error": f"{type(error).__name__}: {error}"[:2000]})
 
 
-def _run(folder: Path, manifest: str) -> BatchResult:
+def _run(folder: Path, manifest: str, publisher: str) -> BatchResult:
     project = load_sound(folder)
-    return Driver(project, BatchFiles(project).read_manifest(manifest)).run()
+    return Driver(project, BatchFiles(project).read_manifest(manifest), publisher).run()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -150,8 +165,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Load one batch into branches")
     parser.add_argument("--project", required=True, type=Path)
     parser.add_argument("--manifest", required=True)
+    parser.add_argument("--publisher", default="", help="who waits to publish, if it is known")
     given = parser.parse_args(arguments)
-    return exit_code(lambda: _run(given.project, given.manifest))
+    return exit_code(lambda: _run(given.project, given.manifest, given.publisher))
 
 
 if __name__ == "__main__":

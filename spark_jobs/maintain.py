@@ -20,6 +20,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 
 from sluice import ledger_tables, names
+from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
 from sluice.config import load_sound
 from sluice.expiry import Promise, expirable, promise, stale_tags
@@ -27,6 +28,7 @@ from sluice.ledger import Ledger
 from sluice.ledger_compaction import compact_ledger
 from sluice.maintenance import MaintenanceResult, Step
 from sluice.snapshots import drop_tags
+from sluice.sweep import sweep
 from sluice.turns import Turns
 from spark_jobs import procedures
 from spark_jobs.failures import exit_code
@@ -71,7 +73,8 @@ def _agenda(upkeep: Upkeep) -> Iterator[tuple[TableId, dict[str, StepOf]]]:
     for table in own_tables(upkeep):
         yield table, {"retention": forget, **_TABLE, "mark": _mark}
     for name in _LEDGER:
-        yield TableId(names.LEDGER_NAMESPACE, name), _LEDGER_TABLE
+        steps = _LEDGER_TABLE if name != ledger_tables.FILES else {**_LEDGER_TABLE, **_BESIDE}
+        yield TableId(names.LEDGER_NAMESPACE, name), steps
     yield TableId(names.LEDGER_NAMESPACE, ledger_tables.QUARANTINE), _TABLE
 
 
@@ -183,6 +186,14 @@ def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
     return f"{found} files" if found else ""
 
 
+def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
+    """Remove what dead attempts left beside the tables, as the ledger's files tell."""
+    before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
+    name = upkeep.pipeline.name
+    found = sweep(upkeep.files, upkeep.ledger, name, before, upkeep.dry_run)
+    return f"{found} files" if found else ""
+
+
 def compact(upkeep: Upkeep, table: TableId) -> str:
     """Compact one table of the ledger, which all pipelines share."""
     done = compact_ledger(upkeep.lake.catalog, table.name, upkeep.dry_run)
@@ -207,6 +218,7 @@ _TABLE: Final[dict[str, StepOf]] = {
     "orphans": remove_orphans,
 }
 _LEDGER_TABLE: Final[dict[str, StepOf]] = {"compaction": compact, "orphans": remove_orphans}
+_BESIDE: Final[dict[str, StepOf]] = {"leftovers": remove_leftovers}
 
 
 @contextmanager
@@ -228,7 +240,7 @@ def run(folder: Path, pipeline: str, minutes: float, dry_run: bool) -> Maintenan
     ledger.ensure()
     spark = open_session(project, f"sluice maintain {pipeline}")
     lake = Lake(spark, catalog, pipeline)
-    upkeep = Upkeep(spark, lake, ledger, chosen, datetime.now(UTC), dry_run)
+    upkeep = Upkeep(spark, lake, ledger, BatchFiles(project), chosen, datetime.now(UTC), dry_run)
     with _turns(upkeep, minutes) as proceed:
         return maintain(upkeep, proceed)
 

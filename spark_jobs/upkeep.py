@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
+from sluice.batchfiles import BatchFiles
 from sluice.config import Pipeline
 from sluice.ledger import Ledger
 from spark_jobs.lake import Lake
@@ -19,6 +20,7 @@ class Upkeep:
     spark: SparkSession
     lake: Lake
     ledger: Ledger
+    files: BatchFiles
     pipeline: Pipeline
     now: datetime
     dry_run: bool

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.faults import Point, reach
 from sluice.result import StagedTable
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, quoted
@@ -93,6 +94,7 @@ class Writer:
         if table not in self.branched:
             self.lake.branch(table, self.attempt.branch, self.bases[table])
             self.branched.append(table)
+            reach(Point.LOAD_BRANCHED)
         return table.sql(self.attempt.branch)
 
     def apply(
@@ -145,9 +147,10 @@ class Writer:
         )
 
     def _audit_written(self, table: TableId, rows: int | None) -> None:
+        reach(Point.LOAD_WRITTEN)
         loaded = self.lake.load(table)
         if rows is not None and loaded is not None:
-            refuse_loss(loaded, self.attempt.branch, rows)
+            refuse_loss(loaded, self.attempt.branch, self.bases[table].snapshot, rows)
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
         """Put rows, told apart by `by`, into a table's branch; what is there already stays."""

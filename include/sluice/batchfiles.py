@@ -14,6 +14,7 @@ from sluice.result import BatchResult
 from sluice.store import ObjectStore, open_store
 
 FOLDER: Final = "_sluice"
+SCRATCH: Final = "decoded-"
 
 
 class BatchFiles:
@@ -73,7 +74,7 @@ class BatchFiles:
         self.store.delete_prefix(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
 
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
-        return f"{pipeline}/{batch_id}/decoded-"
+        return f"{pipeline}/{batch_id}/{SCRATCH}"
 
     def forget_staged(self, manifest: Manifest) -> None:
         """Remove the JSON-lines copies that a finished batch no longer needs."""

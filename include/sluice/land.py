@@ -16,7 +16,9 @@ from typing import Final
 from sluice import ledger as states
 from sluice.context import Context
 from sluice.errors import TerminalError, Unsettled
+from sluice.faults import Point, reach
 from sluice.landing import Inspection, inspect
+from sluice.leases import Lease
 from sluice.ledger import FileRow
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
 from sluice.reading import reading_of
@@ -42,8 +44,11 @@ def land(
     window: Window | None = None,
     until: datetime | None = None,
     files: list[str] | None = None,
+    lease: Lease | None = None,
 ) -> list[str]:
     """Claim what there is to load; returns the manifests' keys, [] when nothing has landed.
+
+    `lease`: for whoever loads at once what is landed here, so that nobody else takes it for left.
 
     A file that is still being written is left to the next run; raises Unsettled where it was
     asked for by name.
@@ -51,7 +56,7 @@ def land(
     store = open_landing(ctx)
     keys = []
     for chunk in chunks(ctx, _fresh(ctx, store, window, until, files)):
-        key = _claim(ctx, inspect_all(ctx, store, chunk, named=files is not None))
+        key = _claim(ctx, inspect_all(ctx, store, chunk, named=files is not None), lease)
         if key:
             keys.append(key)
     return keys
@@ -148,27 +153,34 @@ def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObj
         yield chunk
 
 
-def _claim(ctx: Context, inspected: list[tuple[StoredObject, Inspection]]) -> str:
+def _claim(
+    ctx: Context, inspected: list[tuple[StoredObject, Inspection]], lease: Lease | None
+) -> str:
     if not inspected:
         return ""
+    reach(Point.LAND_STAGED)
     looks = [look for _, look in inspected]
     rejects = {i.file.key: i.rejects for i in looks}
     files = tuple(i.file for i in looks)
 
     def fix(won: tuple[SourceFile, ...]) -> str:
         lost = tuple(r for f in won for r in rejects[f.key])
-        return _write_manifest(ctx, won, lost).batch_id
+        manifest = _write_manifest(ctx, won, lost)
+        reach(Point.LAND_MANIFEST)
+        return manifest.batch_id
 
     batch_id, won = ctx.ledger.claim_files(
         ctx.pipeline.name, files, fix, once_by_content=True,
         modified={found.key: found.modified for found, _ in inspected},
     )  # fmt: skip
+    reach(Point.LAND_CLAIMED)
     for file in set(files) - set(won):
         ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
     if not batch_id:
         return ""
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
-    ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.LANDED, manifest=key)
+    ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.LANDED, manifest=key, lease=lease)
+    reach(Point.LAND_RECORDED)
     ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
     return key
 

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who goes on with a batch, and for how long a silence is believed, in seconds."""
+
+    holder: str
+    seconds: float
+
+
+ANYBODY: Final = "whoever publishes"
+"""Holds a loaded batch whose publisher is not known yet, so that nobody can see it die."""
 
 
 def this_holder() -> str:

@@ -17,7 +17,7 @@ from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
-from sluice.leases import is_dead
+from sluice.leases import Lease, is_dead
 from sluice.ledger_rows import (
     AT_REST,
     EMPTY,
@@ -170,6 +170,7 @@ class Ledger:
         attempt: str = "",
         detail: Mapping[str, Any] | None = None,
         manifest: str = "",
+        lease: Lease | None = None,
     ) -> None:
         """Write a batch's new state; what is not given stays. A state of rest ends the lease."""
 
@@ -184,6 +185,8 @@ class Ledger:
                 manifest=manifest or row.manifest,
                 detail=row.detail if detail is None else json.dumps(detail, sort_keys=True),
             )
+            if lease is not None:
+                return [self._leased(row, lease.holder, lease.seconds)], None
             return [asdict(_without_lease(row) if state in AT_REST else row)], None
 
         self._tables.append(BATCHES, decide)
@@ -287,17 +290,16 @@ class Ledger:
         self._tables.append(BATCHES, decide)
 
     def has_lapsed(self, row: BatchRow) -> bool:
-        """True when nobody holds the batch's lease any more (or nobody ever did).
-
-        A dead holder counts while it loads or publishes: between the two no process holds it.
-        """
+        """True when nobody holds the batch's lease any more: never, not longer, or a dead one."""
         if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
             return True
-        return row.state in (LOADING, PUBLISHING, MAINTAINING) and is_dead(row.holder)
+        return is_dead(row.holder)
 
     def _require_free(self, batches: Iterable[BatchRow], batch_id: str) -> None:
         for row in batches:
-            if row.batch_id != batch_id and not self.has_lapsed(row):
+            if row.batch_id == batch_id or row.state == LANDED:  # has a turn, but not yet
+                continue
+            if not self.has_lapsed(row):
                 raise LeaseHeld(
                     f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
                     f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."

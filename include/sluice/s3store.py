@@ -157,6 +157,17 @@ class S3Store:
                 Bucket=self.bucket, Delete={"Objects": doomed, "Quiet": True}
             )
 
+    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+        """See `ObjectStore`: parts of uploads that were never completed."""
+        with self._explained(prefix):
+            pages = self.client.get_paginator("list_multipart_uploads")
+            for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
+                for upload in page.get("Uploads", []):
+                    if upload["Initiated"] < before:
+                        self.client.abort_multipart_upload(
+                            Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                        )
+
     def url(self, key: str) -> str:
         """See `ObjectStore`; `s3a` is Hadoop's client."""
         return f"s3a://{self.bucket}/{self.prefix}{key}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from sluice import ledger as states
 from sluice.context import Context, open_context
 from sluice.deadletters import trace
-from sluice.errors import PublishRefused, SluiceError, TerminalError
+from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
+from sluice.faults import Point, reach
 from sluice.land import Window, land
-from sluice.leases import this_holder
+from sluice.leases import Lease, this_holder
 from sluice.ledger import Publication
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, StagedTable
@@ -37,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST = 3
+_POLL_SECONDS = 1.0
 
 
 def load(ctx: Context, manifest_key: str) -> BatchResult:
@@ -46,15 +49,20 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
     """
     manifest = ctx.files.read_manifest(manifest_key)
     ctx.say(f"load: batch {manifest.batch_id}, {len(manifest.files)} files")
-    submit(ctx.project, LOAD_BATCH, "--manifest", manifest_key)
+    submit(ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder())
     return current_result(ctx, manifest.batch_id)
 
 
 def current_result(ctx: Context, batch_id: str) -> BatchResult:
-    """What the batch's current attempt staged; raises TerminalError where nothing is loaded."""
+    """What the batch's current attempt staged.
+
+    Raises TerminalError where nothing is loaded, LeaseHeld while an attempt is loading.
+    """
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or not row.attempt:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
+    if row.state == states.LOADING and _is_held(ctx, row):
+        raise LeaseHeld(f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}")
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
 
 
@@ -85,23 +93,31 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         ctx.say(f"publish: batch {result.batch_id} is {row.state}; nothing to do")
         return
     _hold(ctx, result)
+    reach(Point.PUBLISH_HELD)
     staged = [s for table in result.tables for s in table.staged]
     ctx.ledger.record_publications(_intents(ctx, result, staged))
+    reach(Point.PUBLISH_INTENT)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING, attempt=result.attempt
     )
+    reach(Point.PUBLISH_MARKED)
     refuse_moved(ctx, staged)
     for table in staged:
         publish_table(ctx.catalog, table, result.batch_id)
+        reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
     ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
+    reach(Point.PUBLISH_RECORDED)
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
+    reach(Point.PUBLISH_FILES)
+    # Before the batch is finished, for nobody looks at it after that.
+    ctx.files.forget_staged(manifest)
+    ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
         detail=_detail(result) | trace(manifest.reprocess),
     )  # fmt: skip
-    ctx.files.forget_staged(manifest)
-    ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
+    reach(Point.PUBLISH_DONE)
 
 
 def _hold(ctx: Context, result: BatchResult) -> None:
@@ -176,8 +192,29 @@ def run(
     """All stages: what earlier attempts left first, then what has landed.
 
     A batch that fails does not keep the next ones waiting; the first failure is handed back.
+    Raises LeaseHeld where another run has a batch of the pipeline for longer than a lease lasts.
     """
-    return load_and_publish(ctx, [*reconcile(ctx), *land(ctx, window=window, files=files)])
+    _wait_for_others(ctx)
+    left, lease = reconcile(ctx), Lease(this_holder(), ctx.pipeline.lease_seconds)
+    return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=lease)])
+
+
+def _wait_for_others(ctx: Context) -> None:
+    """Until no other run has a batch: what one that died had is lapsed then, and reconciled."""
+    deadline = time.monotonic() + ctx.pipeline.lease_seconds
+    told = ""
+    while held := [r for r in ctx.ledger.unfinished(ctx.pipeline.name) if _is_held(ctx, r)]:
+        now = f"batch {held[0].batch_id} is {held[0].state}, held by {held[0].holder}"
+        if time.monotonic() > deadline:
+            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {now}; run again when it is done")
+        if now != told:
+            ctx.say(f"waiting: {now}")
+        told = now
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_held(ctx: Context, row: states.BatchRow) -> bool:
+    return row.holder != this_holder() and not ctx.ledger.has_lapsed(row)
 
 
 def load_and_publish(

@@ -22,6 +22,7 @@ from sluice.errors import TerminalError
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
 S3_SCHEME: Final = "s3://"
+_TEMPORARY: Final = ".put-"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class ObjectStore(Protocol):
 
     def delete_prefix(self, prefix: str) -> None:
         """Delete every object whose key begins with `prefix`, hidden ones too."""
+        ...
+
+    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+        """Remove what writers left under the prefix that died in a write begun before then."""
         ...
 
     def url(self, key: str) -> str:
@@ -183,6 +188,12 @@ class LocalStore:
         for found in path.parent.glob(f"{path.name}*"):
             shutil.rmtree(found) if found.is_dir() else found.unlink(missing_ok=True)
 
+    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+        """See `ObjectStore`: temporary files."""
+        for path in self._path(prefix).rglob(f"{_TEMPORARY}*"):
+            if path.stat().st_mtime < before.timestamp():
+                path.unlink(missing_ok=True)
+
     def url(self, key: str) -> str:
         """See `ObjectStore`; not percent-encoded, for Hadoop's paths are not."""
         return f"file://{self._path(key)}"
@@ -190,7 +201,7 @@ class LocalStore:
 
 def _temporary(path: Path, content: BinaryIO) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".put-", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
         shutil.copyfileobj(content, file)
         file.flush()
         os.fsync(file.fileno())

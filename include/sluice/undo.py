@@ -9,6 +9,8 @@ from sluice import ledger as states
 from sluice.context import Context
 from sluice.deadletters import resolutions
 from sluice.errors import LeaseHeld, RollbackRefused, TerminalError
+from sluice.faults import Point, reach
+from sluice.leases import this_holder
 from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
 from sluice.names import BATCH_ID, branch_name, changelog_namespace
@@ -34,7 +36,11 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
         return [f"batch {batch_id} is rolled back already"]
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
-    if not ctx.ledger.has_lapsed(row) and row.state != states.LOADED:
+    if (
+        row.state != states.LOADED
+        and row.holder != this_holder()
+        and not ctx.ledger.has_lapsed(row)
+    ):
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
     if row.state == states.PUBLISHING and hold:  # some of its tables may be published
         return _undo_published(ctx, [batch_id], dry_run) + drop_all_branches(ctx, batch_id, dry_run)
@@ -119,11 +125,14 @@ def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list
             ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
             p.base_schema, batch_id,
         )  # fmt: skip
+        reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
     done += _forget_changes(ctx, batch_id)
+    reach(Point.ROLLBACK_CHANGES)
     ctx.ledger.record_publications(
         Publication(**{**vars(p), "state": states.ROLLED_BACK}) for p in published
     )
+    reach(Point.ROLLBACK_RECORDED)
     _end(ctx, batch_id, states.FILE_HELD)
     return done
 
@@ -195,6 +204,7 @@ def _forget_changes(ctx: Context, batch_id: str) -> list[str]:
 
 def _end(ctx: Context, batch_id: str, files: str) -> None:
     ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
+    reach(Point.ROLLBACK_FILES)
     ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.ROLLED_BACK)
 
 

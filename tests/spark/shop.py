@@ -63,7 +63,9 @@ class Shop(Sandbox):
         ctx = self.context()
         lake = Lake(self.spark, ctx.catalog, "p")
         pipeline: Pipeline = ctx.pipeline
-        upkeep = Upkeep(self.spark, lake, ctx.ledger, pipeline, datetime.now(UTC) + after, dry_run)
+        upkeep = Upkeep(
+            self.spark, lake, ctx.ledger, ctx.files, pipeline, datetime.now(UTC) + after, dry_run
+        )
         return maintain(upkeep, proceed)
 
     def table(self, name: str, namespace: str = NAMESPACE) -> Any:

@@ -44,6 +44,19 @@ def test_kept_rows_do_not_follow_their_table(sandbox: Sandbox) -> None:
     assert [row.id for row in sandbox.spark.table(table).collect()] == [3]
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_a_merge_that_has_nothing_to_write_passes(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    table = TABLE["tables"]["public.t"] | {"write_mode": mode}  # type: ignore[index]
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"public.t": table}})
+    sandbox.load_records([event("c", 1, 10), event("c", 2, 20)])
+    before = sandbox.rows("t", metadata=True)
+    sandbox.load_records([event("d", 7, 30)])
+    sandbox.load_records([event("u", 1, 5), event("d", 8, 31)])
+    assert sandbox.rows("t", metadata=True) == before
+
+
 @pytest.mark.parametrize("lost", ["t", "t__tombstones"])
 @pytest.mark.parametrize("late", [[], [event("u", 2, 15)]], ids=["newer", "late"])
 def test_a_merge_that_sees_no_rows_fails_the_batch(

@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 
 from sluice import ledger_tables
 from sluice.errors import LeaseHeld
-from sluice.leases import is_dead, this_holder
+from sluice.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger import (
     FAILED,
     FILE_HELD,
@@ -28,6 +28,7 @@ from sluice.ledger import (
     LOADED,
     LOADING,
     PUBLISHED,
+    PUBLISHING,
     Ledger,
     Publication,
 )
@@ -207,15 +208,20 @@ def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: Clock) ->
         ledger.renew_lease("p", "b1", "new", "elsewhere:2:1", 60)
 
 
-def test_a_dead_holder_loses_the_lease_while_loading_only(ledger: Ledger) -> None:
+@pytest.mark.parametrize("state", [LOADING, LOADED, PUBLISHING])
+def test_a_dead_holder_has_lost_the_lease(ledger: Ledger, state: str) -> None:
     host = this_holder().split(":")[0]
-    dead = f"{host}:{os.getpid()}:1"
-    ledger.acquire_lease("p", "b1", "a1", dead, 600)
-    ledger.record_batch("p", "b1", LOADED, attempt="a1")
+    ledger.acquire_lease("p", "b1", "a1", f"{host}:{os.getpid()}:1", 600)
+    ledger.record_batch("p", "b1", state, attempt="a1")
+    ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+
+
+def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:
+    host = this_holder().split(":")[0]
+    ledger.acquire_lease("p", "b1", "a1", f"{host}:{os.getpid()}:1", 600)
+    ledger.record_batch("p", "b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
     with pytest.raises(LeaseHeld):
         ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
-    ledger.record_batch("p", "b1", LOADING, attempt="a1")
-    ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
 
 
 def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:

@@ -1,0 +1,58 @@
+"""Points at which a test may end a process, as if its machine had died just there.
+
+`SLUICE_FAULT=publish.table:2` kills the process the second time it comes to that point. Without
+the variable `reach` does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from enum import StrEnum
+from typing import Final
+
+ENV_FAULT: Final = "SLUICE_FAULT"
+
+
+class Point(StrEnum):
+    """What has just been done when a process comes to the point."""
+
+    LAND_STAGED = "land.staged"
+    LAND_MANIFEST = "land.manifest"
+    LAND_CLAIMED = "land.claimed"
+    LAND_RECORDED = "land.recorded"
+    LOAD_DECODED = "load.decoded"
+    LOAD_LEASED = "load.leased"
+    LOAD_BRANCHED = "load.branched"
+    LOAD_WRITTEN = "load.written"
+    LOAD_MERGED = "load.merged"
+    LOAD_RESULT = "load.result"
+    LOAD_RECORDED = "load.recorded"
+    PUBLISH_HELD = "publish.held"
+    PUBLISH_INTENT = "publish.intent"
+    PUBLISH_MARKED = "publish.marked"
+    PUBLISH_TABLE = "publish.table"
+    PUBLISH_RECORDED = "publish.recorded"
+    PUBLISH_FILES = "publish.files"
+    PUBLISH_DONE = "publish.done"
+    ROLLBACK_TABLE = "rollback.table"
+    ROLLBACK_CHANGES = "rollback.changes"
+    ROLLBACK_RECORDED = "rollback.recorded"
+    ROLLBACK_FILES = "rollback.files"
+
+
+_passed: dict[str, int] = {}
+_lock = threading.Lock()
+
+
+def reach(point: Point) -> None:
+    """Kill this process where the environment says so."""
+    wanted = os.environ.get(ENV_FAULT, "")
+    name, _, time = wanted.partition(":")
+    if name != point:
+        return
+    with _lock:
+        _passed[name] = _passed.get(name, 0) + 1
+        if _passed[name] == int(time or 1):
+            os.kill(os.getpid(), signal.SIGKILL)

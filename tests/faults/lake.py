@@ -1,0 +1,202 @@
+"""A lake of several tables at one moment of its life, that can be put back to that moment."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyiceberg.catalog import Catalog
+
+from sluice.catalog import open_catalog
+from sluice.config import load_project
+from sluice.context import Context, open_context
+from sluice.faults import ENV_FAULT
+
+SLUICE: Final = str(Path(sys.executable).parent / "sluice")
+PATIENCE_SECONDS: Final = 300
+PROJECT: Final = """lake:
+  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
+  warehouse: data/warehouse
+spark: {master: "local[2]", conf: {spark.driver.memory: 1g, spark.sql.shuffle.partitions: "2"}}
+"""
+PIPELINE: Final = """name: shop
+format: debezium
+landing: {url: landing, pattern: "**/*.jsonl*"}
+namespace: shop
+tables:
+  public.orders: {key: [id], columns: {id: int, total: "decimal(9,2)"}}
+  public.customers: {key: [id], columns: {id: int}, modes: [current, history]}
+  public.visits: {key: [], columns: {at: int}}
+"""
+
+
+def event(op: str, table: str, lsn: int, after: Any = None, before: Any = None) -> str:
+    """One change as Debezium writes it without schema."""
+    source = {
+        "connector": "postgresql", "db": "shop", "schema": "public", "table": table,
+        "lsn": lsn, "sequence": json.dumps([str(lsn), str(lsn)]), "ts_ms": 1_760_000_000_000 + lsn,
+    }  # fmt: skip
+    return json.dumps({"before": before, "after": after, "source": source, "op": op})
+
+
+def first_hour() -> list[str]:
+    """What the lake holds before."""
+    orders = [event("c", "orders", k, {"id": k, "total": "1.00"}) for k in range(1, 41)]
+    customers = [event("c", "customers", 50 + k, {"id": k, "name": f"c{k}"}) for k in range(1, 9)]
+    return orders + customers + [event("c", "visits", 70 + k, {"at": k % 3}) for k in range(9)]
+
+
+def second_hour() -> list[str]:
+    """Updates, deletes, a key that changes, a new column, a late event, a record that is none."""
+    return [
+        *(event("u", "orders", 100 + k, {"id": k, "total": "2.50"}) for k in range(1, 11)),
+        *(event("d", "orders", 120 + k, before={"id": k, "total": "1.00"}) for k in range(20, 25)),
+        event("u", "orders", 150, {"id": 99, "total": "9.00"}, {"id": 30, "total": "1.00"}),
+        event("u", "orders", 3, {"id": 40, "total": "0.01"}),
+        event("u", "customers", 160, {"id": 1, "name": "one", "city": "Basel"}),
+        event("d", "customers", 161, before={"id": 2, "name": "c2"}),
+        *(event("c", "visits", 170 + k, {"at": k}) for k in range(4)),
+        event("d", "visits", 180, before={"at": 1}),
+        '{"this is": "cut',
+    ]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a lake holds, without what differs from one attempt to the next."""
+
+    rows: dict[str, list[str]]
+    states: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A project in a folder; tables know absolute paths, so it is put back in place."""
+
+    root: Path
+
+    @classmethod
+    def make(cls, root: Path) -> Lake:
+        """A project with its first hour landed."""
+        (root / "pipelines").mkdir(parents=True)
+        (root / "landing").mkdir()
+        (root / "sluice.yaml").write_text(PROJECT)
+        (root / "pipelines" / "shop.yaml").write_text(PIPELINE)
+        lake = cls(root)
+        lake.land("dt=2026-03-01/hr=00/a.jsonl", first_hour())
+        return lake
+
+    def land(self, key: str, events: Iterable[str]) -> None:
+        """Put a file where the pipeline looks for files."""
+        path = self.root / "landing" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{e}\n" for e in events))
+
+    def land_cut(self, key: str, events: Iterable[str]) -> None:
+        """The same, compressed and cut in its last bytes: landing decodes it on its own."""
+        self.land(key, [])
+        whole = gzip.compress("".join(f"{e}\n" for e in events).encode(), mtime=0)
+        (self.root / "landing" / key).write_bytes(whole[:-6])
+
+    def save(self, name: str) -> None:
+        """Remember this moment."""
+        shutil.copytree(self.root, self._saved(name))
+
+    def restore(self, name: str) -> None:
+        """Go back to a moment."""
+        shutil.rmtree(self.root)
+        shutil.copytree(self._saved(name), self.root)
+
+    def _saved(self, name: str) -> Path:
+        return self.root.with_name(f"{self.root.name}.{name}")
+
+    def start(self, *arguments: str, fault: str = "") -> subprocess.Popen[str]:
+        """Start a command on the project in a session of its own."""
+        return subprocess.Popen(
+            [SLUICE, *arguments, "--project", str(self.root)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            env={**os.environ, **({ENV_FAULT: fault} if fault else {})},
+        )  # fmt: skip
+
+    def command(self, *arguments: str, fault: str = "") -> tuple[int, str]:
+        """Run a command to its end."""
+        return finish(self.start(*arguments, fault=fault))
+
+    def context(self) -> Context:
+        """What the stages work with."""
+        return open_context(self.root, "shop")
+
+    def contents(self) -> Contents:
+        """All rows of all tables of the pipeline, the dead letters, the states of the batches."""
+        catalog = open_catalog(load_project(self.root))
+        named = [*catalog.list_tables("shop"), *catalog.list_tables("shop__cdc")]
+        rows = {".".join(name): sorted(map(repr, _all(catalog, name))) for name in named}
+        letters = _all(catalog, ("sluice", "quarantine"))
+        kept = ("batch_id", "reason", "file", "record", "raw")
+        rows["quarantine"] = sorted(repr([letter.get(c) for c in kept]) for letter in letters)
+        ledger = self.context().ledger
+        return Contents(rows, {b.batch_id: b.state for b in ledger.batches("shop")})
+
+    def leftovers(self) -> list[str]:
+        """Branches, scratch, staged copies, manifests that no batch of the ledger has."""
+        catalog = open_catalog(load_project(self.root))
+        found = [
+            f"{'.'.join(name)}: {ref}"
+            for space in ("shop", "shop__cdc")
+            for name in catalog.list_tables(space)
+            for ref in catalog.load_table(name).metadata.refs
+            if ref.startswith("batch_")
+        ]
+        batches = {b.batch_id for b in self.context().ledger.batches("shop")}
+        files = self.root / "data" / "warehouse" / "_sluice" / "shop"
+        for path in sorted(p for p in files.rglob("*") if p.is_file()):
+            owner = path.relative_to(files).parts[0]
+            known = owner in batches and path.name.startswith(("manifest", "result"))
+            found += [] if known else [str(path.relative_to(files))]
+        return found
+
+
+def _all(catalog: Catalog, name: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A column that a dead attempt added holds nothing but NULL until the batch is loaded."""
+    rows = catalog.load_table(name).scan().to_arrow().to_pylist()
+    return [{column: v for column, v in row.items() if v is not None} for row in rows]
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for a process; its exit code and what it said."""
+    told, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, told
+
+
+def descendants(pid: int) -> list[int]:
+    """Everything below a process, the deepest last."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in _read(task).split():
+            found += [int(child), *descendants(int(child))]
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # it has just ended
+        return ""
+
+
+def kill(pids: Iterable[int]) -> None:
+    """End processes without a word."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue

@@ -1,0 +1,120 @@
+"""A process that dies at any named point, and a rerun: the same tables, nothing left over.
+
+Every run tries a few of the points, others each day; `make faults` tries all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sluice.faults import Point
+from tests.faults.lake import Contents, Lake, second_hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+OFTEN: Final = {
+    Point.LOAD_BRANCHED: 3, Point.LOAD_WRITTEN: 2, Point.LOAD_MERGED: 2, Point.PUBLISH_TABLE: 4,
+    Point.ROLLBACK_TABLE: 3,
+}  # fmt: skip
+"""Points that a batch comes to more than once: how many times each is tried."""
+RUN: Final = [p for p in Point if not p.startswith("rollback.")]
+FAULTS: Final = [f"{point}:{n}" for point in RUN for n in range(1, OFTEN.get(point, 1) + 1)]
+UNDO: Final = [
+    f"{point}:{n}"
+    for point in Point
+    if point.startswith("rollback.")
+    for n in range(1, OFTEN.get(point, 1) + 1)
+]
+TRIED: Final = 3
+
+
+def sample(faults: list[str], seed: str) -> list[object]:
+    """All faults; those that are not this day's are left to `make faults`."""
+    told = os.environ.get("SLUICE_FAULT_SEED", f"{datetime.now(UTC):%Y-%m-%d}")
+    chosen = random.Random(f"{told}{seed}").sample(faults, TRIED)
+    return [f if f in chosen else pytest.param(f, marks=pytest.mark.long) for f in faults]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake at two moments: `landed`, its second hour not loaded, and `loaded`, all done."""
+    lake = Lake.make(tmp_path_factory.mktemp("faults") / "shop")
+    code, told = lake.command("run", "shop")
+    assert code == 0, told
+    lake.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
+    lake.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
+    lake.save("landed")
+    code, told = lake.command("run", "shop")
+    assert code == 0, told
+    assert lake.leftovers() == []
+    lake.save("loaded")
+    return lake
+
+
+@pytest.fixture(scope="module")
+def wanted(lake: Lake) -> Contents:
+    lake.restore("loaded")
+    return lake.contents()
+
+
+@pytest.mark.parametrize("fault", sample(FAULTS, "run"))
+def test_a_rerun_ends_as_if_nothing_had_happened(lake: Lake, wanted: Contents, fault: str) -> None:
+    lake.restore("landed")
+    before = lake.contents()
+    code, told = lake.command("run", "shop", fault=fault)
+    assert code != 0, f"{fault} was never reached: {told}"
+    if not fault.startswith("publish."):
+        assert _targets(lake.contents()) == _targets(before)
+
+    code, told = lake.command("run", "shop")
+    assert code == 0, told
+    assert lake.contents() == wanted
+    assert lake.leftovers() == []
+
+
+@pytest.mark.parametrize("fault", sample(UNDO, "undo"))
+def test_a_rollback_that_dies_is_completed_by_the_next(
+    lake: Lake, wanted: Contents, fault: str
+) -> None:
+    lake.restore("landed")
+    before = lake.contents()
+    lake.restore("loaded")
+    (batch,) = wanted.states.keys() - before.states.keys()
+    undo = ("rollback", "shop", "--batch", batch)
+    code, told = lake.command(*undo, fault=fault)
+    assert code != 0, f"{fault} was never reached: {told}"
+
+    code, told = lake.command(*undo)
+    assert code == 0, told
+    found = lake.contents()
+    assert _targets(found) == _targets(before)
+    assert found.states[batch] == "rolled_back"
+
+    assert lake.command("release", "shop", "--batch", batch)[0] == 0
+    code, told = lake.command("run", "shop")
+    assert code == 0, told
+    assert _targets(lake.contents()) == _targets(wanted)
+
+
+def _targets(contents: Contents) -> dict[str, list[str]]:
+    """Without what is written before a batch is published: its changes, its dead letters."""
+    return {
+        name: rows
+        for name, rows in contents.rows.items()
+        if name != "quarantine" and not name.endswith("__changes")
+    }
+
+
+def test_the_points_are_those_of_the_code() -> None:
+    code = "".join(
+        path.read_text()
+        for folder in ("include/sluice", "spark_jobs")
+        for path in Path(folder).rglob("*.py")
+        if path.name != "faults.py"
+    )
+    assert [p for p in Point if f"reach(Point.{p.name})" not in code] == []

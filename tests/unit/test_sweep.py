@@ -1,0 +1,74 @@
+"""What dead attempts left beside the tables goes; what a batch needs stays."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sluice.batchfiles import BatchFiles
+from sluice.context import Context, open_context
+from sluice.ledger import FAILED, LANDED, PUBLISHED
+from sluice.manifest import Manifest, SourceFile
+from sluice.sweep import sweep
+
+NOW: Final = datetime.now(UTC)
+OLD: Final = (NOW - timedelta(days=5)).timestamp()
+BEFORE: Final = NOW - timedelta(days=3)
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Context:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "sluice.yaml").write_text(
+        'lake: {catalog: {type: jdbc, uri: "sqlite:///c.db"}, warehouse: warehouse}\n'
+    )
+    (tmp_path / "pipelines" / "p.yaml").write_text(
+        "{name: p, format: debezium, namespace: p, landing: {url: landing}}"
+    )
+    return open_context(tmp_path, "p")
+
+
+def batch(ctx: Context, batch_id: str, state: str) -> list[str]:
+    """A batch with one staged copy and some scratch; the keys of what it has."""
+    files = ctx.files
+    copy = f"{files.staging_prefix('p')}{batch_id}.jsonl"
+    source = SourceFile(key=batch_id, url=files.store.url(copy), size=1, staged=True)
+    key = files.write_manifest(Manifest("p", batch_id, (source,)))
+    scratch = f"p/{batch_id}/decoded-a1/part-0.parquet"
+    for name in (copy, scratch):
+        files.store.put(name, b"x")
+    if state:
+        ctx.ledger.record_batch("p", batch_id, state, attempt="a1", manifest=key)
+    return [copy, key, scratch]
+
+
+def age(ctx: Context) -> Path:
+    folder = Path(ctx.files.store.url("p").removeprefix("file://"))
+    for path in folder.rglob("*"):
+        os.utime(path, (OLD, OLD))
+    return folder
+
+
+def there(files: BatchFiles) -> set[str]:
+    return {found.key for found in files.store.list("p/**/*")}
+
+
+def test_what_no_batch_needs_goes(ctx: Context) -> None:
+    ctx.ledger.ensure()
+    unknown = batch(ctx, "b-unknown", "")
+    done_copy, done_manifest, done_scratch = batch(ctx, "b-done", PUBLISHED)
+    failed, landed = batch(ctx, "b-failed", FAILED), batch(ctx, "b-landed", LANDED)
+    (age(ctx) / ".put-half").write_bytes(b"x")
+    folder = age(ctx)
+    young = batch(ctx, "b-young", "")
+
+    gone = {*unknown, done_copy, done_scratch}
+    assert sweep(ctx.files, ctx.ledger, "p", BEFORE, dry_run=True) == len(gone)
+    assert gone <= there(ctx.files)
+    assert sweep(ctx.files, ctx.ledger, "p", BEFORE) == len(gone)
+    assert there(ctx.files) == {done_manifest, *failed, *landed, *young}
+    assert not (folder / ".put-half").exists()
