@@ -15,8 +15,8 @@ import pytest
 
 from tests.faults.lake import Lake, descendants, finish, kill, second_hour
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults]
-KILLS: Final = int(os.environ.get("SLUICE_KILLS", "2"))
+pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
+KILLS: Final = int(os.environ.get("SLUICE_KILLS", "10"))
 SEED: Final = os.environ.get("SLUICE_FAULT_SEED") or str(time.time_ns())
 RERUNS_AT_MOST: Final = 3
 

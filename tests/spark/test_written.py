@@ -57,8 +57,9 @@ def test_a_merge_that_has_nothing_to_write_passes(
     assert sandbox.rows("t", metadata=True) == before
 
 
-@pytest.mark.parametrize("lost", ["t", "t__tombstones"])
-@pytest.mark.parametrize("late", [[], [event("u", 2, 15)]], ids=["newer", "late"])
+@pytest.mark.parametrize(
+    ("lost", "late"), [("t", []), ("t__tombstones", [event("u", 2, 15)])], ids=["newer", "late"]
+)
 def test_a_merge_that_sees_no_rows_fails_the_batch(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, lost: str, late: list[Any]
 ) -> None:

@@ -1,0 +1,30 @@
+"""Runs of one pipeline at the same time: each event is loaded once, and the tables are the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.faults.lake import Lake, finish, second_hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
+RUNS: Final = int(os.environ.get("SLUICE_RUNS", "4"))
+
+
+def test_runs_at_the_same_time_load_every_batch_once(tmp_path: Path) -> None:
+    lake = Lake.make(tmp_path / "shop")
+    assert lake.command("run", "shop")[0] == 0
+    lake.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
+    lake.save("landed")
+    assert lake.command("run", "shop")[0] == 0
+    wanted = lake.contents()
+
+    lake.restore("landed")
+    told = [finish(run) for run in [lake.start("run", "shop") for _ in range(RUNS)]]
+    assert {code for code, _ in told} == {0}, told
+    assert sum("load: batch" in said for _, said in told) == 1, told
+    assert lake.contents() == wanted
+    assert lake.leftovers() == []
