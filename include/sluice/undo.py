@@ -29,6 +29,7 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
 
     `hold` keeps the files of an unpublished batch from being loaded again (those of a published
     one are always held) until `release`. Returns what was done, or with `dry_run` what would be.
+    Without it a batch that is half published stays so, for a publication goes on.
     Raises RollbackRefused, before anything moves, when somebody wrote after the batch.
     """
     row = _known(ctx, batch_id)
@@ -36,13 +37,12 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
         return [f"batch {batch_id} is rolled back already"]
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
-    if (
-        row.state != states.LOADED
-        and row.holder != this_holder()
-        and not ctx.ledger.has_lapsed(row)
-    ):
+    if row.state == states.PUBLISHING and not hold:
+        return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
+    mine = row.holder == this_holder()
+    if row.state != states.LOADED and not mine and not ctx.ledger.has_lapsed(row):
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
-    if row.state == states.PUBLISHING and hold:  # some of its tables may be published
+    if row.state == states.PUBLISHING:  # some of its tables may be published
         return _undo_published(ctx, [batch_id], dry_run) + drop_all_branches(ctx, batch_id, dry_run)
     return _undo_staged(ctx, row, hold, dry_run)
 
@@ -50,6 +50,7 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """Undo every batch that was published after this one, the newest first; all or none.
 
+    Without it a batch that is half published stays so, for a publication goes on.
     Raises RollbackRefused, before anything moves, when one of them cannot be undone.
     """
     newer = published_after(ctx, batch_id)

@@ -10,10 +10,11 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from sluice import stages
 from sluice.context import Context, open_context
-from sluice.errors import RollbackRefused, TerminalError
+from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError
 from sluice.ledger import INTENT, PUBLISHED, PUBLISHING, Publication
-from sluice.manifest import SourceFile
+from sluice.manifest import Manifest, SourceFile
 from sluice.names import branch_name
 from sluice.result import StagedTable
 from sluice.snapshots import head, publish_table
@@ -162,3 +163,22 @@ def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Con
     assert state(context, "b4") == "rolled_back"
     users = context.catalog.load_table(("shop", "users"))
     assert not [ref for ref in users.metadata.refs if ref.startswith("batch_")]
+
+
+def test_a_publication_whose_commit_is_not_known_is_left_to_go_on(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
+    key = context.files.write_manifest(Manifest("shop", "b4", ()))
+
+    def no_answer(*_: object) -> None:
+        raise CommitStateUnknown("no answer")
+
+    monkeypatch.setattr(stages, "load", lambda *_: None)
+    monkeypatch.setattr(stages, "publish", no_answer)
+    results, failure = stages.load_and_publish(context, [key])
+    assert (results, type(failure)) == ([], CommitStateUnknown)
+    assert state(context, "b4") == PUBLISHING
+    assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
+    users = context.catalog.load_table(("shop", "users"))
+    assert branch_name("b4", "a1") in users.metadata.refs
