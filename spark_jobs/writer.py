@@ -14,12 +14,14 @@ from sluice.result import StagedTable
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, quoted
 from spark_jobs.defaults import BEFORE, SINCE, VALUE, Default, Defaults
+from spark_jobs.kept import keep
 from spark_jobs.lake import Base, Lake, TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
 from spark_jobs.written import refuse_loss
 
 _SOURCE_VIEW = "sluice_source"
+COPY_ON_WRITE = "copy-on-write"
 _DELETED = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
@@ -169,6 +171,10 @@ class Writer:
         )
 
     def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
+        if self.plan.config.write_mode == COPY_ON_WRITE:
+            # Spark 4.1 looks for the files to rewrite by a query of its own, in which it leaves
+            # the tables behind a view unresolved.
+            source = keep(source)
         view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
         source.createOrReplaceTempView(view)
         try:

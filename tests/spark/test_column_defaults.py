@@ -84,6 +84,7 @@ def test_untouched_rows_have_the_default(
     assert sorted(rows) == WANTED
 
 
+@pytest.mark.long
 def test_a_row_without_a_key_is_found_by_its_default_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_row_without_a_key_is_found_by_its_default_too(
     assert sorted(rows) == [(2, "touched", "new", price), (3, "given up", "new", price)]
 
 
+@pytest.mark.long
 def test_a_batch_that_is_rolled_back_takes_its_defaults_with_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ HISTORY = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [("1", "2", "3", "3"), ("3", "2", "2", "1")])
 def test_rows_do_not_depend_on_delivery(
     spark: SparkSession, folder: Path, tmp_path: Path, order: tuple[str, ...]

@@ -161,6 +161,7 @@ def test_a_late_event_falls_into_its_place(lake: Sandbox) -> None:
     assert lake.rows("orders") != []
 
 
+@pytest.mark.long
 def test_a_truncate_ends_the_versions_below_it_late_too(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(50, 2, "c")])
     lake.load_records([truncate(30)])
@@ -222,6 +223,7 @@ def test_a_new_column_is_added_and_the_short_ways_are_taken(
     assert told(lake) == [(1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, None)]
 
 
+@pytest.mark.long
 def test_a_failed_batch_leaves_the_history_as_it_was(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a")])
     lake.stage(lake.write("given-up.jsonl", [event(20, 1, "b")]))

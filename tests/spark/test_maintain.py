@@ -74,6 +74,7 @@ def test_a_load_after_maintenance_goes_on_from_it(shop: Shop) -> None:
     assert shop.seen() == ROWS
 
 
+@pytest.mark.long
 def test_a_batch_that_was_followed_in_one_table_is_undone_in_none(shop: Shop) -> None:
     """Behind maintenance the next batch's base is no batch's head, so the ledger cannot tell."""
     shop.run(*orders(("c", 1, 1, "new"), ("c", 2, 2, "new")))
@@ -86,6 +87,7 @@ def test_a_batch_that_was_followed_in_one_table_is_undone_in_none(shop: Shop) ->
     assert (shop.seen(), shop.seen("items")) == shown
 
 
+@pytest.mark.long
 def test_a_dry_run_tells_what_would_be_done_and_moves_nothing(shop: Shop) -> None:
     four_batches(shop)
     before = everything(shop.root / "warehouse"), everything(shop.root / "lake.db")
@@ -119,6 +121,7 @@ def test_only_old_files_that_no_snapshot_has_are_orphans(shop: Shop) -> None:
     assert shop.seen() == [(1, "new")]
 
 
+@pytest.mark.long
 def test_what_time_is_too_short_for_is_left_and_comes_first_in_the_next_run(shop: Shop) -> None:
     four_batches(shop)
     turns = iter([True] * 8 + [False] * 100)  # one table and a bit of the next

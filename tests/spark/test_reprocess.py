@@ -90,6 +90,7 @@ def test_what_did_not_fit_is_applied_and_the_rest_is_there_already(lake: Sandbox
     assert reprocess(lake.context(), first.batch_id) == ([], None)
 
 
+@pytest.mark.long
 def test_what_still_does_not_fit_waits_under_the_new_batch(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "100.25"), "no JSON at all"])
     first = run(lake)
@@ -142,6 +143,7 @@ def _crash(*_: object) -> None:
     raise _Crash
 
 
+@pytest.mark.long
 def test_an_unfinished_reprocess_gives_way_to_one_of_the_mended_files(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "100.25")])
     first = run(lake)
@@ -172,6 +174,7 @@ def test_rollback_of_a_reprocess_leaves_files_loaded_and_records_waiting(lake: S
     assert amounts(lake) == {1: "1.50", 2: "100.25"}
 
 
+@pytest.mark.long
 def test_a_batch_is_not_undone_under_a_reprocess_that_changed_no_table(lake: Sandbox) -> None:
     """The reprocess wrote nothing after it, and yet its changelog repeats the batch's changes."""
     lake.write("a.jsonl", [event(10, 1, "1.50"), "no JSON at all"])
@@ -183,6 +186,7 @@ def test_a_batch_is_not_undone_under_a_reprocess_that_changed_no_table(lake: San
     assert amounts(lake) == {1: "1.50"}
 
 
+@pytest.mark.long
 def test_one_batch_whose_file_is_there_with_the_bytes_that_were_loaded(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "100.25")])
     first = run(lake)
@@ -222,6 +226,7 @@ def test_arrival_puts_a_record_between_its_neighbours(lake: Sandbox) -> None:
     assert amounts(lake, "o") == {1: "100.25", 2: "2.00", 3: "3.00"}
 
 
+@pytest.mark.long
 def test_rows_known_by_their_place_alone_are_refused(lake: Sandbox) -> None:
     hint = {"key": [], "columns": {"id": "bigint", "amount": "decimal(4,2)"}}
     lake.configure(format="maxwell", format_options={"order": "arrival"}, tables={"s.o": hint})

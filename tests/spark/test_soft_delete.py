@@ -42,6 +42,7 @@ def test_a_deleted_row_stays_and_comes_alive_again(lake: Sandbox) -> None:
     assert (total(result).read, total(result).applied) == (2, 2)
 
 
+@pytest.mark.long
 def test_what_comes_late_is_what_the_row_last_was(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(30, 1), event(31, 2)])
     lake.load_records([event(20, 1, "b"), event(21, 2, "late")])
@@ -71,6 +72,7 @@ def test_a_truncate_marks_the_rows_below_it(lake: Sandbox) -> None:
     assert told(lake) == [(1, "late", 30), (2, "again", None), (3, "c", 30), (4, "d", None)]
 
 
+@pytest.mark.long
 def test_the_mode_can_be_switched_on_but_not_off(lake: Sandbox) -> None:
     """What was deleted before comes back marked; to switch it off would show it as alive."""
     lake.configure(**pipeline(["current"]))

@@ -75,3 +75,32 @@ def test_a_merge_that_sees_no_rows_fails_the_batch(
     with pytest.raises(AuditFailed, match=rf"{lost}: 1 rows were to be written .* says 0"):
         sandbox.load_records([event("u", 1, 50), event("d", 3, 51), *late])
     assert sandbox.rows("t", metadata=True) == before
+
+
+def test_tables_that_rewrite_their_files(spark: SparkSession, tmp_path: Path) -> None:
+    """With a key and with a history, and without a key."""
+    rewritten = {"write_mode": "copy-on-write", "columns": {"id": "int"}}
+    tables = {
+        "public.t": {"key": ["id"], "modes": ["current", "history"], **rewritten},
+        "public.log": {"key": [], **rewritten},
+    }
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    sandbox.load_records(
+        [event("c", 1, 10), event("c", 2, 20)]
+        + [event("c", 5, lsn) | _at(lsn) for lsn in (11, 12, 13)]
+    )
+    sandbox.load_records([event("u", 1, 30), event("d", 2, 40), event("d", 5, 41) | _at(41)])
+    sandbox.load_records([event("u", 1, 25), event("c", 3, 50)])
+    assert sorted((row["id"], row["at"]) for row in sandbox.rows("t")) == [(1, "30"), (3, "50")]
+    assert len(sandbox.rows("log")) == 2
+    versions = sandbox.rows("t__history", metadata=True)
+    assert sorted((v["id"], v["at"], v["_is_current"]) for v in versions) == [
+        (1, "10", False), (1, "25", False), (1, "30", True), (2, "20", False), (3, "50", True),
+    ]  # fmt: skip
+
+
+def _at(lsn: int) -> dict[str, Any]:
+    """A row of the log, alike in each event but for where it stands."""
+    row = {"id": 5, "at": "x"}
+    source = {**event("c", 5, lsn)["source"], "table": "log"}
+    return {"source": source} | ({"before": row} if lsn == 41 else {"after": row})
