@@ -63,7 +63,7 @@ test-formats: setup ## Conformance suites of the newer formats: canal, shareplex
 	@.venv/bin/python -m pytest tests/spark -m formats $(PYTEST_ARGS)
 
 .PHONY: test-long
-test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (15 minutes)
+test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (25 minutes)
 	@.venv/bin/python -m pytest tests/spark -m long $(PYTEST_ARGS)
 
 .PHONY: faults

@@ -21,7 +21,7 @@ from spark_jobs.resolve import Stored
 from spark_jobs.written import refuse_loss
 
 _SOURCE_VIEW = "sluice_source"
-COPY_ON_WRITE = "copy-on-write"
+_COPY_ON_WRITE = "copy-on-write"
 _DELETED = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
@@ -150,7 +150,7 @@ class Writer:
 
     def _audit_written(self, table: TableId, rows: int | None) -> None:
         reach(Point.LOAD_WRITTEN)
-        loaded = self.lake.load(table)
+        loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
             refuse_loss(loaded, self.attempt.branch, self.bases[table].snapshot, rows)
 
@@ -171,7 +171,8 @@ class Writer:
         )
 
     def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
-        if self.plan.config.write_mode == COPY_ON_WRITE:
+        rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
+        if rewrites and table != tombstone_id(self.plan):
             # Spark 4.1 looks for the files to rewrite by a query of its own, in which it leaves
             # the tables behind a view unresolved.
             source = keep(source)

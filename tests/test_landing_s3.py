@@ -8,6 +8,7 @@ import io
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import boto3
 import pyarrow as pa
@@ -64,6 +65,21 @@ def test_list_is_relative_and_filtered(store: S3Store, bucket: str) -> None:
     assert found["a.jsonl"].size == len(LINES)
     assert found["a.jsonl"].etag == hashlib.md5(LINES).hexdigest()
     assert found["a.jsonl"].modified.tzinfo is not None
+
+
+def test_uploads_that_were_never_completed_go(store: S3Store, bucket: str) -> None:
+    names = {"mine": f"{store.prefix}p/staged/half", "others": f"{store.prefix}q/staged/half"}
+    for key in names.values():
+        store.client.create_multipart_upload(Bucket=bucket, Key=key)
+
+    def there() -> set[str]:
+        found = store.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
+        return {upload["Key"] for upload in found}
+
+    store.forget_unfinished("p/", datetime.now(UTC) - timedelta(hours=1))
+    assert there() == set(names.values())
+    store.forget_unfinished("p/", datetime.now(UTC) + timedelta(hours=1))
+    assert there() == {names["others"]}
 
 
 def test_list_goes_on_after_a_thousand(store: S3Store) -> None:

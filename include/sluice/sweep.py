@@ -37,10 +37,9 @@ def sweep(
 
 
 def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:
-    rows = ledger.batches(pipeline)
-    claimed = {row.batch_id for row in ledger.known_files(pipeline).values()}
+    # A claim that was never recorded as a batch is among the unfinished.
     unfinished = frozenset(row.batch_id for row in ledger.unfinished(pipeline))
-    known = frozenset({row.batch_id for row in rows} | claimed)
+    known = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
     copies = (copy for batch_id in unfinished for copy in _copies(files, pipeline, batch_id))
     return _Needs(known, unfinished, frozenset(copies))
 

@@ -50,7 +50,6 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """Undo every batch that was published after this one, the newest first; all or none.
 
-    Without it a batch that is half published stays so, for a publication goes on.
     Raises RollbackRefused, before anything moves, when one of them cannot be undone.
     """
     newer = published_after(ctx, batch_id)

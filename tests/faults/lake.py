@@ -107,6 +107,11 @@ class Lake:
         whole = gzip.compress("".join(f"{e}\n" for e in events).encode(), mtime=0)
         (self.root / "landing" / key).write_bytes(whole[:-6])
 
+    def land_second_hour(self) -> None:
+        """Two files, of which landing has to decode one on its own."""
+        self.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
+        self.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
+
     def save(self, name: str) -> None:
         """Remember this moment."""
         shutil.copytree(self.root, self._saved(name))
@@ -171,9 +176,9 @@ def _all(catalog: Catalog, name: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{column: v for column, v in row.items() if v is not None} for row in rows]
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+def finish(process: subprocess.Popen[str], patience: float = PATIENCE_SECONDS) -> tuple[int, str]:
     """Wait for a process; its exit code and what it said."""
-    told, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    told, _ = process.communicate(timeout=patience)
     return process.returncode, told
 
 

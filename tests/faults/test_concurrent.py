@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.faults.lake import Lake, finish, second_hour
+from tests.faults.lake import Lake, finish
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 RUNS: Final = int(os.environ.get("SLUICE_RUNS", "4"))
@@ -17,7 +17,7 @@ RUNS: Final = int(os.environ.get("SLUICE_RUNS", "4"))
 def test_runs_at_the_same_time_load_every_batch_once(tmp_path: Path) -> None:
     lake = Lake.make(tmp_path / "shop")
     assert lake.command("run", "shop")[0] == 0
-    lake.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
+    lake.land_second_hour()
     lake.save("landed")
     assert lake.command("run", "shop")[0] == 0
     wanted = lake.contents()

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from sluice.faults import Point
-from tests.faults.lake import Contents, Lake, second_hour
+from tests.faults.lake import Contents, Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 OFTEN: Final = {
@@ -44,8 +44,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = Lake.make(tmp_path_factory.mktemp("faults") / "shop")
     code, told = lake.command("run", "shop")
     assert code == 0, told
-    lake.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
-    lake.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
+    lake.land_second_hour()
     lake.save("landed")
     code, told = lake.command("run", "shop")
     assert code == 0, told

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.faults.lake import Lake, descendants, finish, kill, second_hour
+from tests.faults.lake import Lake, descendants, finish, kill
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 KILLS: Final = int(os.environ.get("SLUICE_KILLS", "10"))
@@ -25,8 +25,7 @@ def test_kills_at_random_times(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     lake = Lake.make(tmp_path / "shop")
     assert lake.command("run", "shop")[0] == 0
-    lake.land("dt=2026-03-01/hr=01/b.jsonl", second_hour())
-    lake.land_cut("dt=2026-03-01/hr=01/c.jsonl.gz", second_hour()[:30])
+    lake.land_second_hour()
     lake.save("landed")
     began = time.monotonic()
     assert lake.command("run", "shop")[0] == 0
