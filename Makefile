@@ -70,6 +70,10 @@ test-long: setup ## What takes too long for every run: recordings, verify and de
 faults: setup ## A process killed at every named point and, SLUICE_KILLS times, at random (40 minutes)
 	@.venv/bin/python -m pytest tests/faults -m faults $(PYTEST_ARGS)
 
+.PHONY: prove
+prove: setup ## The promise in every format: SLUICE_PROVE histories each, drawn and shrunk (5: an hour)
+	@SLUICE_PROVE=$${SLUICE_PROVE:-5} .venv/bin/python -m pytest tests/spark -m spark -k of_events_alone $(PYTEST_ARGS)
+
 .PHONY: test-unit
 test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
 	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)

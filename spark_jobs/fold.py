@@ -23,9 +23,9 @@ _HASH: Final = "_hash"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
-    """A hash that a NULL column, a wider type or another column order of NULLs leaves alone."""
+    """A hash that a NULL column, a wider type or another order of the columns leaves alone."""
     types = {f.name: f.dataType for f in frame.schema}
-    return F.xxhash64(*(_canonical(F.col(_q(c)), types[c]) for c in columns))
+    return F.xxhash64(*(_canonical(F.col(_q(c)), types[c]) for c in sorted(columns)))
 
 
 def _canonical(column: Column, kind: DataType) -> Column:

@@ -46,7 +46,10 @@ def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     once = changes.others.dropDuplicates([names.POSITION])
     history = _above_truncation(once, changes.truncated_at)
     living = _above_truncation(fresh, changes.truncated_at)
-    deletes = history.where(_is_delete()).unionByName(living.where(_is_delete()), True)
+    # What a delete from before a TRUNCATE took, it does not take from the rows behind it any more.
+    deciding = (once, fresh) if changes.truncates else (history, living)
+    past, new = (rows.where(_is_delete()) for rows in deciding)
+    deletes = past.unionByName(new, True)
     columns = [quoted(c) for c in (*changes.data, names.OP, *names.TARGET_METADATA)]
     if deletes.isEmpty():
         return RowOutcome(counts, living.select(*columns), append_only=True)

@@ -77,7 +77,7 @@ class DatahubTuple:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
-        rows = read_rows(spark, files, COLUMNS)
+        rows = read_rows(spark, files, COLUMNS, SOURCE_TABLE)
         return select_envelope(rows, _envelope(_told_table(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:

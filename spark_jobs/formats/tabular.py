@@ -1,15 +1,15 @@
 """Rows of JSON lines, CSV, Parquet and Avro files as column name → exact text.
 
 For formats that are a flat row with a few columns about the change beside the data. CSV files have
-become JSON lines when they landed. A JSON line that lacks a column of the batch's other lines has
-NULL in it.
+become JSON lines when they landed. A JSON line that lacks a column which another line of its table
+has in this batch has NULL in it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,14 @@ from sluice.parquetfile import INT96
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.formats.envelope import CORRUPT, JSON_LINES, by_schema, repeats, union
+from spark_jobs.formats.envelope import (
+    CORRUPT,
+    JSON_LINES,
+    WHOLE_TEXTS,
+    by_schema,
+    repeats,
+    union,
+)
 
 META: Final = "meta"
 ROW: Final = "row"
@@ -32,8 +39,12 @@ REPEATS: Final = "repeats"
 _DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
 
 
-def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]) -> DataFrame:
+def read_rows(
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str = ""
+) -> DataFrame:
     """Read rows lazily: one scan for the JSON lines and one for each schema of typed files.
+
+    `table` is the column of `meta` that names a row's table; without one it is its file's.
 
     Gives `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other columns),
     `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
@@ -42,7 +53,7 @@ def read_rows(spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence
     lines = tuple(f for f in files if f.container == JSON_LINES)
     scans = [_read_typed(spark, *known, group, meta) for known, group in by_schema(files).items()]
     if lines or not scans:
-        scans.append(_read_lines(spark, lines, meta))
+        scans.append(_read_lines(spark, lines, meta, table))
     return union(scans)
 
 
@@ -72,33 +83,65 @@ class _Names:
 
 
 def _read_lines(
-    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str]
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str
 ) -> DataFrame:
     """One scan for the JSON lines, and one for each list of columns that CSV files begin with.
 
     A CSV file says which columns its rows have: those of another file, which may be of another
     table, are none of theirs.
     """
-    found = _names_by_file(spark, files)
+    found = _names(spark, files, table)
+    of_file = {f.url: _all(n for (url, _), n in found.items() if url == f.url) for f in files}
     lines = [f for f in files if not csvrows.is_csv(f.key)]
-    of_lines = sum((found.get(f.url, _Names()) for f in lines), _Names())
+    of_lines = _all(of_file[f.url] for f in lines)
     groups: dict[_Names, list[SourceFile]] = {}
     for file in files:
-        names = found.get(file.url, _Names()) if csvrows.is_csv(file.key) else of_lines
+        names = of_file[file.url] if csvrows.is_csv(file.key) else of_lines
         groups.setdefault(names, []).append(file)
-    return union([_scan(spark, names, group, meta) for names, group in groups.items()])
+    scans = union([_scan(spark, names, group, meta) for names, group in groups.items()])
+    return _own_columns(scans, found, table)
 
 
-def _names_by_file(spark: SparkSession, files: tuple[SourceFile, ...]) -> dict[str, _Names]:
+def _names(
+    spark: SparkSession, files: tuple[SourceFile, ...], table: str
+) -> dict[tuple[str, str], _Names]:
+    """The columns of the lines by their file and by what they have in the column `table`."""
     lines = spark.read.text([f.url for f in files])
-    keys = F.json_object_keys("value").alias("keys")
-    shapes = lines.select(F.input_file_name().alias("file"), keys).distinct()
+    named = F.get_json_object("value", f"$['{table}']") if table else F.lit("")
+    shapes = lines.select(
+        F.input_file_name().alias("file"),
+        F.coalesce(named, F.lit("")).alias("table"),
+        F.json_object_keys("value").alias("keys"),
+    ).distinct()
     name = F.explode("keys").alias("name")
-    each = shapes.select("file", name, repeats(F.col("keys")).alias("twice"))
-    known = each.groupBy(as_landed(F.col("file")).alias("url")).agg(
+    each = shapes.select("file", "table", name, repeats(F.col("keys")).alias("twice"))
+    known = each.groupBy(as_landed(F.col("file")).alias("url"), "table").agg(
         F.sort_array(F.collect_set("name")).alias("names"), F.max("twice").alias("twice")
     )
-    return {row["url"]: _Names(tuple(row["names"]), row["twice"]) for row in known.collect()}
+    return {
+        (row["url"], row["table"]): _Names(tuple(row["names"]), row["twice"])
+        for row in known.collect()
+    }
+
+
+def _all(names: Iterable[_Names]) -> _Names:
+    return sum(names, _Names())
+
+
+def _own_columns(rows: DataFrame, found: Mapping[tuple[str, str], _Names], table: str) -> DataFrame:
+    """Leave every row the columns of its table: the reader gave it those of all, NULL in them."""
+    owned: dict[str, _Names] = {}
+    for (url, told), names in found.items():
+        owner = told if table else url
+        owned[owner] = owned.get(owner, _Names()) + names
+    if len({names.names for names in owned.values()}) < 2:
+        return rows
+    told_names = json.dumps({owner: names.names for owner, names in owned.items()})
+    known = F.from_json(F.lit(told_names), "map<string,array<string>>")
+    owner = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
+    own = known[owner]
+    mine = F.map_filter(ROW, lambda name, value: value.isNotNull() | F.array_contains(own, name))
+    return rows.withColumn(ROW, mine)
 
 
 def _scan(
@@ -112,7 +155,8 @@ def _scan(
     wanted = sorted({*names, *meta})
     schema = T.StructType([T.StructField(n, T.StringType()) for n in (*wanted, corrupt)])
     reader = spark.read.schema(schema).option("mode", "PERMISSIVE")
-    lines = reader.option("columnNameOfCorruptRecord", corrupt).json([f.url for f in files])
+    reader = reader.option("columnNameOfCorruptRecord", corrupt).options(**WHOLE_TEXTS)
+    lines = reader.json([f.url for f in files])
     rows = lines.select(
         *_parts({n: F.col(quoted(n)) for n in wanted}, set(names), meta),
         F.lit(None).cast("string").alias("types"),

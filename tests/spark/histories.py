@@ -1,4 +1,4 @@
-"""Micro histories for the property test: a source played step by step, and its log as Debezium's.
+"""Micro histories for the property tests: sources played step by step, and what they log.
 
 A step is three small numbers, so that Hypothesis can shrink what fails.
 """
@@ -6,18 +6,22 @@ A step is three small numbers, so that Hypothesis can shrink what fails.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
 
+from tests import reference
 from tests.reference import Change, Row, row
 
-PLACEHOLDER = "__debezium_unavailable_value"
 IDS = 5
 TEXTS = ("", "a", "ü \u0000", None, "NULL", "z" * 40)
 AMOUNTS = ("0", "1.10", "-0.01", None, "99999999.99")
+KEYED: dict[str, Any] = {"key": ["id"], "columns": {"id": "int", "amount": "decimal(10,2)"}}
+TABLES: dict[str, dict[str, Any]] = {
+    "keyed": KEYED, "partial": KEYED, "keyless": {"key": [], "columns": {"x": "int"}},
+}  # fmt: skip
 Step = tuple[int, int, int]
 STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=12, max_size=40)
 
@@ -27,6 +31,7 @@ class Source:
     """One table being changed; every change is logged at a place of its own."""
 
     name: str
+    truncates: bool = True
     log: list[Change] = field(default_factory=list)
     clock: int = 0
 
@@ -63,7 +68,7 @@ class KeyedSource(Source):
             return self._delete(here)
         if kind in (5, 6) and len(self.rows) < IDS:
             return self._move(here, value, together=kind == 5 and self.whole)
-        if kind == 7 and value % 3 == 0:
+        if kind == 7 and value % 3 == 0 and self.truncates:
             self.rows.clear()
             return self.write("t")
         return self._update(here, value, absent=self.partial and kind >= 9)
@@ -121,7 +126,7 @@ class KeylessSource(Source):
         if number < 2 or not self.rows or kind < 6:
             self.rows.append(new)
             return self.write("r" if number < 2 else "c", after=new)
-        if kind == 6 and value % 3 == 0:
+        if kind == 6 and value % 3 == 0 and self.truncates:
             self.rows.clear()
             return self.write("t")
         old = self.rows.pop(pick % len(self.rows))
@@ -131,92 +136,41 @@ class KeylessSource(Source):
         return self.write("u", before=old, after=new)
 
 
-def sources() -> list[KeyedSource | KeylessSource]:
+def sources(truncates: bool = True) -> list[KeyedSource | KeylessSource]:
     """The tables of one example."""
-    return [KeyedSource("keyed"), KeyedSource("partial", partial=True), KeylessSource("keyless")]
+    return [
+        KeyedSource("keyed", truncates),
+        KeyedSource("partial", truncates, partial=True),
+        KeylessSource("keyless", truncates),
+    ]
 
 
-def play(steps: list[list[Step]]) -> list[KeyedSource | KeylessSource]:
+def play(steps: list[list[Step]], truncates: bool = True) -> list[KeyedSource | KeylessSource]:
     """Play every table's steps; each source ends with its rows and its log."""
-    played = sources()
+    played = sources(truncates)
     for source, mine in zip(played, steps, strict=True):
         for number, step in enumerate(mine):
             source.step(number, step)
     return played
 
 
-def debezium(change: Change, database: str, sent: int = 0) -> dict[str, Any]:
-    """A change as Debezium's PostgreSQL connector writes it; `sent` differs between repeats.
-
-    The own LSN goes back from transaction to transaction, as it does in a real log.
-    """
-    clock = change.place[1]
-    source = {"connector": "postgresql", "db": database, "schema": "s", "table": change.table}
-    if change.op == "r":
-        place: dict[str, Any] = {"lsn": 5, "sequence": '[null,"5"]', "snapshot": "true"}
-    else:
-        commit, own = 98 + clock // 3, 10**6 - 300 * (clock // 3) + clock % 3
-        place = {"lsn": own, "sequence": f'["{commit}","{own}"]'}
-    when = {"ts_ns": 10**18 + clock} if change.op == "r" else {"ts_ms": 10**12 + sent}
-    after = None if change.after is None else dict(change.after)
-    after = after and after | dict.fromkeys(change.absent, PLACEHOLDER)
-    before = None if change.before is None else dict(change.before)
-    images = {"before": before, "after": after}
-    return {"op": change.op, "source": source | place | {"ts_ms": 10**12 + clock}, **images, **when}
-
-
-Part = list[list[dict[str, Any]]]
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """How a log comes: in how many batches; which of them is tried and given up at its turn.
-
-    `retried_last`: the batch given up is loaded after all others, else at once.
-    """
-
-    seed: int
-    batches: int
-    given_up: int
-    retried_last: bool
-
-    def split(self, log: list[Change], database: str) -> list[Part]:
-        """Batches of files: every change at least once, in any order, some in several batches."""
-        rng = random.Random(self.seed)
-        parts: Part = [[] for _ in range(self.batches)]
-        for change in log:
-            for sent in range(rng.choice((1, 1, 1, 2, 3))):
-                rng.choice(parts).append(debezium(change, database, sent))
-        for part in parts:
-            rng.shuffle(part)
-        return [list(_halves(part, rng)) for part in parts if part]
-
-    def turns(self, batches: int) -> list[tuple[int, bool]]:
-        """Which batch is loaded when, and whether it is published."""
-        turns = [(at, True) for at in range(batches)]
-        if self.given_up >= batches:
-            return turns
-        again = turns.pop(self.given_up)
-        turns.insert(self.given_up, (self.given_up, False))
-        turns.insert(len(turns) if self.retried_last else self.given_up + 1, again)
-        return turns
-
-
-def _halves(part: list[Any], rng: random.Random) -> Iterator[list[Any]]:
-    cut = rng.randint(0, len(part))
-    yield from (half for half in (part[:cut], part[cut:]) if half)
-
-
-DELIVERIES = st.builds(
-    Delivery, st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 4), st.booleans()
-)
-
-
-def drawn(seed: int, delivery: Delivery) -> tuple[list[list[Step]], Delivery]:
+def drawn(seed: int) -> list[list[Step]]:
     """A history of many steps without Hypothesis, whose first one is always the smallest."""
     rng = random.Random(seed)
-    steps = [[(d(12), d(12), d(12)) for _ in range(40)] for d in [rng.randrange] * len(sources())]
-    return steps, delivery
+    return [[(d(12), d(12), d(12)) for _ in range(40)] for d in [rng.randrange] * len(sources())]
+
+
+def meaning(log: list[Change], table: str) -> list[Row]:
+    """What the reference makes of a table's changes."""
+    mine = of_table(log, table)
+    rows = reference.keyed(mine, "id") if TABLES[table]["key"] else reference.keyless(mine)
+    return sorted((row(spelled(dict(each))) for each in rows), key=repr)
+
+
+def spelled(values: dict[str, Any]) -> dict[str, Any]:
+    """Amounts with the two places that their column has."""
+    amount = values.get("amount")
+    return values if amount is None else values | {"amount": f"{Decimal(str(amount)):.2f}"}
 
 
 def of_table(log: list[Change], name: str) -> list[Change]:

@@ -1,6 +1,6 @@
 """Mode history: every version of every row, whatever comes late, twice, or in which batch.
 
-`SLUICE_PROVE=200 pytest tests/spark/test_history.py` tries more histories.
+`make prove` tries more histories.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from sluice import names
 from sluice.errors import PlanError
 from spark_jobs import decode_batch
 from tests import reference
+from tests.spark.deliveries import DELIVERIES, Delivery, deliver
+from tests.spark.dialects import debezium
 from tests.spark.histories import (
-    DELIVERIES,
+    KEYED,
     STEPS,
-    Delivery,
     KeyedSource,
     as_rows,
     drawn,
     of_table,
 )
+from tests.spark.histories import spelled as row_spelled
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_merge import _spelled, deliver
 
 pytestmark = pytest.mark.spark
 
 PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
-HINTS = {"key": ["id"], "columns": {"id": "int", "amount": "decimal(10,2)"}}
 SOURCES = {"keyed": ["current", "history"], "partial": ["soft_delete", "history"]}
 NUMBERS = itertools.count(1)
 ORIGIN = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)  # 10**12 ms, where the sources' clocks begin
@@ -45,7 +45,7 @@ Row = dict[str, Any]
 @pytest.fixture(scope="module")
 def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     """One lake for all examples; each has a database of its own in it."""
-    tables = {name: HINTS | {"modes": modes} for name, modes in SOURCES.items()}
+    tables = {name: KEYED | {"modes": modes} for name, modes in SOURCES.items()}
     pipeline = {"format": "debezium", "table_name": "{database}_{table}", "tables": tables}
     return Sandbox(spark, tmp_path_factory.mktemp("versions"), pipeline)
 
@@ -57,7 +57,7 @@ def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> San
     phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
     suppress_health_check=list(HealthCheck),
 )
-@example(*drawn(3, Delivery(seed=4, batches=3, given_up=1, retried_last=True)))
+@example(drawn(3), Delivery(seed=4, batches=3, given_up=1, retried_last=True))
 @given(st.lists(STEPS, min_size=2, max_size=2), DELIVERIES)
 @pytest.mark.long
 def test_versions_depend_on_the_set_of_events_alone(
@@ -69,7 +69,7 @@ def test_versions_depend_on_the_set_of_events_alone(
             source.step(number, step)
     log = [change for source in played for change in source.log]
     database = f"db{next(NUMBERS)}"
-    deliver(shared, database, log, delivery)
+    deliver(shared, debezium.DIALECT, database, log, delivery)
     for source in played:
         wanted = reference.versions(of_table(log, source.name), "id")
         assert histories(shared, f"{database}_{source.name}") == spelled(wanted), source.name
@@ -80,7 +80,7 @@ def test_versions_depend_on_the_set_of_events_alone(
 
 def spelled(versions: Any) -> list[Any]:
     """The reference's versions, comparable."""
-    rows = [_spelled(v.values) | {"since": v.since, "until": v.until} for v in versions]
+    rows = [row_spelled(v.values) | {"since": v.since, "until": v.until} for v in versions]
     return sorted(map(reference.row, rows), key=repr)
 
 

@@ -19,31 +19,30 @@ from spark_jobs.cut import Cutter
 from spark_jobs.verify import verify
 from spark_jobs.writer import Writer
 from tests.reference import Change, row
-from tests.spark.histories import PLACEHOLDER, Delivery, KeyedSource, debezium, drawn, play
+from tests.spark.deliveries import Delivery, deliver, shown
+from tests.spark.dialects.debezium import DIALECT, PLACEHOLDER, event
+from tests.spark.histories import TABLES, KeyedSource, drawn, meaning, play
 from tests.spark.sandbox import NAMESPACE, Sandbox
-from tests.spark.test_merge import TABLES, deliver, meaning, shown
 
 pytestmark = pytest.mark.spark
 
 A = {"id": 1, "text": "old", "amount": "1.00", "doc": "kept"}
 B = {"id": 1, "text": "new", "amount": "2.00", "doc": "kept"}
-STEPS, IN_TWO = drawn(1, Delivery(seed=1, batches=2, given_up=9, retried_last=False))
+STEPS = drawn(1)
+IN_TWO = Delivery(seed=1, batches=2, given_up=9, retried_last=False)
 
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     """One lake; every test has a database of its own in it."""
-    pipeline = {
-        "format": "debezium", "table_name": "{database}_{table}", "tables": TABLES,
-    }  # fmt: skip
-    return Sandbox(spark, tmp_path_factory.mktemp("verify"), pipeline)
+    return Sandbox(spark, tmp_path_factory.mktemp("verify"), DIALECT.pipeline("", TABLES))
 
 
 @pytest.fixture(scope="module")
 def played(lake: Sandbox) -> list[Change]:
     """Long histories in `db`: snapshots, moves of keys, partial rows, deletes, TRUNCATEs."""
     log = [change for source in play(STEPS) for change in source.log]
-    deliver(lake, "db", log, IN_TWO)
+    deliver(lake, DIALECT, "db", log, IN_TWO)
     return log
 
 
@@ -73,7 +72,7 @@ def told(comparison: Comparison) -> dict[str, tuple[str, tuple[str, ...]]]:
 def load(lake: Sandbox, database: str, *batches: list[Change]) -> None:
     """Load each list of changes as one batch."""
     for batch in batches:
-        lake.load_records([debezium(change, database) for change in batch])
+        lake.load_records([event(change, database) for change in batch])
 
 
 @contextmanager
@@ -357,7 +356,7 @@ def test_what_is_below_the_floor_is_not_judged(lake: Sandbox) -> None:
 @pytest.mark.long
 def test_a_batch_that_is_not_published_does_not_count(lake: Sandbox) -> None:
     load(lake, "staged", [Change("keyed", "c", (1, 1), after=row(A))])
-    lake.stage(lake.write("staged.jsonl", [debezium(
+    lake.stage(lake.write("staged.jsonl", [event(
         Change("keyed", "u", (1, 2), after=row(B)), "staged")]))  # fmt: skip
     assert verified(lake, "staged_keyed").agrees
 

@@ -1,0 +1,111 @@
+"""How the changes of a source come: in which files and batches, how often, in what order."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sluice.manifest import SourceFile
+from tests.reference import Change, Row
+from tests.spark.dialects.base import Dialect
+from tests.spark.histories import as_rows
+from tests.spark.sandbox import Sandbox, total
+
+File = list[Any]
+Batch = dict[str, File]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How a log comes: in how many batches; which of them is tried and given up at its turn.
+
+    `retried_last`: the batch given up is loaded after all others, else at once.
+    """
+
+    seed: int
+    batches: int
+    given_up: int
+    retried_last: bool
+
+    def split(self, log: list[Change], dialect: Dialect, database: str) -> list[Batch]:
+        """Batches of named files: every change at least once, in any order, some in several."""
+        rng = random.Random(self.seed)
+        spread = self._cut if dialect.by_arrival else self._shuffled
+        parts = spread(log, dialect, database, rng)
+        numbered = {f"{database}/{at:03}.jsonl": file for at, file in enumerate(parts)}
+        batches: list[Batch] = [{} for _ in range(self.batches)]
+        for at, (name, file) in enumerate(numbered.items()):
+            (batches[at // 2] if not dialect.by_arrival else rng.choice(batches))[name] = file
+        return [batch for batch in batches if batch]
+
+    def _shuffled(
+        self, log: list[Change], dialect: Dialect, database: str, rng: random.Random
+    ) -> list[File]:
+        """Two files for each batch, every record in one at random, some records in several."""
+        files: list[File] = [[] for _ in range(2 * self.batches)]
+        for change in log:
+            for sent in range(rng.choice((1, 1, 1, 2, 3))):
+                for record in dialect.tell(change, database, sent):
+                    rng.choice(files).append(record)
+        for file in files:
+            rng.shuffle(file)
+        return files
+
+    def _cut(
+        self, log: list[Change], dialect: Dialect, database: str, rng: random.Random
+    ) -> list[File]:
+        """A log cut into files where their order is all that tells the changes' order."""
+        records = [record for change in log for record in dialect.tell(change, database, 0)]
+        cuts = sorted(rng.randrange(len(records)) for _ in range(2 * self.batches))
+        ends = [0, *cuts, len(records)]
+        return [records[a:b] for a, b in itertools.pairwise(ends)]
+
+    def turns(self, batches: int) -> Iterator[tuple[int, bool]]:
+        """Which batch is loaded when, and whether it is published."""
+        given_up = [self.given_up] if self.given_up < batches else []
+        for at in range(batches):
+            if at in given_up:
+                yield at, False
+            if at not in given_up or not self.retried_last:
+                yield at, True
+        if self.retried_last:
+            yield from ((at, True) for at in given_up)
+
+
+DELIVERIES = st.builds(
+    Delivery, st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 4), st.booleans()
+)
+
+
+def deliver(
+    lake: Sandbox, dialect: Dialect, database: str, log: list[Change], delivery: Delivery
+) -> None:
+    """Land and load a log as the delivery says."""
+    batches = [
+        [written(lake, dialect, name, file) for name, file in batch.items() if file]
+        for batch in delivery.split(log, dialect, database)
+    ]
+    batches = [batch for batch in batches if batch]
+    for at, published in delivery.turns(len(batches)):
+        result = (lake.load if published else lake.stage)(*batches[at])
+        assert total(result).balanced
+        assert (total(result).quarantined, total(result).ignored) == (0, 0)
+
+
+def written(lake: Sandbox, dialect: Dialect, name: str, file: File) -> SourceFile:
+    """Land one file as the dialect's writers make it."""
+    if dialect.write is None:
+        return lake.write(name, file)
+    path = lake.landing / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return replace(dialect.write(path, file), key=name)
+
+
+def shown(lake: Sandbox, database: str, table: str) -> list[Row]:
+    """What people see."""
+    return as_rows(lake.rows(f"{database}_{table}"))

@@ -1,0 +1,23 @@
+"""Every format's way of writing one history down, for the conformance suite."""
+
+from __future__ import annotations
+
+from tests.spark.dialects import (
+    aws_dms,
+    canal,
+    datahub_tuple,
+    datastream,
+    debezium,
+    dts_avro,
+    huawei_cdl,
+    maxwell,
+    ogg,
+    shareplex,
+    streamx,
+)
+
+DIALECTS = (
+    debezium.DIALECT, datastream.DIALECT, streamx.DIALECT, canal.ORDERED, canal.ARRIVAL,
+    canal.SWAPPED, shareplex.DIALECT, ogg.DIALECT, maxwell.DIALECT, huawei_cdl.FIRST,
+    huawei_cdl.SECOND, aws_dms.ORDERED, datahub_tuple.DIALECT, dts_avro.DIALECT,
+)  # fmt: skip

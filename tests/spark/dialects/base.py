@@ -1,0 +1,82 @@
+"""What the dialects share: one abstract change, and what a format can say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sluice.manifest import SourceFile
+from tests.reference import Change
+
+Row = dict[str, Any]
+Tell = Callable[[Change, str, int], list[Any]]
+MILLIS = 10**12
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One way of writing a history down.
+
+    `tell(change, database, sent)` gives the records of one change; `sent` differs between repeats.
+    `truncates`: the format has a word for TRUNCATE. `by_arrival`: the place in the landed files is
+    the order, so a history is written in order and once. `source_table` and `table_name` are the
+    pipeline's: how it names a table of the events, and its target. Without `write`, JSON lines.
+    """
+
+    name: str
+    format: str
+    tell: Tell
+    options: Row = field(default_factory=dict)
+    truncates: bool = True
+    by_arrival: bool = False
+    source_table: str = "{table}"
+    table_name: str = "{database}_{table}"
+    write: Callable[[Path, Iterable[Any]], SourceFile] | None = None
+
+    def pipeline(self, database: str, tables: dict[str, Row]) -> Row:
+        """The pipeline that reads the tables of one database."""
+        named = {self.source_table.format(database=database, table=t): c for t, c in tables.items()}
+        return {
+            "format": self.format, "format_options": self.options, "tables": named,
+            "table_name": self.table_name,
+        }  # fmt: skip
+
+
+def images(change: Change) -> tuple[Row, Row]:
+    """The row before and the row after; empty where the change has none."""
+    return dict(change.before or ()), dict(change.after or ())
+
+
+def sent_columns(change: Change) -> Row:
+    """The row after a change without the columns that it did not carry."""
+    return {n: v for n, v in dict(change.after or ()).items() if n not in change.absent}
+
+
+def moves(change: Change) -> bool:
+    """An update after which the old row is another one, or one of many equal ones."""
+    before, after = images(change)
+    return bool(before and after) and ("id" not in after or before["id"] != after["id"])
+
+
+def key(change: Change) -> list[str]:
+    """The columns of the key; none for a table without one."""
+    before, after = images(change)
+    return ["id"] if "id" in (after or before) else []
+
+
+def ident(change: Change) -> Row:
+    """The key's values, of the row after if there is one."""
+    before, after = images(change)
+    return {name: (after or before)[name] for name in key(change)}
+
+
+def serial(change: Change) -> int:
+    """A place of its own for each change, where a format knows no two at one place."""
+    return 2 * change.place[1] + (change.op != "d")
+
+
+def texts(row: Row) -> Row:
+    """Values as formats write them that know text alone."""
+    return {name: None if value is None else str(value) for name, value in row.items()}

@@ -1,0 +1,31 @@
+"""DataHub Tuple: rows with columns about the change; an update is two records."""
+
+from __future__ import annotations
+
+from tests.reference import Change
+from tests.spark.dialects.base import MILLIS, Dialect, Row, images
+
+BEFORE, AFTER = ("Y", "N"), ("N", "Y")
+
+
+def tell(change: Change, database: str, sent: int) -> list[Row]:
+    """One record a change, two where the source knows the old row of an update."""
+    before, after = images(change)
+    letter = {"r": "I", "c": "I", "u": "U", "d": "D"}[change.op]
+    halves = [(BEFORE, before), (AFTER, after)]
+    return [_record(change, database, letter, flags, row) for flags, row in halves if row]
+
+
+def _record(change: Change, database: str, letter: str, flags: tuple[str, str], row: Row) -> Row:
+    return {
+        "_sequence_id_": "-1" if change.op == "r" else str(10**18 + change.place[1]),
+        "_operation_type_": letter, "_execute_time_": MILLIS + change.place[1],
+        "_source_table_": f"{database}_{change.table}",
+        "_before_image_": flags[0], "_after_image_": flags[1], **row,
+    }  # fmt: skip
+
+
+DIALECT = Dialect(
+    "datahub_tuple", "datahub_tuple", tell, truncates=False,
+    source_table="{database}_{table}", table_name="{table}",
+)  # fmt: skip

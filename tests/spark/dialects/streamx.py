@@ -1,0 +1,39 @@
+"""StreamX: updates in one message or in two, whichever the change's number says."""
+
+from __future__ import annotations
+
+from tests.reference import Change
+from tests.spark.dialects.base import MILLIS, Dialect, Row, images, key, texts
+
+
+def tell(change: Change, database: str, sent: int) -> list[Row]:
+    """The messages of one change."""
+    before, after = images(change)
+    if change.op == "t":
+        return [_message(change, database, "TRUNCATE")]
+    if change.op == "u" and before and change.place[1] % 2:
+        return [_message(change, database, "UPDATE_BEFOR", before=before),
+                _message(change, database, "UPDATE_AFTER", after=after)]  # fmt: skip
+    op = {"r": "INSERT", "c": "INSERT", "u": "UPDATE_AFTER", "d": "DELETE"}[change.op]
+    sides = {name: row for name, row in (("before", before), ("after", after)) if row}
+    return [_message(change, database, op, **sides)]
+
+
+def _message(change: Change, database: str, op: str, **sides: Row) -> Row:
+    full, clock, when = change.op == "r", change.place[1], MILLIS + change.place[1]
+    columns = dict.fromkeys(("text", "amount", "doc"), "STRING") | {"id": "LONG", "x": "LONG"}
+    described = [{"name": n, "type": columns[n]} for n in next(iter(sides.values()), {})]
+    source = {"dbType": "MySQL", "dbName": database, "tableName": change.table}
+    return {
+        "schema": {"dataColumn": described, "source": source,
+                   "primaryKey": key(change) if sides else []},
+        "payload": {
+            **{name: {"dataColumn": texts(row)} for name, row in sides.items()}, "op": op,
+            "sequenceId": "-1" if full else f"{clock + 8}",
+            "timestamp": {"eventTime": -1 if full else when, "systemTime": when},
+        },
+        "version": "0.0.1",
+    }  # fmt: skip
+
+
+DIALECT = Dialect("streamx", "streamx", tell)
