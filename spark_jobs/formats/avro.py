@@ -41,6 +41,8 @@ _LOGICAL: Final = {
     ("long", "local-timestamp-micros"): ColumnType("timestamp_ntz"),
     ("long", "local-timestamp-nanos"): ColumnType("timestamp_ntz", "ns"),
 }
+_MOST_MILLIS: Final = (2**63 - 1) // 1000
+"""Beyond it Spark makes no timestamp of a number of milliseconds: it ends the batch."""
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
@@ -206,9 +208,13 @@ def _logical(value: Column, kind: str, logical: str) -> Column:
         unit = "ms" if logical.endswith("millis") else "us"
         clock = decode(value.cast("string"), ColumnType("time", unit))
         return F.when(value.isNotNull(), clock)
-    instant = F.timestamp_millis if logical.endswith("millis") else F.timestamp_micros
     zone = "" if logical.startswith("local-") else "'Z'"
-    return F.date_format(instant(value), _ISO + zone)
+    if logical.endswith("micros"):
+        return F.date_format(F.timestamp_micros(value), _ISO + zone)
+    # A number that is no time keeps its own text, which then does not fit the column.
+    shown = F.date_format(F.timestamp_millis(value), _ISO + zone)
+    held = value.between(-_MOST_MILLIS, _MOST_MILLIS)
+    return F.when(held, shown).otherwise(value.cast("string"))
 
 
 def _is_decimal(node: Node) -> bool:

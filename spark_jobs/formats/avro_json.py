@@ -23,7 +23,7 @@ from spark_jobs.canonical import as_landed, place
 from spark_jobs.formats import avro, connect_avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect_avro import Datum, Records
-from spark_jobs.formats.envelope import CORRUPT, only_of
+from spark_jobs.formats.envelope import CORRUPT, WHOLE_TEXTS, only_of
 
 _PARTS: Final = ("key", "value")
 _HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{[^{}]*"type"\s*:\s*"record"'
@@ -69,7 +69,7 @@ def records(
     parts = {p: json_type(node) for p, node in nodes.items()} | {"value": _headed(nodes["value"])}
     fields = [T.StructField(part, kind) for part, kind in parts.items()]
     reader = spark.read.schema(T.StructType([*fields, _text(CORRUPT)]))
-    reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+    reader = reader.option("columnNameOfCorruptRecord", CORRUPT).options(**WHOLE_TEXTS)
     read = reader.json([f.url for f in lines]).select("*", *place())
     rows = only_of(files, read, lines).where(~_is_header())
     plain = {f"_{part}": from_json(F.col(part), node) for part, node in nodes.items()}

@@ -21,7 +21,7 @@ from spark_jobs.canonical import PLACE, holds_record, place
 from spark_jobs.formats import connect_avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect_avro import Datum, Records
-from spark_jobs.formats.envelope import CORRUPT
+from spark_jobs.formats.envelope import CORRUPT, WHOLE_TEXTS
 
 NOT_WIRE: Final = "not_confluent_avro"
 NOT_AVRO: Final = "not_avro"
@@ -158,7 +158,7 @@ def base64_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFram
 def _split_line() -> Column:
     text = F.trim("text")
     schema = f"key string, value string, {CORRUPT} string"
-    record = F.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT})
+    record = F.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT, **WHOLE_TEXTS})
     parts = F.split(F.replace(text, F.lit('"'), F.lit("")), r"\^")
     # Base64 has no quotes, so names are counted: of one that comes twice the last would win.
     times = {n: F.regexp_count(text, F.lit(rf'"{n}"\s*:')) for n in _PARTS}

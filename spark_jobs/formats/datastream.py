@@ -36,6 +36,8 @@ from spark_jobs.formats.envelope import (
     JSON_LINES,
     by_schema,
     carried_key,
+    instant,
+    instant_of_micros,
     line_or,
     number_or_zero,
     outcome,
@@ -189,9 +191,9 @@ def _avro_instant(fields: dict[str, avro.Node]) -> Column:
     value = F.col("source_timestamp") if "source_timestamp" in fields else F.lit(None)
     if node["type"] == "string":
         return value.try_cast("timestamp")
+    count = value.cast("bigint")
     micros = node.get("logicalType") == "timestamp-micros"
-    instant = F.timestamp_micros if micros else F.timestamp_millis
-    return instant(value.cast("bigint"))
+    return instant_of_micros(count) if micros else instant(count)
 
 
 def _envelope() -> dict[str, Column]:

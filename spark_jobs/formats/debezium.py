@@ -6,7 +6,6 @@ Source: formats.md 6.1. A record of JSON has its envelope in one of four places
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,11 +33,20 @@ from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
 from spark_jobs.formats.debezium_order import CONNECTORS, source_fields, with_position
-from spark_jobs.formats.envelope import only_of, union
+from spark_jobs.formats.envelope import (
+    WHOLE_TEXTS,
+    instant,
+    instant_of_micros,
+    only_of,
+    union,
+    with_arrival,
+)
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 
-DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
-_DDL: Final = ("ddl", "databaseName", "schemaName")
+_DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
+_STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
+"""Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
 _OPS: Final = {
     "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
 }  # fmt: skip
@@ -75,7 +83,7 @@ def _record_schema(layout: _Layout, before: str, after: str) -> str:
     inner = [envelope[form] for form in ("", "payload.") if f"value.{form}" in forms]
     if inner:
         value = _struct({name: kind for part in inner for name, kind in part.items()})
-        top.append({"key": IMAGE_TYPE, "value": value})
+        top.append({"key": "string", "value": value})
     columns = [f"{name} {kind}" for part in top for name, kind in part.items()]
     return ",".join([*columns, "_corrupt_record string"])
 
@@ -114,15 +122,17 @@ class Debezium:
         told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
         expected = head if told and not (lines and messages) else None
         scans = [_read_avro(some, expected, known.old_columns) for some in messages]
+        documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
         if lines or not scans:
-            documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
             flat = _read_json(spark, found.lines, expected, documents, known.old_columns)
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
+        flat = union(scans)
+        if documents or any(map(debezium_avro.holds_documents, messages)):
+            flat = with_arrival(spark, flat, files)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        absent = _absent(placeholder) if known.partial else _some_absent(placeholder)
-        connector = expected.connector if expected else None
-        envelope = _envelope(union(scans), absent, connector)
+        absent = (unsent if known.partial else any_unsent)(F.col("after"), placeholder)
+        envelope = _envelope(flat, absent, expected.connector if expected else None)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -162,8 +172,9 @@ def _read_json(
     few = None if documents else old_columns
     before = image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
     schema = _record_schema(layout, before, image)
-    flat = spark.read.schema(schema).json([f.url for f in files])
-    flat = flat.select(*_flatten(layout), *place())
+    read = spark.read.schema(schema).options(**WHOLE_TEXTS).json([f.url for f in files])
+    keyed = read.withColumn("key", _key_by_column()) if "key" in read.columns else read
+    flat = keyed.select(*_flatten(layout), *place())
     return _read_documents(flat) if documents else _read_rows(flat, few)
 
 
@@ -202,7 +213,7 @@ def _document(text: Column) -> Column:
     """A document's top-level fields; numbers and ids of extended JSON as their own text."""
     wrapped = r'^\{"\$(?:numberLong|numberInt|numberDouble|numberDecimal|oid)":"([^"]*)"\}$'
     return F.transform_values(
-        F.from_json(text, IMAGE_TYPE), lambda _, v: F.regexp_replace(v, wrapped, "$1")
+        F.from_json(text, IMAGE_TYPE, WHOLE_TEXTS), lambda _, v: F.regexp_replace(v, wrapped, "$1")
     )
 
 
@@ -220,6 +231,12 @@ def _flatten(layout: _Layout) -> list[Column]:
 def _first(forms: Sequence[str], name: str) -> Column:
     """A field of the envelope, from whichever place the record has it in."""
     return F.expr(f"coalesce({', '.join(form + name for form in forms)})")
+
+
+def _key_by_column() -> Column:
+    """The record's key as it came; a number or a text is none that names its columns."""
+    text = F.col("key")
+    return F.from_json(F.when(text.startswith("{"), text), IMAGE_TYPE, WHOLE_TEXTS)
 
 
 def _key() -> Column:
@@ -245,7 +262,7 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
         F.expr("coalesce(source.db, databaseName) AS database"),
         F.expr("coalesce(source.schema, schemaName) AS schema"),
         F.expr("coalesce(source.table, source.collection) AS table"),
-        F.expr("CASE WHEN ddl IS NOT NULL THEN 'ddl' ELSE kind END AS op"),
+        F.expr(f"CASE WHEN {_STATEMENT} THEN 'ddl' ELSE kind END AS op"),
         "position",
         "before",
         "after",
@@ -263,27 +280,6 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
     )
 
 
-def _absent(placeholder: str) -> Column:
-    """Columns whose value an update did not send: the placeholder in each of its spellings."""
-    spellings = _spellings(placeholder)
-    found = F.map_filter(F.col("after"), lambda _, v: v.isin(*spellings))
-    return F.when(_holds_any(spellings), F.map_keys(found))
-
-
-def _some_absent(placeholder: str) -> Column:
-    """The same without the names, which Spark cannot compile."""
-    return F.when(_holds_any(_spellings(placeholder)), F.array(F.lit("")))
-
-
-def _spellings(placeholder: str) -> list[str]:
-    raw = placeholder.encode()
-    return [placeholder, base64.b64encode(raw).decode(), raw.hex(), f'["{placeholder}"]']
-
-
-def _holds_any(spellings: Sequence[str]) -> Column:
-    return F.arrays_overlap(F.map_values("after"), F.array(*map(F.lit, spellings)))
-
-
 def _reason(connector: str | None, refused: str) -> Column:
     """Why a record is no event; NULL for an event."""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
@@ -293,7 +289,7 @@ def _reason(connector: str | None, refused: str) -> Column:
         f"""CASE WHEN {refused} {other}
         WHEN op = 'm' THEN 'logical_message'
         WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing' END
-        WHEN ddl IS NOT NULL THEN NULL
+        WHEN {_STATEMENT} THEN NULL
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'
         WHEN key IS NOT NULL THEN 'tombstone'
@@ -312,7 +308,5 @@ def _outcome() -> Column:
 
 
 def _source_ts() -> Column:
-    return F.expr(
-        "coalesce(timestamp_micros(try_cast(source.ts_us AS bigint)), "
-        "timestamp_millis(try_cast(source.ts_ms AS bigint)))"
-    )
+    micros, millis = (F.col(f"source.{name}").try_cast("bigint") for name in ("ts_us", "ts_ms"))
+    return F.coalesce(instant_of_micros(micros), instant(millis))

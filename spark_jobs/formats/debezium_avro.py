@@ -39,7 +39,7 @@ OPTIONS: Final = {
     "schema_registry": "URL of the schema registry that has them",
     "tombstones": "null values after an event of their key: ignore (default) or delete",
 }
-_ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "ts_ms")
+_ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
 _SOURCE_NAME: Final = re.compile(r"io\.debezium\.connector\.(\w+)\.Source")
 _WITH_IMAGE: Final = ("c", "r", "u", "d")
 _TOLD: Final = "_told"

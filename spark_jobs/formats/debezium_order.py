@@ -2,7 +2,8 @@
 
 Source: formats.md 6.1. PostgreSQL by the pair of `source.sequence`, MySQL and MariaDB by (binlog
 file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn), SQL Server by (commit_lsn,
-change_lsn, event_serial_no), MongoDB by (ts_ms, ord); without these, by arrival.
+change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and in a transaction by arrival; without
+these, by arrival.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from pyspark.sql import functions as F
 
 from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE, encode_number
 from spark_jobs.canonical import number
+from spark_jobs.formats.envelope import ARRIVAL
 
 _COMPONENT, _NUMBER = "_component_", "_number_"
 _READ: Final = "op = 'r'"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
-_SNAPSHOT: Final = ("lsn", "scn", "pos")
+_SNAPSHOT: Final = ("lsn", "scn", "file", "pos")
+_POS_DIGITS: Final = 20
+_FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
+_IN_TRANSACTION: Final = """op <> 'r' AND source.connector = 'mongodb'
+    AND coalesce(source.txnNumber, source.lsid) IS NOT NULL"""
 
 
 def _components(connector: str | None) -> dict[str, Column]:
@@ -44,14 +50,19 @@ def _components(connector: str | None) -> dict[str, Column]:
 
 
 def with_position(events: DataFrame, connector: str | None) -> DataFrame:
-    """The events with their `position`, in steps, so that Spark computes each text once."""
+    """The events with their `position`, in steps, so that Spark computes each text once.
+
+    Of events that have their arrival those of one transaction of MongoDB are in this order, for
+    they share their place in the source's log.
+    """
     parts = _components(connector)
     numbers = {f"{_NUMBER}{i}": _number(name, i) for i, name in enumerate(parts)}
-    return (
-        events.withColumns(dict(parts))
-        .withColumns(numbers)
-        .withColumn("position", _position(len(parts)))
-    )
+    position = _position(len(parts))
+    if ARRIVAL in events.columns:
+        among = F.concat(position, F.lit("."), ARRIVAL)
+        position = F.when(F.expr(_IN_TRANSACTION), among).otherwise(position)
+    numbered = events.withColumns(dict(parts)).withColumns(numbers)
+    return numbered.withColumn("position", position)
 
 
 def _position(count: int) -> Column:
@@ -90,8 +101,12 @@ def _hex(text: str, separator: str, index: int) -> str:
 
 
 def _snapshot() -> tuple[str, ...]:
-    """Below every change; a later snapshot of a row above an earlier one."""
-    at = "coalesce(source.lsn, source.scn, source.pos)"
+    """Below every change; a later snapshot of a row above an earlier one.
+
+    The binary log's file and the place in it are one number, as one is all that the others have.
+    """
+    pos = f"lpad(source.pos, {_POS_DIGITS}, '0')"
+    at = f"coalesce(source.lsn, source.scn, concat(coalesce({_FILE_NUMBER}, ''), {pos}))"
     return at, "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
 
 
@@ -110,8 +125,7 @@ def _postgresql() -> tuple[str, ...]:
 
 
 def _mysql() -> tuple[str, ...]:
-    file_number = "regexp_extract(source.file, '([0-9]+)$', 1)"
-    return _required(file_number), _required("source.pos"), _optional("source.row")
+    return _required(_FILE_NUMBER), _required("source.pos"), _optional("source.row")
 
 
 def _oracle() -> tuple[str, ...]:
@@ -141,6 +155,6 @@ _FIELDS: Final = {
     "mariadb": ("file", "row"),
     "oracle": ("commit_scn", "rs_id", "ssn"),
     "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
-    "mongodb": ("ord",),
+    "mongodb": ("ord", "txnNumber", "lsid"),
 }
 CONNECTORS: Final = frozenset(_ORDERS)

@@ -46,6 +46,7 @@ from spark_jobs.formats.dts_values import AsBytes, cell
 from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_SECOND,
+    WHOLE_TEXTS,
     carried_key,
     line_or,
     looked_up,
@@ -206,7 +207,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
 
 
 def _json_cells(name: str) -> Column:
-    images = F.from_json(name, f"array<struct<{JSON_VALUE}>>")
+    images = F.from_json(name, f"array<struct<{JSON_VALUE}>>", WHOLE_TEXTS)
     return _cells(images, lambda text: F.encode(text, "ISO-8859-1"))
 
 

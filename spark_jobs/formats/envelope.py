@@ -36,6 +36,9 @@ JSON_LINES: Final = "jsonl"
 DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
 LAST_MILLISECOND: Final = LAST_SECOND * 1000 + 999
+FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1
+WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
+"""For all that reads JSON: Spark's own ceiling of 20 million characters would reject a record."""
 NAME: Final = r'"[^"]+"|[^".]+'
 TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
 _ARRAYS: Final = frozenset(("key", "absent"))
@@ -49,7 +52,7 @@ def read_lines(spark: SparkSession, files: tuple[SourceFile, ...], schema: str) 
     """
     reader = spark.read.schema(f"{schema}, {CORRUPT} string")
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
-    return reader.json([f.url for f in files]).select("*", *place())
+    return reader.options(**WHOLE_TEXTS).json([f.url for f in files]).select("*", *place())
 
 
 def with_facts(
@@ -192,6 +195,17 @@ def carried_key(named: Column, carried: Column) -> Column:
 def number_or_zero(text: Column) -> Column:
     """A component that some events lack: absent sorts first."""
     return F.coalesce(number(text), F.lit(ZERO))
+
+
+def instant(millis: Column) -> Column:
+    """The time of an event; NULL for what is in no calendar, on which Spark may end the batch."""
+    return F.when(millis.between(FIRST_MILLISECOND, LAST_MILLISECOND), F.timestamp_millis(millis))
+
+
+def instant_of_micros(micros: Column) -> Column:
+    """The same from microseconds."""
+    first, last = FIRST_MILLISECOND * 1000, LAST_MILLISECOND * 1000 + 999
+    return F.when(micros.between(first, last), F.timestamp_micros(micros))
 
 
 def outcome(ignored: Column, reason: Column) -> Column:

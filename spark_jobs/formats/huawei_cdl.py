@@ -9,7 +9,6 @@ snapshot rows below every change; without any of them, by arrival.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
@@ -34,12 +33,11 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import connect_type, row_fields, source_column
-from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
 from spark_jobs.formats.envelope import (
     CORRUPT,
-    LAST_MILLISECOND,
     any_repeats_column,
     carried_key,
+    instant,
     line_or,
     looked_up,
     number_or_zero,
@@ -48,6 +46,7 @@ from spark_jobs.formats.envelope import (
     repeats,
     select_envelope,
 )
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, unsent
 
 VERSIONS: Final = ("1.0", "2.0")
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
@@ -73,7 +72,6 @@ _VENDOR_DECIMAL: Final = ".cdc.data.decimal"
 _VENDOR_TIMESTAMP: Final = ".cdc.data.timestamp"
 _MOST_DIGITS: Final = 38
 _HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
-_FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1
 _SOURCE: Final = ",".join(
     f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
 )
@@ -300,25 +298,15 @@ def _lsn() -> Column:
 def _absent(placeholder: str) -> Column:
     """Columns that a row does not carry.
 
-    They are large ones listed without a value, ones that hold the placeholder, and ones that the
-    image before the update has and the one after it has not.
+    They are large ones listed without a value, ones that hold Debezium's placeholder, and ones that
+    the image before the update has and the one after it has not.
     """
     after, none = F.col("_after"), F.array().cast("array<string>")
     listed = F.filter(_lob_columns(), lambda n: F.try_element_at(after, n).isNull())
     left_out = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
-    parts = [F.coalesce(p, none) for p in (listed, _unsent(placeholder), left_out)]
+    parts = [F.coalesce(p, none) for p in (listed, unsent(after, placeholder), left_out)]
     found = F.array_union(F.array_union(parts[0], parts[1]), parts[2])
     return F.when(F.col("_op").isin(*UPSERTS) & (F.size(found) > 0), found)
-
-
-def _unsent(placeholder: str) -> Column:
-    """Columns that hold Debezium's placeholder, in one of its spellings by type."""
-    raw = placeholder.encode()
-    spellings = [placeholder, base64.b64encode(raw).decode(), raw.hex(), f'["{placeholder}"]']
-    after = F.col("_after")
-    holds = F.arrays_overlap(F.map_values(after), F.array(*(F.lit(s) for s in spellings)))
-    held = F.map_filter(after, lambda _, value: value.isin(*spellings))
-    return F.when(holds, F.map_keys(held))
 
 
 def _lob_columns() -> Column:
@@ -339,4 +327,4 @@ def _key() -> Column:
 def _source_ts() -> Column:
     """When the row changed; what is no time of a calendar is none."""
     millis = F.col("_time").try_cast("bigint")
-    return F.when(millis.between(_FIRST_MILLISECOND, LAST_MILLISECOND), F.timestamp_millis(millis))
+    return instant(millis)

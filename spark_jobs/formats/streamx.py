@@ -29,6 +29,7 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     any_repeats_column,
+    instant,
     line_or,
     looked_up,
     number_or_zero,
@@ -40,7 +41,7 @@ from spark_jobs.formats.envelope import (
 ROW_ID: Final = "#alibaba_rds_row_id#"
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE_AFTER": OP_UPDATE, "UPDATE": OP_UPDATE}
 DELETES: Final = ("DELETE", "UPDATE_BEFOR", "UPDATE_BEFORE")
-DDL: Final = ("CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
+DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 IGNORED: Final = (
     "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",
 )  # fmt: skip
@@ -175,4 +176,4 @@ def _key() -> Column:
 def _source_ts() -> Column:
     """When the row changed; a full load has no such time."""
     millis = F.col("_event_time").try_cast("bigint")
-    return F.when(millis >= 0, F.timestamp_millis(millis))
+    return F.when(millis >= 0, instant(millis))

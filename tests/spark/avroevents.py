@@ -18,7 +18,8 @@ from pyspark.sql import Row, SparkSession
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER, Debezium
+from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from tests.spark.envelopes import envelope_columns
 
 Schema = dict[str, Any]
@@ -65,7 +66,7 @@ SOURCE = {
             "schema", "sequence", "file", "scn", "commit_scn", "rs_id", "commit_lsn",
             "change_lsn")),
         *({"name": name, **optional("long")} for name in (
-            "txId", "lsn", "pos", "row", "ssn", "event_serial_no", "ord")),
+            "txId", "lsn", "pos", "row", "ssn", "event_serial_no", "ord", "txnNumber")),
     ],
 }  # fmt: skip
 
@@ -109,7 +110,10 @@ DDL = {
     "type": "record", "name": "SchemaChangeValue", "namespace": "io.debezium.connector.mysql",
     "fields": [{"name": "source", "type": SOURCE}, {"name": "ts_ms", "type": "long"},
                {"name": "databaseName", **optional("string")},
-               {"name": "schemaName", **optional("string")}, {"name": "ddl", **optional("string")}],
+               {"name": "schemaName", **optional("string")}, {"name": "ddl", **optional("string")},
+               {"name": "tableChanges", **optional({"type": "array", "items": {
+                   "type": "record", "name": "Change", "fields": [
+                       {"name": "type", "type": "string"}]}})}],
 }  # fmt: skip
 UNWRAPPED = {"type": "record", "name": "Flat", "fields": [{"name": "id", "type": "int"}]}
 

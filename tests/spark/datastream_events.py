@@ -25,7 +25,9 @@ def event(payload: Any = None, **meta: Any) -> dict[str, Any]:
     } | top
 
 
-def avro_file(path: Path, fields: list[Any], rows: list[dict[str, Any]]) -> SourceFile:
+def avro_file(
+    path: Path, fields: list[Any], rows: list[dict[str, Any]], changed_at: int = 1704164645678
+) -> SourceFile:
     """A Datastream file with a payload of `fields`, one event a row."""
     meta = {"type": "record", "name": "source_metadata", "fields": [
         {"name": "database", "type": "string"}, {"name": "table", "type": "string"},
@@ -45,7 +47,7 @@ def avro_file(path: Path, fields: list[Any], rows: list[dict[str, Any]]) -> Sour
     records = [
         {
             "uuid": "u",
-            "source_timestamp": 1704164645678,
+            "source_timestamp": changed_at,
             "read_method": "mysql-cdc-binlog",
             "sort_keys": [1704164645678, "mysql-bin.000009", n],
             "source_metadata": {"database": "db", "table": path.stem, "primary_keys": ["id"],

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType, decimal
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.datastream import Datastream
+from spark_jobs.values import decode
 from tests.spark.datastream_events import avro_file, event
 from tests.spark.envelopes import at, by_name, envelope_columns, jsonl
+from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -64,6 +67,12 @@ VALUES: dict[str, tuple[Any, Any, str, ColumnType]] = {
                  "+294247-01-10T04:00:25.200000Z", ColumnType("timestamp")),
     "millis": (logical("long", "timestamp-millis"), 1704164645678,
                "2024-01-02T03:04:05.678000Z", ColumnType("timestamp")),
+    "millis_first": (logical("long", "timestamp-millis"), -62135596800000,
+                     "0001-01-01T00:00:00.000000Z", ColumnType("timestamp")),
+    "millis_beyond": (logical("long", "timestamp-millis"), 2**63 - 1, str(2**63 - 1),
+                      ColumnType("timestamp")),
+    "local_beyond": (logical("long", "local-timestamp-millis"), -(2**63), str(-(2**63)),
+                     ColumnType("timestamp_ntz")),
     "local": (logical("long", "local-timestamp-micros"), 1704164645678901,
               "2024-01-02T03:04:05.678901", ColumnType("timestamp_ntz")),
     "time": (logical("long", "time-micros"), 86400000000, "24:00:00", ColumnType("time")),
@@ -120,6 +129,27 @@ def test_avro_values(avro_rows: dict[str, Row], name: str) -> None:
     assert (types[name].type, types[name].nullable) == (kind, True)
     if name != "id":
         assert avro_rows["2"]["after"][name] is None
+
+
+@pytest.mark.parametrize("name", ["millis_beyond", "local_beyond"])
+def test_a_time_that_is_none_does_not_fit(
+    spark: SparkSession, avro_rows: dict[str, Row], name: str
+) -> None:
+    value = decode(F.lit(avro_rows["1"]["after"][name]), VALUES[name][3])
+    assert spark.range(1).select(value.isNull()).first() == (True,)
+
+
+def test_times_beyond_what_spark_holds_end_no_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """A value is quarantined with its row; the time of the event is passed over."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "datastream"})
+    fields = [{"name": "id", "type": "int"}, {"name": "at", "type": VALUES["millis"][0]}]
+    rows = [{"id": 1, "at": 0}, {"id": 2, "at": 2**62}]
+    avro_file(sandbox.landing / "t.avro", fields, rows, changed_at=2**62)
+    result = sandbox.stage_manifest(sandbox.land())
+    sandbox.publish(result)
+    assert [row["id"] for row in sandbox.rows("t")] == [1]
+    (bad,) = sandbox.quarantined()
+    assert bad["reason"] == "does_not_fit"
 
 
 def test_a_required_column_is_not_nullable(avro_rows: dict[str, Row]) -> None:

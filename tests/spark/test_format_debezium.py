@@ -12,12 +12,13 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
-from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER, Debezium
+from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
+from tests.spark.debezium_events import ROW, event, source
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 
 pytestmark = pytest.mark.spark
 
-ROW = {"id": 1, "name": "a"}
 TEXT = {"id": "1", "name": "a"}
 SCHEMA = {
     "type": "struct",
@@ -26,20 +27,6 @@ SCHEMA = {
         {"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int32"}]},
     ],
 }
-
-
-def source(connector: str = "mysql", **fields: Any) -> dict[str, Any]:
-    """A `source` block of table `shop.t`; MySQL's place unless told."""
-    place = {"file": "binlog.000009", "pos": 5, "row": 0} if connector == "mysql" else {}
-    schema = {"schema": "public"} if connector in ("postgresql", "oracle", "sqlserver") else {}
-    common = {"connector": connector, "db": "shop", "table": "t", "ts_ms": 1704164645678}
-    return common | schema | place | fields
-
-
-def event(op: str = "c", src: Any = None, **fields: Any) -> dict[str, Any]:
-    """An event on `shop.t` with the images that its operation has."""
-    images = {"before": ROW if op == "d" else None, "after": None if op == "d" else ROW}
-    return images | {"op": op, "source": source() if src is None else src} | fields
 
 
 def streamed(connector: str, **fields: Any) -> dict[str, Any]:
@@ -55,6 +42,17 @@ def raw(**replaced: str) -> str:
 
 
 BASE64 = base64.b64encode(DEFAULT_PLACEHOLDER.encode()).decode()
+HSTORE = {DEFAULT_PLACEHOLDER: DEFAULT_PLACEHOLDER}
+CHANGED_SCHEMA = {"source": source("sqlserver"), "ts_ms": 5, "databaseName": "shop",
+                  "schemaName": "dbo", "ddl": None,
+                  "tableChanges": [{"type": "CREATE"}]}  # fmt: skip
+
+
+def compact(value: Any) -> str:
+    """JSON as Connect's converter writes it."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 EVENTS: dict[str, Any] = {
     # forms
     "plain": event(),
@@ -66,6 +64,11 @@ EVENTS: dict[str, Any] = {
         "value": {"schema": SCHEMA, "payload": event("u")},
     },
     "key_null": {"key": None, "value": event()},
+    "key_number": {"key": 1001, "value": event("u")},
+    "key_text": {"key": "a^b", "value": {"payload": event()}},
+    "key_list": {"key": [1], "value": event("d")},
+    "key_in_text": {"key": '{"id":1}', "value": event()},
+    "key_number_schema": {"key": {"schema": {"type": "int32"}, "payload": 1}, "value": event()},
     "spaced": '  {"op" : "c",\t"after":{"id":1,"name":"a"}, "source":' + json.dumps(source()) + "}",
     # operations
     "update": event("u"),
@@ -78,6 +81,8 @@ EVENTS: dict[str, Any] = {
     "ddl_schema": {"schema": {}, "payload": {
         "source": source("postgresql"), "databaseName": "shop", "schemaName": "public",
         "ddl": "CREATE TABLE t (id int)"}},
+    "ddl_no_text": CHANGED_SCHEMA,
+    "ddl_no_text_keyed": {"key": {"databaseName": "shop"}, "value": CHANGED_SCHEMA},
     # nothing to load
     "tombstone": {"key": {"id": 1}, "value": None},
     "tombstone_schema": {"key": {"schema": {}, "payload": {"id": 1}}, "value": None},
@@ -98,6 +103,8 @@ EVENTS: dict[str, Any] = {
     "unwrapped_op": ROW | {"op": "c"},
     "empty_object": {},
     "unknown_op": event("x"),
+    "unknown_op_changes": event("x", tableChanges=[]),
+    "key_alone": {"key": 1001, "other": 1},
     "no_after": event("c", after=None),
     "no_before": event("d", before=None),
     # values
@@ -108,6 +115,11 @@ EVENTS: dict[str, Any] = {
     "absent_base64": event("u", after=ROW | {"doc": BASE64}),
     "absent_hex": event("u", after=ROW | {"doc": DEFAULT_PLACEHOLDER.encode().hex()}),
     "absent_list": event("u", after=ROW | {"doc": [DEFAULT_PLACEHOLDER]}),
+    **{f"absent_{name}": compact(event("u", after=ROW | {"doc": value})) for name, value in {
+        "ints": list(DEFAULT_PLACEHOLDER.encode()), "bytes_list": [BASE64],
+        "uuids": ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], "hstore": HSTORE,
+        "hstore_text": compact(HSTORE)}.items()},
+    "not_absent_ints": compact(event("u", after=ROW | {"doc": [95, 95]})),
     "absent_two": event("u", after={"id": 1, "a": DEFAULT_PLACEHOLDER, "b": DEFAULT_PLACEHOLDER}),
     "not_absent": event("u", after=ROW | {"doc": DEFAULT_PLACEHOLDER + "!"}),
     # order
@@ -135,8 +147,13 @@ EVENTS: dict[str, Any] = {
                          ts_ns=1704164645000000007),
     "pg_incremental": event("r", src=source("postgresql", lsn=None, sequence=None),
                             ts_us=1704164645000009),
+    "mysql_snapshot_before": event("r", src=source(file="binlog.000009", pos=900), ts_ms=7),
+    "mysql_snapshot_after": event("r", src=source(file="binlog.000010", pos=4), ts_ms=8),
+    "mysql_snapshot_last": event("r", src=source(file="binlog.1000000", pos=4), ts_ms=9),
     "snapshot_bare": event("r", src=source("mysql", file="", pos=0)),
     "microseconds": event(src=source(ts_us=1704164645678901)),
+    "time_huge": event(src=source(ts_ms=9223372036854775807)),
+    "time_huge_us": event(src=source(ts_us=9223372036854775807)),
 }  # fmt: skip
 
 
@@ -164,6 +181,9 @@ def test_every_line_is_one_record(rows: dict[str, Row]) -> None:
         ("update_before", "update", TEXT, TEXT), ("delete", "delete", TEXT, None),
         ("read", "insert", None, TEXT), ("truncate", "truncate", None, None),
         ("ddl", "ddl", None, None), ("ddl_schema", "ddl", None, None),
+        ("ddl_no_text", "ddl", None, None), ("ddl_no_text_keyed", "ddl", None, None),
+        ("key_number", "update", None, TEXT), ("key_text", "insert", None, TEXT),
+        ("key_list", "delete", TEXT, None), ("key_number_schema", "insert", None, TEXT),
     ],
 )  # fmt: skip
 def test_events(
@@ -199,6 +219,7 @@ def test_a_heartbeat_with_a_key_is_ignored(rows: dict[str, Row]) -> None:
         ("bare_number", "not_json"), ("unwrapped", "not_an_envelope"),
         ("unwrapped_op", "image_missing"), ("empty_object", "not_an_envelope"),
         ("unknown_op", "unknown_op:x"), ("no_after", "image_missing"),
+        ("unknown_op_changes", "unknown_op:x"), ("key_alone", "not_an_envelope"),
         ("no_before", "image_missing"),
     ],
 )  # fmt: skip
@@ -211,6 +232,7 @@ def test_rejects_say_why(rows: dict[str, Row], name: str, reason: str) -> None:
 def test_ddl_keeps_its_text(rows: dict[str, Row]) -> None:
     assert rows["ddl"]["ddl"] == "ALTER TABLE t ADD c INT"
     assert rows["ddl_schema"]["schema"] == "public"
+    assert (rows["ddl_no_text"]["ddl"], rows["ddl_no_text"]["schema"]) == (None, "public")
 
 
 def test_keys_and_types(rows: dict[str, Row]) -> None:
@@ -218,6 +240,9 @@ def test_keys_and_types(rows: dict[str, Row]) -> None:
     assert rows["key_null"]["key"] is None
     assert rows["keyed"]["key"] == ["id"]
     assert rows["keyed_schema"]["key"] == ["id", "name"]
+    assert rows["key_in_text"]["key"] == ["id"]
+    for name in ("key_number", "key_text", "key_list", "key_number_schema"):
+        assert rows[name]["key"] is None
     for name in ("schema", "keyed_schema"):
         assert [c.name for c in Debezium().columns(rows[name]["types"], {})] == ["id"]
     assert rows["plain"]["types"] is None
@@ -237,6 +262,8 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
     [
         ("plain", None), ("absent", ["doc"]), ("absent_base64", ["doc"]), ("absent_hex", ["doc"]),
         ("absent_list", ["doc"]), ("absent_two", ["a", "b"]), ("not_absent", None),
+        ("absent_ints", ["doc"]), ("absent_bytes_list", ["doc"]), ("absent_uuids", ["doc"]),
+        ("absent_hstore", ["doc"]), ("absent_hstore_text", ["doc"]), ("not_absent_ints", None),
     ],
 )  # fmt: skip
 def test_values_that_were_not_sent(
@@ -260,7 +287,7 @@ def at(*numbers: int, kind: int = 2) -> str:
         ("sqlserver", at(0x27, 0x758, 5, 0x27, 0x758, 3, 1)), ("other", None),
         ("pg_snapshot", at(5, 1704164645000000007, kind=0)),
         ("pg_incremental", at(0, 1704164645000009000, kind=0)),
-        ("read", at(5, 1704164645999000000, kind=0)),
+        ("read", at(9 * 10**20 + 5, 1704164645999000000, kind=0)),
         ("snapshot_bare", at(0, 0, kind=0)),
         ("truncate", at(9, 5, 0)),
     ],
@@ -273,6 +300,8 @@ def test_positions(rows: dict[str, Row], name: str, position: str | None) -> Non
     "names",
     [
         ("pg_snapshot", "mysql_earlier"), ("read", "plain"),
+        ("snapshot_bare", "mysql_snapshot_before", "mysql_snapshot_after", "mysql_snapshot_last",
+         "plain"),
         ("plain", "mysql_row", "mysql_earlier", "mysql_later"),
         ("pg_no_commit", "pg_first", "pg_second", "pg_third"),
         ("oracle_bare", "oracle_first", "oracle_second"),
@@ -291,6 +320,11 @@ def test_source_time_and_transaction(rows: dict[str, Row]) -> None:
     assert rows["pg_first"]["tx_id"] == "7"
 
 
+def test_a_time_that_is_none_costs_no_event(rows: dict[str, Row]) -> None:
+    assert (rows["time_huge"]["outcome"], rows["time_huge"]["source_ts"]) == ("event", None)
+    assert str(rows["time_huge_us"]["source_ts"]) == "2024-01-02 03:04:05.678000"
+
+
 def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_path: Path) -> None:
     """The changelog quarantines them: nobody can say which value is meant."""
     file = jsonl(tmp_path / "twice.jsonl", [raw(after='{"id":1,"id":2}')])
@@ -305,51 +339,3 @@ def test_the_placeholder_is_an_option(spark: SparkSession, tmp_path: Path) -> No
     file = jsonl(tmp_path / "p.jsonl", records)
     decoded = Debezium().read(spark, (file,), {"unavailable_value": "gone"}).collect()
     assert [row["absent"] for row in decoded] == [["doc"], None]
-
-
-MONGO = {"connector": "mongodb", "db": "shop", "collection": "t", "ts_ms": 1704164645000}
-
-
-def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
-    """The images are text; the connector shows only in the second line of the second file."""
-    document = {
-        "_id": {"$oid": "5f9b"}, "n": {"$numberLong": "12345678901"}, "d": 1.5, "o": {"a": [1]},
-        "none": None,
-    }  # fmt: skip
-    files = (
-        jsonl(tmp_path / "a.jsonl", [{"ts_ms": 5}]),
-        jsonl(tmp_path / "b.jsonl", [
-            {"ts_ms": 6},
-            event("c", src=MONGO | {"ord": 2}, after=json.dumps(document)),
-            event("u", src=MONGO | {"ord": 10}, after=json.dumps({"_id": 1})),
-            event("r", src=MONGO | {"ord": 1}, after=json.dumps({"_id": 1})),
-        ]),
-    )  # fmt: skip
-    decoded = Debezium().read(spark, files, {})
-    rows = [r for r in decoded.collect() if r["outcome"] == "event"]
-    assert rows[0]["after"] == {
-        "_id": "5f9b", "n": "12345678901", "d": "1.5", "o": '{"a":[1]}', "none": None
-    }  # fmt: skip
-    assert {r["table"] for r in rows} == {"t"}
-    assert rows[0]["position"] == at(1704164645000, 2) < rows[1]["position"]
-    assert rows[2]["position"] < rows[0]["position"]
-
-
-def test_documents_have_a_key_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    """It is `_id`, which the record's key calls `id`; a delete may have nothing but that."""
-    document, ident = json.dumps({"_id": {"$oid": "5f9b"}}), {"id": json.dumps({"$oid": "5f9b"})}
-    deleted = event("d", src=MONGO | {"ord": 3}, before=None)
-    records = [
-        event("c", src=MONGO | {"ord": 1}, after=document),
-        {"key": ident, "value": event("u", src=MONGO | {"ord": 2}, after=document)},
-        {"key": ident, "value": deleted},
-        {"key": {"schema": {}, "payload": {"id": '"5f9b"'}}, "value": {"payload": deleted}},
-        {"key": ident, "value": None},
-        deleted,
-    ]
-    rows = Debezium().read(spark, (jsonl(tmp_path / "k.jsonl", records),), {}).collect()
-    told = {"_id": "5f9b"}
-    assert [r["after"] or r["before"] for r in rows[:4]] == [told] * 4
-    assert [r["key"] for r in rows[:4]] == [["_id"]] * 4
-    assert rows[4]["reason"] == "tombstone"
-    assert rows[5]["reason"] == "image_missing"

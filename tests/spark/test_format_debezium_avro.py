@@ -58,6 +58,8 @@ MESSAGES: dict[str, tuple[bytes | None, bytes | None]] = {
     "transaction": (None, wire(4, TRANSACTION, {"status": "BEGIN", "id": "9", "ts_ms": 5})),
     "ddl": (None, wire(5, DDL, {"source": source(), "ts_ms": 5, "databaseName": "shop",
                                 "ddl": "CREATE TABLE t (id int)"})),
+    "ddl_no_text": (KEYED, wire(5, DDL, {"source": source(), "ts_ms": 5, "databaseName": "shop",
+                                         "tableChanges": [{"type": "ALTER"}]})),
     "text_key": (b"some text", wire(1, ROW, event())),
     # rejects
     "unwrapped": (KEYED, wire(6, UNWRAPPED, {"id": 1})),
@@ -114,6 +116,7 @@ def test_every_message_is_one_record(rows: dict[str, Row]) -> None:
         ("delete", "delete", {"id": "1", "name": "a"}, None),
         ("read", "insert", None, {"id": "1", "name": "a"}),
         ("truncate", "truncate", None, None), ("ddl", "ddl", None, None),
+        ("ddl_no_text", "ddl", None, None),
         ("text_key", "insert", None, {"id": "1", "name": "a"}),
     ],
 )  # fmt: skip
@@ -154,7 +157,7 @@ def test_the_record_key_tells_the_key(rows: dict[str, Row]) -> None:
 def test_ddl_and_positions(rows: dict[str, Row]) -> None:
     assert rows["ddl"]["ddl"] == "CREATE TABLE t (id int)"
     assert rows["insert"]["position"] == at(9, 5, 0)
-    assert rows["read"]["position"] == at(5, 1704164645999000000, kind=0)
+    assert rows["read"]["position"] == at(9 * 10**20 + 5, 1704164645999000000, kind=0)
     assert str(rows["insert"]["source_ts"]) == "2024-01-02 03:04:05.678000"
 
 
@@ -300,7 +303,7 @@ def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
     document = '{"_id":{"$oid":"5f"},"n":{"$numberLong":"12345678901"}}'
     file = jsonl(tmp_path / "m.jsonl", pairs([
         (keyed, wire(1, schema, event("c", document, src))),
-        (keyed, wire(1, schema, event("d", src=src, before=None))),
+        (keyed, wire(1, schema, event("d", src=src | {"txnNumber": 1}, before=None))),
         (None, wire(3, HEARTBEAT, {"ts_ms": 1})),
     ]))  # fmt: skip
     found = decode(spark, file, layout="base64", schemas=str(tmp_path / "s.json"))
@@ -308,6 +311,7 @@ def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
     assert found[1]["before"] == {"_id": "5f"}
     assert [r["key"] for r in found[:2]] == [["_id"], ["_id"]]
     assert found[0]["position"] == at(1704164645678, 2)
+    assert found[1]["position"].startswith(f"{at(1704164645678, 2)}.")
     assert found[2]["reason"] == "heartbeat"
 
 

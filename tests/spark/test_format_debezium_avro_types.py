@@ -13,7 +13,8 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import ColumnType, decimal
 from spark_jobs.formats import connect_avro
-from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER, Debezium
+from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from tests.spark.avroevents import (
     GEOMETRY,
     PLACEHOLDER,
@@ -170,11 +171,16 @@ def test_values_that_were_not_sent(spark: SparkSession, tmp_path: Path) -> None:
         "t": optional("string"),
         "b": optional("bytes"),
         "l": optional({"type": "array", "items": "string"}),
+        "i": optional({"type": "array", "items": ["null", "int"]}),
+        "y": optional({"type": "array", "items": "bytes"}),
+        "h": optional({"type": "map", "values": ["null", "string"]}),
         "n": optional("string"),
     }
     text = DEFAULT_PLACEHOLDER
-    row = {"id": 1, "t": text, "b": PLACEHOLDER, "l": [text], "n": None}
+    row = {"id": 1, "t": text, "b": PLACEHOLDER, "l": [text], "i": list(PLACEHOLDER),
+           "y": [PLACEHOLDER], "h": {text: text}, "n": None}  # fmt: skip
     file = container(tmp_path / "p.avro", envelope(columns), [event("u", row), event("u", row | {
-        "t": "x", "b": b"y", "l": []})])  # fmt: skip
-    assert [r["absent"] for r in decode(spark, file)] == [["t", "b", "l"], None]
+        "t": "x", "b": b"y", "l": [], "i": [], "y": [], "h": {}})])  # fmt: skip
+    absent = ["t", "b", "l", "i", "y", "h"]
+    assert [r["absent"] for r in decode(spark, file)] == [absent, None]
     assert [r["absent"] for r in decode(spark, file, unavailable_value="x")] == [None, ["t"]]

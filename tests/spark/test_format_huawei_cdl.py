@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import STRING, ColumnType
-from spark_jobs.formats.debezium import DEFAULT_PLACEHOLDER
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from spark_jobs.plan import read_description
 from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
@@ -118,6 +118,8 @@ MESSAGES: dict[str, Any] = {
     "lob_empty": v1("UPDATE", LOB_COLUMNS=""),
     "unsent": v1("UPDATE", data={"id": 1, "a": DEFAULT_PLACEHOLDER, "b": None}),
     "unsent_list": v2("u", after={"id": 1, "a": [DEFAULT_PLACEHOLDER], "b": HEXED}),
+    "unsent_ints": json.dumps(v2("u", after={"id": 1, "a": list(DEFAULT_PLACEHOLDER.encode())}),
+                              separators=(",", ":")),
     "unsent_too": v2("u", after={"id": 1, "a": None, "b": HEXED}, LOB_COLUMNS="a"),
     "left_out": v1("UPDATE", before={"id": 1, "a": 1}, data={"id": 1}),
     # keys
@@ -262,6 +264,7 @@ def test_a_snapshot_is_below_every_change_and_a_later_one_above_it(rows: dict[st
         ("lob_list", ["a"]), ("lob_list_text", ["a"]), ("lob_insert", ["a"]),
         ("lob_delete", None), ("lob_empty", None), ("unsent", ["a"]),
         ("unsent_list", ["a", "b"]), ("unsent_too", ["a", "b"]), ("left_out", ["a"]),
+        ("unsent_ints", ["a"]),
         ("insert", None), ("update", None),
     ],
 )  # fmt: skip

@@ -57,6 +57,9 @@ MESSAGES: dict[str, Any] = {
     "exact": json.dumps(message("INSERT", after={"id": 0})).replace(
         '"id": 0', '"id": 12345678901234567890.123456789, "x": 1.10, "o": {"k": 1.10}'),
     "twice": json.dumps(message("INSERT", after={"id": 0})).replace('"id": 0', '"id": 1, "id": 2'),
+    "statement": message("DDL", payload={"ddl": {"text": "ALTER TABLE t ADD c INT"}}),
+    "time_huge": message("INSERT", after={"id": 1}, payload={"timestamp": {
+        "eventTime": 9223372036854775807}}),
     "unknown": message("MERGE", after={"id": 1}),
     "wrong_case": message("insert", after={"id": 1}),
     "no_image": message("INSERT", before={"id": 1}),
@@ -83,7 +86,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     [
         ("insert", "insert"), ("update", "update"), ("update_plain", "update"),
         ("old_half", "delete"), ("old_half_spelt_out", "delete"), ("delete", "delete"),
-        ("truncate", "truncate"), *((op, "ddl") for op in DDL),
+        ("truncate", "truncate"), ("statement", "ddl"), *((op, "ddl") for op in DDL),
+        ("time_huge", "insert"),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
@@ -106,6 +110,12 @@ def test_markers_and_heartbeats_are_ignored(rows: dict[str, Row], op: str) -> No
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
     assert_rejected(rows[name], reason, MESSAGES[name])
+
+
+def test_statements_and_times(rows: dict[str, Row]) -> None:
+    assert rows["statement"]["ddl"] == "ALTER TABLE t ADD c INT"
+    assert rows["insert"]["source_ts"].timestamp() == 1605339932
+    assert rows["time_huge"]["source_ts"] is None
 
 
 def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:

@@ -1,0 +1,63 @@
+"""What Debezium writes in place of a large value that an update did not send, by the column's type.
+
+All of it comes from the connector's `unavailable.value.placeholder`. Sources: formats.md 6.1, and
+`UnchangedToastedPlaceholder` of Debezium's PostgreSQL connector.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
+
+
+def unsent(row: Column, placeholder: str) -> Column:
+    """Names of the row's columns whose value was not sent; NULL where all were."""
+    found = F.map_filter(row, lambda _, value: value.isin(*spellings(placeholder)))
+    return F.when(_holds_any(row, spellings(placeholder)), F.map_keys(found))
+
+
+def any_unsent(row: Column, placeholder: str) -> Column:
+    """The same without the names, which Spark cannot compile."""
+    return F.when(_holds_any(row, spellings(placeholder)), F.array(F.lit("")))
+
+
+def _holds_any(row: Column, texts: Sequence[str]) -> Column:
+    return F.arrays_overlap(F.map_values(row), F.array(*map(F.lit, texts)))
+
+
+def spellings(placeholder: str) -> list[str]:
+    """The texts that stand for a value that was not sent."""
+    raw = placeholder.encode()
+    plain = [placeholder, _base64(raw), raw.hex()]
+    return [*plain, *(_json(value) for value in _nested(placeholder))]
+
+
+def _nested(placeholder: str) -> list[Any]:
+    """Arrays of texts, bytes, UUIDs, and whole numbers or dates; an hstore, or its JSON text."""
+    raw = placeholder.encode()
+    signed = [byte - 256 if byte > 127 else byte for byte in raw]
+    singles = (placeholder, _base64(raw), _name_based_uuid(raw))
+    return [*([single] for single in singles), signed, {placeholder: placeholder}]
+
+
+def _name_based_uuid(name: bytes) -> str:
+    """As Java's `UUID.nameUUIDFromBytes`: MD5 of the name alone, without a namespace before it."""
+    digest = hashlib.md5(name, usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest, version=3))
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,115 @@
+"""MongoDB's documents by Debezium: rows, keys, and the order inside a transaction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.positions import natural_key
+from spark_jobs.formats.debezium import Debezium
+from tests.spark.debezium_events import event
+from tests.spark.envelopes import at, jsonl
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+MONGO = {"connector": "mongodb", "db": "shop", "collection": "t", "ts_ms": 1704164645000}
+
+
+def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
+    """The images are text; the connector shows only in the second line of the second file."""
+    document = {
+        "_id": {"$oid": "5f9b"}, "n": {"$numberLong": "12345678901"}, "d": 1.5, "o": {"a": [1]},
+        "none": None,
+    }  # fmt: skip
+    files = (
+        jsonl(tmp_path / "a.jsonl", [{"ts_ms": 5}]),
+        jsonl(tmp_path / "b.jsonl", [
+            {"ts_ms": 6},
+            event("c", src=MONGO | {"ord": 2}, after=json.dumps(document)),
+            event("u", src=MONGO | {"ord": 10}, after=json.dumps({"_id": 1})),
+            event("r", src=MONGO | {"ord": 1}, after=json.dumps({"_id": 1})),
+        ]),
+    )  # fmt: skip
+    decoded = Debezium().read(spark, files, {})
+    rows = [r for r in decoded.collect() if r["outcome"] == "event"]
+    assert rows[0]["after"] == {
+        "_id": "5f9b", "n": "12345678901", "d": "1.5", "o": '{"a":[1]}', "none": None
+    }  # fmt: skip
+    assert {r["table"] for r in rows} == {"t"}
+    assert rows[0]["position"] == at(1704164645000, 2) < rows[1]["position"]
+    assert rows[2]["position"] < rows[0]["position"]
+
+
+def test_documents_have_a_key_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """It is `_id`, which the record's key calls `id`; a delete may have nothing but that."""
+    document, ident = json.dumps({"_id": {"$oid": "5f9b"}}), {"id": json.dumps({"$oid": "5f9b"})}
+    deleted = event("d", src=MONGO | {"ord": 3}, before=None)
+    records = [
+        event("c", src=MONGO | {"ord": 1}, after=document),
+        {"key": ident, "value": event("u", src=MONGO | {"ord": 2}, after=document)},
+        {"key": ident, "value": deleted},
+        {"key": {"schema": {}, "payload": {"id": '"5f9b"'}}, "value": {"payload": deleted}},
+        {"key": ident, "value": None},
+        deleted,
+    ]
+    rows = Debezium().read(spark, (jsonl(tmp_path / "k.jsonl", records),), {}).collect()
+    told = {"_id": "5f9b"}
+    assert [r["after"] or r["before"] for r in rows[:4]] == [told] * 4
+    assert [r["key"] for r in rows[:4]] == [["_id"]] * 4
+    assert rows[4]["reason"] == "tombstone"
+    assert rows[5]["reason"] == "image_missing"
+
+
+def told(op: str, ident: int, **more: Any) -> dict[str, Any]:
+    """An event with its key, at one place of the log unless told."""
+    document = None if op == "d" else json.dumps({"_id": ident, "n": more.pop("n", 0)})
+    source = MONGO | {"ord": 5} | more
+    key = {"id": json.dumps(ident)}
+    return {"key": key, "value": event(op, src=source, before=None, after=document)}
+
+
+def test_events_of_a_transaction_are_in_the_order_of_arrival(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """They share `ts_ms` and `ord`; a position alone, and a snapshot's, say no more than before."""
+    records = [
+        told("c", 1, txnNumber=7),
+        told("d", 1, lsid="x"),
+        told("c", 2),
+        told("r", 3, txnNumber=7),
+    ]
+    written = (jsonl(tmp_path / "a9.jsonl", records), jsonl(tmp_path / "a10.jsonl", records[:1]))
+    files = tuple(replace(file, arrival=natural_key(file.key)) for file in written)
+    rows = Debezium().read(spark, files, {}).collect()
+    rows.sort(key=lambda r: ("a10" in r["file"], r["ordinal"]))
+    insert, delete, alone, read, later = (r["position"] for r in rows)
+    place = at(MONGO["ts_ms"], 5)
+    assert alone == place
+    assert read.startswith("0.")
+    assert [insert, delete, later] == sorted([insert, delete, later])
+    assert len({insert, delete, later}) == 3
+    assert all(position.startswith(f"{place}.") for position in (insert, delete, later))
+
+
+def test_what_a_transaction_leaves(spark: SparkSession, tmp_path: Path) -> None:
+    """A document that it makes and takes away is gone; one that it makes anew is there."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium"})
+    first = [told("c", 3, ord=1, n=1), told("c", 1, txnNumber=7, n=1), told("d", 3, txnNumber=7)]
+    second = [
+        told("d", 1, txnNumber=7),
+        told("c", 2, txnNumber=7, n=1),
+        told("u", 2, txnNumber=7, n=2),
+        told("c", 3, txnNumber=7, n=3),
+    ]
+    sandbox.write("1.jsonl", first)
+    sandbox.load_landed()
+    sandbox.write("2.jsonl", second)
+    sandbox.load_landed()
+    rows = sorted(sandbox.rows("t"), key=lambda row: row["_id"])
+    assert rows == [{"_id": "2", "n": "2"}, {"_id": "3", "n": "3"}]
