@@ -11,7 +11,7 @@ from sluice import names
 from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
-from spark_jobs import quarantine
+from spark_jobs import defaults, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -74,7 +74,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
-    if not all(seen.expected and _allowed(job, seen) and _came_later(job, t) for t, seen in done):
+    if not all(seen.expected and _allowed(job, seen) and _told_before(job, t) for t, seen in done):
         return None
     elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
     tables = [table for table, seen in done if seen.found.records]
@@ -91,11 +91,13 @@ def _allowed(job: Job, seen: Seen) -> bool:
     return not (seen.found.truncates and job.pipeline.on_truncate == "fail")
 
 
-def _came_later(job: Job, table: Decoded) -> bool:
-    """Whether all changes are above where the table's columns began: no default of them changes."""
+def _told_before(job: Job, table: Decoded) -> bool:
+    """Whether the table knows all that the batch tells of its columns; shapes alone do not say so.
+
+    They may be those of an attempt that failed, or of a batch that was rolled back.
+    """
     known = job.lake.defaults(target_id(table.plan))
-    began = max((default.since for default in known.values()), default="")
-    return table.span.lowest is None or table.span.lowest >= began
+    return defaults.covers(known, table.plan.defaults, table.span.lowest, table.span.highest)
 
 
 def _decode_watched(
@@ -150,7 +152,20 @@ def _remember(job: Job, table: Decoded) -> None:
     before = job.lake.property(target, names.PROP_SHAPES)
     if before != "":
         found = replace(table.plan.found, moves=table.moved)
-        job.lake.set_property(target, names.PROP_SHAPES, remember(found, recall(before)))
+        known = _still_known(job, table, recall(before))
+        job.lake.set_property(target, names.PROP_SHAPES, remember(found, known))
+
+
+def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
+    """The shapes of before, where the table is told of all their columns, or else none of them.
+
+    No batch could go by those of a column that nothing published has.
+    """
+    mine = table.plan.defaults
+    told = defaults.lowest(job.lake.defaults(target_id(table.plan)), mine)
+    kinds = {kind for default in mine.values() for kind in default.firsts}
+    named = known.columns if known and mine else ()
+    return known if all(n in told and kinds <= told[n].firsts.keys() for n in named) else None
 
 
 def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
@@ -216,12 +231,11 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     typed = typed_changes(job, envelope, plan)
     seen = Observation()
     fits = F.col(BAD) == ""
-    position = F.when(fits, F.col(names.POSITION))
     good = typed.observe(
         seen,
         F.count_if(~fits & F.col(names.COUNTED)).alias("bad"),
-        F.min(position).alias("lowest"),
-        F.max(position).alias("highest"),
+        F.min(names.POSITION).alias("lowest"),
+        F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
     ).where(fits)
     table = changelog_id(plan).sql()

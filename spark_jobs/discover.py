@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from sluice.positions import KIND_SOURCE
+from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
-
-_SOURCE_ORDER = f"{KIND_SOURCE}."
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,9 @@ class Found:
     """What the events of one table say about it, in an order that no delivery changes.
 
     `images`, `keys` and `types` hold each distinct one of them by its `short_name`, `lowest` the
-    lowest position of a change with these types. `moves`: an update may change the key, as long
-    as nobody has seen that none does.
+    lowest position of an event with such an image or such types, by that name and the kind of
+    position; of arrivals, whose positions are not known yet, the kind alone. `moves`: an update
+    may change the key, as long as nobody has seen that none does.
     """
 
     source: Source
@@ -47,7 +46,7 @@ class Found:
     images: dict[int, tuple[str, ...]] = field(default_factory=dict)
     keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)
-    lowest: dict[int, str] = field(default_factory=dict)
+    lowest: dict[tuple[int, str], str] = field(default_factory=dict)
     partial: bool = False
     unordered: bool = False
     old_images: bool = False
@@ -81,7 +80,7 @@ def discover(envelope: DataFrame) -> list[Found]:
 
 def _summary(envelope: DataFrame) -> DataFrame:
     after, before = F.map_keys("after"), F.map_keys("before")
-    ordered = F.when(F.col("position").startswith(_SOURCE_ORDER), F.col("position"))
+    kind = F.coalesce(F.substring("position", 1, 1), F.lit(KIND_ARRIVAL))
     return envelope.groupBy(
         "database",
         "schema",
@@ -95,13 +94,14 @@ def _summary(envelope: DataFrame) -> DataFrame:
         short_name(after).alias("after_id"),
         before.alias("before"),
         short_name(before).alias("before_id"),
+        kind.alias("kind"),
     ).agg(
         F.count("*").alias("records"),
         F.any_value("types").alias("types"),
         F.max("source_ts").cast("string").alias("source_ts"),
         F.count("absent").alias("partial"),
         F.count_if(F.col("position").isNull()).alias("unordered"),
-        F.min(ordered).alias("lowest"),
+        F.min("position").alias("lowest"),
     )
 
 
@@ -114,9 +114,10 @@ def _add(found: Found, row: Row) -> None:
     for image in ("after", "before"):
         if row[image] is not None:
             found.images[row[f"{image}_id"]] = tuple(row[image])
+            _keep_lowest(found, row[f"{image}_id"], row)
     if row["types"] is not None:
         found.types[row["types_id"]] = row["types"]
-        _keep_lowest(found, row["types_id"], row["lowest"])
+        _keep_lowest(found, row["types_id"], row)
     if row["key"]:
         found.keys[row["key_id"]] = tuple(row["key"])
     found.partial |= bool(row["partial"])
@@ -128,9 +129,9 @@ def _add(found: Found, row: Row) -> None:
         found.newest_source_ts = max(found.newest_source_ts or "", row["source_ts"])
 
 
-def _keep_lowest(found: Found, types: int, position: str | None) -> None:
-    if position is not None:
-        found.lowest[types] = min(position, found.lowest.get(types, position))
+def _keep_lowest(found: Found, shape: int, row: Row) -> None:
+    at, position = (shape, row["kind"]), row["lowest"] or row["kind"]
+    found.lowest[at] = min(position, found.lowest.get(at, position))
 
 
 def describe(found: list[Found]) -> str:

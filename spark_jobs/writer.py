@@ -9,11 +9,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.errors import TransientError
 from sluice.faults import Point, reach
 from sluice.result import StagedTable
+from sluice.snapshots import head
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, quoted
-from spark_jobs.defaults import BEFORE, SINCE, VALUE, Default, Defaults
+from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.kept import keep
 from spark_jobs.lake import Base, Lake, TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
@@ -37,7 +39,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Span:
-    """The lowest and the highest position of a batch's changes in one table; None: no changes."""
+    """The highest position of a batch's changes in one table, and one that none is below.
+
+    None: no changes.
+    """
 
     lowest: str | None = None
     highest: str | None = None
@@ -57,7 +62,18 @@ class Writer:
         self.branched: list[TableId] = []
         self.partial = plan.keyed and self._has_partials()
         self.told = lake.defaults(target_id(plan))
+        self._refuse_forgotten()
         self.defaults = defaults.lowest(self.told, plan.defaults)
+
+    def _refuse_forgotten(self) -> None:
+        """Raise TransientError where decode went by what a rollback has taken back since."""
+        recalled = not any(default.firsts for default in self.plan.defaults.values())
+        lowest, highest = self.span.lowest, self.span.highest
+        if recalled and not defaults.covers(self.told, self.plan.defaults, lowest, highest):
+            raise TransientError(
+                f"{self.plan.name}: a batch was rolled back while {self.attempt.batch_id} was "
+                "decoded; run again"
+            )
 
     def all_newer(self) -> bool:
         """True where every change of the batch is known to be above everything stored."""
@@ -226,30 +242,38 @@ class Writer:
         mark.writeTo(self._branch(tombstone_id(self.plan))).append()
 
     def fill(self) -> None:
-        """Give stored rows the defaults of columns that came after them."""
+        """Give stored rows what they hold in columns that came after them, by all that is told."""
         for table in self.bases:
             rows = self.lake.rows(table, self.bases[table])
             if rows is not None and table != tombstone_id(self.plan):
-                new = defaults.news(self.told, self.defaults, rows.columns)
-                for column in self.plan.columns:
-                    if column.name in new:
-                        self._fill(table, column.name, column.stored.spark, new[column.name])
+                types = {c.name: c.stored.spark for c in self.plan.columns}
+                of_rows = {n: types[n] for n in types if n not in self.plan.key}
+                before = {n: d for n, d in self.told.items() if n in rows.columns}
+                self._fill(table, defaults.refills(before, self.defaults, of_rows))
+        self._note()
 
-    def _fill(self, table: TableId, name: str, stored: str, default: Default) -> None:
-        before = self.told.get(name, replace(default, text=None))
-        row = self.lake.spark.range(1).select(
-            F.lit(default.since).alias(SINCE),
-            default.value(stored).alias(VALUE),
-            before.value(stored).alias(BEFORE),
-        )
-        column = f"t.{quoted(name)}"
+    def _fill(self, table: TableId, refills: list[Refill]) -> None:
+        """The batch's own rows are filled already, and may hold such a value of their own."""
+        if not refills:
+            return
+        sets = [f"t.{quoted(refill.name)} = {refill.value}" for refill in refills]
+        changed = " OR ".join(f"NOT (t.{quoted(r.name)} <=> {r.value})" for r in refills)
         self._sql(
             table,
-            row,
+            defaults.as_row(self.lake.spark, refills),
             f"MERGE INTO {self._branch(table)} t USING {{source}} s "
-            f"ON t.{names.POSITION} < s.{SINCE} AND ({column} IS NULL OR {column} = s.{BEFORE}) "
-            f"WHEN MATCHED THEN UPDATE SET {column} = s.{VALUE}",
+            f"ON t.{names.BATCH_ID} <> '{self.attempt.batch_id}' AND ({changed}) "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}",
         )
+
+    def _note(self) -> None:
+        """Where the batch tells something, the target gets a snapshot to publish that with."""
+        if self.defaults == self.told:
+            return
+        target = target_id(self.plan)
+        branch, loaded = self._branch(target), self.lake.load(target)
+        if loaded and head(loaded, self.attempt.branch) == self.bases[target].snapshot:
+            self.lake.spark.table(target.sql()).limit(0).writeTo(branch).append()
 
     def staged(self) -> tuple[StagedTable, ...]:
         """Every table that got a branch, with the heads that publish will require."""
@@ -283,7 +307,9 @@ def stored_at(
         before = None if whole is None else whole[0]
         tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
     newest = max((p for p in (before, truncated) if p is not None), default=None)
-    return Stored(None if rows is None else defaults.filled(rows, told), tombstones, newest)
+    if rows is not None:
+        rows = defaults.refilled(rows, lake.defaults(target), told)
+    return Stored(rows, tombstones, newest)
 
 
 def _whole_table(plan: TablePlan) -> Column:

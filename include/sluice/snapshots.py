@@ -22,6 +22,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
+    RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     SetCurrentSchemaUpdate,
     SetPropertiesUpdate,
@@ -41,6 +42,7 @@ from sluice.names import (
 from sluice.result import StagedTable
 
 MAIN = "main"
+_DEFAULTS_AT = f"{PROP_DEFAULTS}-at."
 
 
 @dataclass(frozen=True)
@@ -84,19 +86,42 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
         _point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
-    _commit(catalog, table, requirements, updates + _properties(staged))
+    _commit(catalog, table, requirements, updates + _properties(table, staged))
     return Moved(name, staged.base_snapshot, staged.head_snapshot)
 
 
-def _properties(staged: StagedTable) -> tuple[TableUpdate, ...]:
+def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
     """Kept with the table: `highest`, so that a batch wholly above it need not be compared with
-    the rows, and `defaults`, for rows that come late.
+    the rows, and `defaults`, which says what its rows hold, for rows that come late.
 
-    A rollback leaves them: too high costs a comparison, nothing else, and defaults stay true.
+    A rollback leaves `highest`: too high costs a comparison, nothing else. `defaults` goes back
+    with the rows, so what the base was filled by is kept beside it while the base is there.
     """
     told = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
     known = {name: value for name, value in told.items() if value is not None}
-    return (SetPropertiesUpdate(updates=known),) if known else ()
+    before = table.properties.get(PROP_DEFAULTS, "")
+    if staged.defaults not in (None, before):
+        known[_defaults_at(staged.base_snapshot)] = before
+    there = {_defaults_at(s.snapshot_id) for s in table.metadata.snapshots} | known.keys()
+    gone = [n for n in table.properties if n.startswith(_DEFAULTS_AT) and n not in there]
+    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=known)] if known else []
+    return (*updates, *([RemovePropertiesUpdate(removals=gone)] if gone else []))
+
+
+def _defaults_at(snapshot: int | None) -> str:
+    return f"{_DEFAULTS_AT}{snapshot}"
+
+
+def _defaults_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
+    """`defaults` as the rows of the base were filled by, where the batch changed it."""
+    kept = _defaults_at(base)
+    before = table.properties.get(kept)
+    if before is None:
+        return ()
+    if not before:
+        return (RemovePropertiesUpdate(removals=[kept, PROP_DEFAULTS]),)
+    back = SetPropertiesUpdate(updates={PROP_DEFAULTS: before})
+    return (back, RemovePropertiesUpdate(removals=[kept]))
 
 
 def is_published(table: Table, staged: StagedTable) -> bool:
@@ -123,7 +148,8 @@ def rollback_table(
     base_schema: int | None,
     batch_id: str,
 ) -> Moved:
-    """Put `main` and the schema back to before the batch, if only our maintenance came after.
+    """Put `main`, the schema and what rows hold in added columns back to before the batch, if
+    only our maintenance came after.
 
     Raises RollbackRefused naming who wrote since.
     """
@@ -147,7 +173,7 @@ def rollback_table(
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
-    _commit(catalog, table, requirements, tuple(updates))
+    _commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
     return Moved(full, current, base)
 
 

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.sandbox import Sandbox
+from sluice.errors import TransientError
+from sluice.names import PROP_DEFAULTS
+from spark_jobs import decode_batch, load
+from spark_jobs.job import Job
+from tests.spark.sandbox import NAMESPACE, Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -24,6 +28,9 @@ STATUS = TEXT | {"default": "new"}
 BEFORE = {"id": INT, "v": TEXT}
 AFTER = BEFORE | {"status": STATUS, "price": PRICE}
 LATER = BEFORE | {"status": TEXT | {"default": "open"}, "price": PRICE}
+PLAIN = BEFORE | {"status": TEXT}
+NEW = BEFORE | {"status": STATUS}
+OPEN = BEFORE | {"status": TEXT | {"default": "open"}}
 
 
 def event(
@@ -39,6 +46,26 @@ def event(
               "lsn": lsn, "snapshot": "false"}  # fmt: skip
     payload = {"op": op, "before": before, "after": row or None, "source": source, "ts_ms": 0}
     return {"schema": schema, "payload": payload}
+
+
+def shop_of(spark: SparkSession, root: Path, **table: Any) -> Sandbox:
+    """One table with the key `id`, unless `table` says otherwise."""
+    pipeline = {"format": "debezium", "tables": {"orders": {"key": ["id"], **table}}}
+    return Sandbox(spark, root, pipeline)
+
+
+def load_all(shop: Sandbox, batches: dict[str, list[Any]], order: tuple[str, ...]) -> None:
+    for name in order:
+        shop.load_records(batches[name], f"{name}.jsonl")
+
+
+def statuses(shop: Sandbox) -> dict[int, str | None]:
+    return {row["id"]: row["status"] for row in shop.rows("orders")}
+
+
+def told(shop: Sandbox) -> dict[str, str]:
+    properties = shop.catalog.load_table((NAMESPACE, "orders")).properties
+    return {name: text for name, text in properties.items() if name.startswith(PROP_DEFAULTS)}
 
 
 BATCHES = {
@@ -77,9 +104,8 @@ def test_untouched_rows_have_the_default(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:
     """`null` was written, not left out; the default that the column was added with counts."""
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": ["id"]}}})
-    for name in order:
-        shop.load_records(BATCHES[name], f"{name}.jsonl")
+    shop = shop_of(spark, tmp_path)
+    load_all(shop, BATCHES, order)
     rows = [(r["id"], r["v"], r["status"], r["price"]) for r in shop.rows("orders")]
     assert sorted(rows) == WANTED
 
@@ -88,7 +114,7 @@ def test_untouched_rows_have_the_default(
 def test_a_row_without_a_key_is_found_by_its_default_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": []}}})
+    shop = shop_of(spark, tmp_path, key=[])
     shop.load_records(BATCHES["first"], "first.jsonl")
     gone = {"id": 1, "v": "untouched", "status": "new", "price": "ANI="}
     shop.load_records([event("d", 10, AFTER, before=gone)], "deleted.jsonl")
@@ -101,10 +127,179 @@ def test_a_row_without_a_key_is_found_by_its_default_too(
 def test_a_batch_that_is_rolled_back_takes_its_defaults_with_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": ["id"]}}})
+    shop = shop_of(spark, tmp_path)
     shop.load_records(BATCHES["first"], "first.jsonl")
     shop.rollback(shop.load_records(BATCHES["added"], "added.jsonl"))
     assert {"status", "price"}.isdisjoint(shop.rows("orders")[0])
     shop.load_records(BATCHES["added"], "added.jsonl")
-    rows = {r["id"]: r["status"] for r in shop.rows("orders")}
-    assert rows == {1: "new", 2: "done", 3: "new", 4: None}
+    assert statuses(shop) == {1: "new", 2: "done", 3: "new", 4: None}
+
+
+def test_an_attempt_that_died_behind_decode_takes_no_default_away(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It leaves the shapes of its events with the table, and the second attempt goes by them."""
+    shop = shop_of(spark, tmp_path)
+    shop.load_records(BATCHES["first"], "first.jsonl")
+    added = shop.write("added.jsonl", BATCHES["added"])
+    shop.stage(added)
+    shop.load(added)
+    assert statuses(shop) == {1: "new", 2: "done", 3: "new", 4: None}
+
+
+@pytest.mark.long
+def test_a_rollback_between_decode_and_merge_is_noticed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decode goes without the lease, by what was told then."""
+    shop = shop_of(spark, tmp_path)
+    shop.load_records(BATCHES["first"], "first.jsonl")
+    added = shop.load_records(BATCHES["added"], "added.jsonl")
+    late = shop.write("late.jsonl", [event("c", 30, AFTER, id=6, v="", status="x", price="AMg=")])
+
+    def decode_then_roll_back(job: Job) -> decode_batch.DecodedBatch:
+        decoded = decode_batch.decode_batch(job)
+        shop.rollback(added)
+        return decoded
+
+    monkeypatch.setattr(load, "decode_batch", decode_then_roll_back)
+    with pytest.raises(TransientError):
+        shop.stage(late)
+    monkeypatch.undo()
+    shop.load(late)
+    assert statuses(shop) == {1: "new", 2: "new", 3: "new", 6: "x"}
+
+
+def test_shapes_of_a_batch_that_is_gone_do_not_slow_the_next_ones(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them can tell of the column, so none could go by shapes that have it."""
+    shop = shop_of(spark, tmp_path)
+    shop.load_records(BATCHES["first"], "first.jsonl")
+    shop.rollback(shop.load_records(BATCHES["added"], "added.jsonl"))
+    shop.load_records([event("c", 30, BEFORE, id=6, v="looked at")], "looked.jsonl")
+    monkeypatch.setattr(decode_batch, "discover", None)
+    shop.load_records([event("c", 31, BEFORE, id=7, v="known")], "known.jsonl")
+    assert len(shop.rows("orders")) == 5
+
+
+SNAPSHOTS = {
+    "old": [event("r", 5, BEFORE, id=1, v="lacks it"), event("r", 5, BEFORE, id=2, v="read again")],
+    "snapshot": [event("r", 50, NEW, id=2, v="null", status=None),
+                 event("r", 50, NEW, id=3, v="null", status=None)],
+    "stream": [event("c", 60, NEW, id=4, v="null", status=None),
+               event("c", 61, NEW, id=5, v="set", status="done")],
+    "more": [event("c", 90, NEW | {"more": TEXT}, id=6, v="", status="new", more="x")],
+}  # fmt: skip
+IN_ONE = {"all": [record for batch in SNAPSHOTS.values() for record in batch]}
+QUICK_SNAPSHOTS = (("old", "snapshot", "stream", "more"), ("stream", "old", "snapshot"))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        *QUICK_SNAPSHOTS,
+        *(
+            pytest.param(order, marks=pytest.mark.long)
+            for order in (("all",), ("more", "stream", "old", "snapshot"),
+                          ("snapshot", "more", "old", "stream"))
+        ),
+    ],
+    ids="-".join,
+)  # fmt: skip
+def test_a_null_of_a_full_load_that_has_the_column_stays(
+    spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    """And so does one of the stream, whichever batches came before."""
+    shop = shop_of(spark, tmp_path)
+    load_all(shop, SNAPSHOTS | IN_ONE, order)
+    wanted = {1: "new", 2: None, 3: None, 4: None, 5: "done", 6: "new"}
+    found = statuses(shop)
+    assert found == {ident: wanted[ident] for ident in found}
+    assert len(found) == (6 if {"more", "all"} & set(order) else 5)
+
+
+def test_a_null_without_a_schema_stays(spark: SparkSession, tmp_path: Path) -> None:
+    """The image names the column: the event has it."""
+    shop = shop_of(spark, tmp_path, columns={"id": "int"})
+    bare = [event("c", 1, NEW, id=1, v="null", status=None)["payload"],
+            event("c", 2, BEFORE, id=2, v="lacks it")["payload"]]  # fmt: skip
+    shop.load_records(bare, "bare.jsonl")
+    shop.load_records([event("c", 10, NEW, id=3, v="", status="done")], "described.jsonl")
+    assert statuses(shop) == {1: None, 2: None, 3: "done"}
+
+
+TOLD = {
+    "first": [event("c", 1, BEFORE, id=1, v="lacks it"), event("c", 2, BEFORE, id=2, v="")],
+    "open": [event("u", 60, OPEN, id=2, v="", status="done")],
+    "plain": [event("u", 20, PLAIN, id=2, v="", status=None),
+              event("c", 30, PLAIN, id=3, v="said", status="open")],
+}  # fmt: skip
+QUICK_TOLD = ("first", "open", "plain")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=[] if order == QUICK_TOLD else [pytest.mark.long])
+        for order in itertools.permutations(TOLD)
+    ],
+    ids="-".join,
+)
+def test_a_default_that_is_not_told_at_the_lowest_position_is_taken_back(
+    spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    shop = shop_of(spark, tmp_path)
+    load_all(shop, TOLD, order)
+    assert statuses(shop) == {1: None, 2: "done", 3: "open"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_a_default_is_taken_back_in_every_table(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    shop = shop_of(spark, tmp_path, write_mode=mode, modes=["history", "soft_delete"])
+    load_all(shop, TOLD, QUICK_TOLD)
+    assert statuses(shop) == {1: None, 2: "done", 3: "open"}
+    versions = sorted((r["id"], r["status"] or "") for r in shop.rows("orders__history"))
+    assert versions == [(1, ""), (2, ""), (2, ""), (2, "done"), (3, "open")]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("first", "none at 70", "none at 20", "open at 40"),
+        pytest.param(("first", "none at 20", "none at 70", "open at 40"), marks=pytest.mark.long),
+    ],
+    ids="-".join,
+)
+def test_what_a_batch_of_late_events_tells_is_kept(
+    spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    """Nothing of it is written into a row."""
+    shop = shop_of(spark, tmp_path)
+    batches = {
+        "first": TOLD["first"],
+        "none at 70": [event("u", 70, PLAIN, id=2, v="", status="done")],
+        "none at 20": [event("u", 20, PLAIN, id=2, v="", status=None)],
+        "open at 40": [event("u", 40, OPEN, id=2, v="", status=None)],
+    }
+    load_all(shop, batches, order)
+    assert statuses(shop) == {1: None, 2: "done"}
+
+
+def test_a_rollback_puts_back_what_the_rows_were_filled_by(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """So that the batch, loaded again, fills them again."""
+    shop = shop_of(spark, tmp_path)
+    load_all(shop, TOLD, ("first", "open"))
+    late = shop.write("late.jsonl", [event("u", 20, NEW, id=2, v="", status=None)])
+    before = told(shop)
+    for _ in range(2):
+        result = shop.load(late)
+        assert statuses(shop) == {1: "new", 2: "done"}
+        shop.rollback(result)
+        assert statuses(shop) == {1: "open", 2: "done"}
+        assert told(shop) == before
