@@ -190,16 +190,18 @@ def _refuse_too_many_bad(
 
 
 def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
-    """Without key and order a row is known by its place alone, which a reprocess does not keep."""
+    """Without order a row or a version is known by its place, which a reprocess does not keep."""
     if job.manifest.reprocess is None:
         return
     for plan in plans:
         changes = job.spark.table(changelog_id(plan).sql())
         mine = changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
-        if not plan.keyed and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
+        lacks = "no order, and it has a history" if plan.keyed else "neither a key nor an order"
+        by_place = plan.history or not plan.keyed
+        if by_place and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
             listed = ", ".join(job.manifest.reprocess.batches)
             raise PlanError(
-                f"{plan.name}: pipeline {job.pipeline.name} gives it neither a key nor an order, "
+                f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
                 "so that rows read again cannot be told from those loaded before. Instead of a "
                 f"reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
             )

@@ -26,6 +26,7 @@ from sluice.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
+from sluice.originals import refuse_replaced
 from sluice.result import BatchResult
 from spark_jobs.failures import exit_code
 from spark_jobs.job import Job
@@ -61,12 +62,14 @@ class Driver:
         retried = bool(self._row() and self._row().attempt)  # type: ignore[union-attr]
         try:
             with self._renewing():
+                refuse_replaced(self.pipeline, self.manifest)
                 result = load(self._job(), self._take_lease, retried)
+            # What was read in between was read from what is there before and after.
+            refuse_replaced(self.pipeline, self.manifest)
             # After the last renewal, which would make the lease this process's own again.
             self.files.write_result(result)
             reach(Point.LOAD_RESULT)
-            lease = Lease(self.publisher, self.pipeline.lease_seconds)
-            self._record(states.LOADED, lease=lease)
+            self._record_loaded()
             reach(Point.LOAD_RECORDED)
         except BaseException as error:
             self._fail(error)
@@ -137,22 +140,36 @@ class Driver:
                     print(f"lease lost: {error}", file=sys.stderr, flush=True)
                     return
 
-    def _record(
-        self, state: str, detail: dict[str, str] | None = None, lease: Lease | None = None
-    ) -> None:
-        self.ledger.record_batch(
-            self.pipeline.name, self.manifest.batch_id, state,
-            attempt=self.attempt, detail=detail, lease=lease,
+    def _record_loaded(self) -> None:
+        """Hand the batch to its publisher; raises LeaseHeld where it is not this attempt's now."""
+        written = self.ledger.record_batch(
+            self.pipeline.name, self.manifest.batch_id, states.LOADED, attempt=self.attempt,
+            lease=Lease(self.publisher, self.pipeline.lease_seconds), expected=self._is_mine,
         )  # fmt: skip
+        if not written:
+            raise LeaseHeld(
+                f"batch {self.manifest.batch_id} of {self.pipeline.name} was taken over or undone "
+                f"meanwhile; attempt {self.attempt} stops here"
+            )
+
+    def _is_mine(self, row: states.BatchRow | None) -> bool:
+        return row is not None and row.attempt == self.attempt and row.state == states.LOADING
 
     def _fail(self, error: BaseException) -> None:
         """A failed batch leaves no column behind, and its reason in the ledger."""
         with suppress(SluiceError):  # the first error is the one to tell
             for table in self.lake.restore_schemas() if self.lake else ():
                 print(f"{table}: schema as before the batch", file=sys.stderr, flush=True)
-        row = self._row()
-        if row is None or row.attempt in ("", self.attempt) or row.state == states.LANDED:
-            self._record(states.FAILED, {"error": f"{type(error).__name__}: {error}"[:2000]})
+        self.ledger.record_batch(
+            self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
+            detail={"error": f"{type(error).__name__}: {error}"[:2000]}, expected=self._may_fail,
+        )  # fmt: skip
+
+    def _may_fail(self, row: states.BatchRow | None) -> bool:
+        """Not where another attempt has the batch, or somebody has finished it."""
+        if row is None or row.state == states.LANDED:
+            return True
+        return row.attempt in ("", self.attempt) and row.state not in states.FINISHED
 
 
 def _run(folder: Path, manifest: str, publisher: str) -> BatchResult:

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from pyiceberg.exceptions import RESTError
 from rich.console import Console
 from rich.markup import escape
+from sqlalchemy.exc import DBAPIError
 
 from sluice import epochs, maintenance, query, report, stages, verify_report
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.deadletters import resolutions
-from sluice.errors import ConfigError, SluiceError
+from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.ledger import Ledger
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
@@ -55,12 +57,19 @@ def _reporting(command: F) -> F:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except SluiceError as error:
+        except (SluiceError, OSError, DBAPIError, RESTError) as raw:
+            error = raw if isinstance(raw, SluiceError) else _unreachable(raw)
             told = f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}"
             err.print(told, highlight=False, soft_wrap=True)
-            raise typer.Exit(error.exit_code) from error
+            raise typer.Exit(error.exit_code) from raw
 
     return wrapped  # type: ignore[return-value]
+
+
+def _unreachable(error: Exception) -> TransientError:
+    """What the catalog, the store or the disk said, in one line and without its statement."""
+    cause = getattr(error, "orig", None) or error
+    return TransientError(f"{type(cause).__name__}: {str(cause).strip()}; try again, or look there")
 
 
 def _say(text: str) -> None:
@@ -102,23 +111,31 @@ def run(
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
-        _show_run(results, pipeline, failed=failure is not None)
+        asked = "all that was asked for" if file or since or to else "every landed file"
+        nothing = f"{pipeline}: nothing to load; {asked} is in the ledger already"
+        _show_run(results, nothing, failure)
     if failure is not None:
         raise failure
 
 
-def _show_run(results: list[BatchResult], pipeline: str, failed: bool) -> None:
+def _show_run(results: list[BatchResult], nothing: str, failure: SluiceError | None) -> None:
     for result in results:
         report.show_batch(out, result)
-    if not results and not failed:
-        out.print(f"{pipeline}: nothing to load; every landed file is in the ledger already")
+    if not results and failure is None:
+        out.print(escape(nothing))
 
 
 def _window(since: datetime | None, to: datetime | None) -> Window | None:
     if since is None and to is None:
         return None
-    start = since or datetime.min
-    return Window(start.replace(tzinfo=UTC), (to or datetime.max).replace(tzinfo=UTC))
+    window = Window(_utc(since or datetime.min), _utc(to or datetime.max))
+    if window.start >= window.end:
+        raise ConfigError(f"--from {since} is not before --to {to}")
+    return window
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @app.command()

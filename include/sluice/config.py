@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -348,7 +348,7 @@ def _resolve_lake(root: Path, lake: Lake) -> Lake:
 def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     if uri := os.environ.get(ENV_CATALOG_URI):
         catalog = _overridden(catalog, uri)
-    elif urlsplit(catalog.uri).password:
+    elif _holds_password(catalog.uri):
         raise ConfigError(
             f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
             f"give the whole address in {ENV_CATALOG_URI}"
@@ -357,6 +357,11 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
         return catalog
     path = _resolve(root, str(catalog.sqlite_path))
     return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
+
+
+def _holds_password(uri: str) -> bool:
+    parts = urlsplit(uri)
+    return bool(parts.password) or "password" in parse_qs(parts.query.lower())
 
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:

@@ -6,7 +6,7 @@ takes exactly its hours. A ceiling makes further batches of the rest, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -87,7 +87,22 @@ def _fresh(
     objects = sorted(store.list(ctx.pipeline.landing.pattern), key=lambda o: o.key)
     if files is not None:
         objects = _named(ctx, objects, files)
-    return [o for o in _unknown(ctx, objects) if _wanted(o, window, until)]
+    return [o for o in _unknown(ctx, objects) if _in_time(hour_start(o.hour), window, until)]
+
+
+def covers(
+    ctx: Context,
+    files: Iterable[tuple[str, str]],
+    window: Window | None = None,
+    until: datetime | None = None,
+    names: Iterable[str] = (),
+) -> bool:
+    """True when all of a batch's files, each a key and an hour, are among what a run selects."""
+    taken, wanted = list(files), set(names)
+    if wanted:
+        wanted |= {str(Path(name).resolve()) for name in wanted}
+        return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
+    return all(_in_time(hour_start(hour), window, until) for _, hour in taken)
 
 
 def hour_start(hour: str) -> datetime:
@@ -95,8 +110,7 @@ def hour_start(hour: str) -> datetime:
     return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
 
 
-def _wanted(found: StoredObject, window: Window | None, until: datetime | None) -> bool:
-    begins = hour_start(found.hour)
+def _in_time(begins: datetime, window: Window | None, until: datetime | None) -> bool:
     if window is not None:
         return window.holds(begins)
     return until is None or begins < until

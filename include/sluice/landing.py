@@ -104,7 +104,7 @@ def inspect(
 
 def _spark_reads(key: str, look: _Look) -> bool:
     odd = look.reason or look.split or look.csv or look.framing or look.avro.damage
-    if odd or _ODD_IN_PATHS & set(key):
+    if odd or _ODD_IN_PATHS & set(key) or "" in key.split("/"):
         return False
     ending = os.path.splitext(key)[1].lower()
     if look.compression:
@@ -220,12 +220,24 @@ def _stage(
         if look.reason:
             rejects = [_reject(file.key, 0, look.reason, look.head or stream.read(RAW_LIMIT))]
         else:
-            chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
+            chunks = _same_bytes(iter(lambda: stream.read(CHUNK_BYTES), b""), file)
             plain = compression.Plain(chunks, look.compression)
             rejects = list(_copy(plain, copy, look, file, limit))
+            for _ in chunks:
+                pass  # to the end, for the checksum
         copy.seek(0)
         staging.put_stream(key, copy)  # type: ignore[arg-type]
     return Inspection(replace(file, url=staging.url(key), staged=True), tuple(rejects))
+
+
+def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
+    """Hand on what is read; raises Unsettled at its end where it is not what was looked at."""
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+        yield chunk
+    if digest.hexdigest() != file.sha256:
+        raise Unsettled(f"{file.key} was written again while it was looked at; try again")
 
 
 def _staged_name(file: SourceFile) -> str:

@@ -16,11 +16,11 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.table import Table
 
+from sluice.claims import available, checksums, fresh_content
 from sluice.errors import LeaseHeld
 from sluice.leases import Lease, is_dead
 from sluice.ledger_rows import (
     AT_REST,
-    EMPTY,
     FAILED,
     FILE_CLAIMED,
     FILE_HELD,
@@ -39,6 +39,7 @@ from sluice.ledger_rows import (
     BatchRow,
     FileRow,
     Publication,
+    landed_anew,
 )
 from sluice.ledger_tables import (
     BATCHES,
@@ -53,7 +54,6 @@ from sluice.ledger_tables import (
 from sluice.manifest import SourceFile
 
 __all__ = [
-    "EMPTY",
     "FAILED",
     "FILE_CLAIMED",
     "FILE_HELD",
@@ -102,7 +102,7 @@ class Ledger:
 
     def known_checksums(self, pipeline: str) -> set[str]:
         """The checksums of the objects that are claimed, loaded or held."""
-        return _checksums(self.known_files(pipeline))
+        return checksums(self.known_files(pipeline))
 
     def claim_files(
         self,
@@ -125,8 +125,8 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
             known = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
-            won = _available(files, known, again)
-            won = _fresh_content(won, known) if once_by_content else won
+            won = available(files, known, again)
+            won = fresh_content(won, known) if once_by_content else won
             if not won:
                 return [], ("", ())
             batch_id = name(won)
@@ -171,11 +171,18 @@ class Ledger:
         detail: Mapping[str, Any] | None = None,
         manifest: str = "",
         lease: Lease | None = None,
-    ) -> None:
-        """Write a batch's new state; what is not given stays. A state of rest ends the lease."""
+        expected: Callable[[BatchRow | None], bool] = lambda _: True,
+    ) -> bool:
+        """Write a batch's new state; what is not given stays. A state of rest ends the lease.
 
-        def decide(table: Table) -> tuple[list[Row], None]:
+        `expected` looks at the batch as it is: where it says no, nothing is written, and the
+        answer is False.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], bool]:
             old = self._batches_at(table, pipeline).get(batch_id)
+            if not expected(old):
+                return [], False
             row = replace(
                 old or BatchRow(pipeline, batch_id, attempt, state), state=state, at=self._clock()
             )
@@ -186,10 +193,10 @@ class Ledger:
                 detail=row.detail if detail is None else json.dumps(detail, sort_keys=True),
             )
             if lease is not None:
-                return [self._leased(row, lease.holder, lease.seconds)], None
-            return [asdict(_without_lease(row) if state in AT_REST else row)], None
+                return [self._leased(row, lease.holder, lease.seconds)], True
+            return [asdict(_without_lease(row) if state in AT_REST else row)], True
 
-        self._tables.append(BATCHES, decide)
+        return self._tables.append(BATCHES, decide)
 
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
@@ -203,27 +210,23 @@ class Ledger:
         return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
 
     def unfinished(self, pipeline: str) -> list[BatchRow]:
-        """The batches that are neither published nor rolled back nor empty, oldest first.
+        """The batches that are neither published nor rolled back, oldest first.
 
-        One whose files are claimed but whose landing died before it was recorded is `landed`.
+        One whose files are claimed but whose landing died before it was recorded is `landed`;
+        so is one that was rolled back, and whose released files were claimed anew.
         """
         recorded = {row.batch_id: row for row in self.batches(pipeline)}
         for file in self.known_files(pipeline).values():
-            if file.state == FILE_CLAIMED and file.batch_id not in recorded:
-                recorded[file.batch_id] = BatchRow(
-                    pipeline, file.batch_id, "", LANDED, seq=0, at=file.at
-                )
+            known = recorded.get(file.batch_id)
+            if file.state == FILE_CLAIMED and landed_anew(known):
+                row = known or BatchRow(pipeline, file.batch_id, "", LANDED)
+                recorded[file.batch_id] = replace(row, state=LANDED, at=file.at)
         rows = (row for row in recorded.values() if row.state not in FINISHED)
         return sorted(rows, key=lambda row: row.at or self._clock())
 
     def published_batches(self, pipeline: str) -> set[str]:
         """The batches whose rows are in the tables."""
         return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
-
-    def is_current(self, pipeline: str, batch_id: str, attempt: str) -> bool:
-        """True while no later attempt has taken the batch over."""
-        row = self.batch(pipeline, batch_id)
-        return row is not None and row.attempt == attempt
 
     def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
         return _latest(BatchRow, scan(table, _of(pipeline)), _by_batch)
@@ -233,18 +236,24 @@ class Ledger:
     def acquire_lease(
         self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
     ) -> None:
-        """Take the pipeline's lease for a batch; raises LeaseHeld while another batch has it.
+        """Take the pipeline's lease for a batch, which is `loading` from now on.
 
-        A batch takes over its own: the attempt named here is the current one from now on, and
-        the batch is `loading` again unless it is finished.
+        A batch takes over its own: the attempt named here is the current one. Raises LeaseHeld
+        while another batch has it, where another is half published, for what its tables hold is
+        in no list of published batches, and where this one is finished.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             self._require_free(batches.values(), batch_id)
+            _require_none_publishing(r for r in batches.values() if r.batch_id != batch_id)
             old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
-            state = old.state if old.state in FINISHED else LOADING
-            return [self._leased(replace(old, state=state, attempt=attempt), holder, seconds)], None
+            if old.state in FINISHED:
+                raise LeaseHeld(
+                    f"batch {batch_id} of {pipeline} is {old.state}; attempt {attempt} stops here"
+                )
+            row = replace(old, state=LOADING, attempt=attempt)
+            return [self._leased(row, holder, seconds)], None
 
         self._tables.append(BATCHES, decide)
 
@@ -344,35 +353,6 @@ def _latest(kind: type[R], found: Any, key: Callable[[R], str]) -> dict[str, R]:
     columns = (found.column(name).to_pylist() for name in names)
     rows = (kind(*values) for values in zip(*columns, strict=True))
     return {key(row): row for row in sorted(rows, key=lambda row: row.seq)}
-
-
-def _available(
-    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], again: frozenset[str]
-) -> tuple[SourceFile, ...]:
-    return tuple(f for f in files if _is_free(f, known.get(f.key), f.key in again))
-
-
-def _is_free(file: SourceFile, row: FileRow | None, again: bool) -> bool:
-    if row is None or row.state == FILE_RELEASED:
-        return True
-    old, new = (row.size, row.etag, row.version_id), (file.size, file.etag, file.version_id)
-    return again and old != new
-
-
-def _fresh_content(
-    files: tuple[SourceFile, ...], known: Mapping[str, FileRow]
-) -> tuple[SourceFile, ...]:
-    seen = _checksums(known)
-    fresh = []
-    for file in files:
-        if not file.sha256 or file.sha256 not in seen:
-            fresh.append(file)
-        seen.add(file.sha256)
-    return tuple(fresh)
-
-
-def _checksums(known: Mapping[str, FileRow]) -> set[str]:
-    return {row.sha256 for row in known.values() if row.sha256 and row.state != FILE_RELEASED}
 
 
 def _without_lease(row: BatchRow) -> BatchRow:

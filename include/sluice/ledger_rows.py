@@ -19,13 +19,12 @@ PUBLISHING: Final = "publishing"
 PUBLISHED: Final = "published"
 FAILED: Final = "failed"
 ROLLED_BACK: Final = "rolled_back"
-EMPTY: Final = "empty"
 # The lease of maintenance, in a row of its own among the batches.
 MAINTENANCE: Final = "maintenance"
 MAINTAINING: Final = "maintaining"
 
 # Nothing is left to do for a batch in one of these.
-FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK, EMPTY})
+FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK})
 # These give the lease back.
 AT_REST: Final = FINISHED | {FAILED}
 
@@ -70,6 +69,11 @@ class BatchRow:
         """What was recorded beside the state."""
         found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
+
+
+def landed_anew(row: BatchRow | None) -> bool:
+    """Whether a batch with claimed files waits to be recorded as landed: never, or not again."""
+    return row is None or row.state == ROLLED_BACK
 
 
 @dataclass(frozen=True)

@@ -57,12 +57,12 @@ def show_batch(console: Console, result: BatchResult) -> None:
     for outcome in _OUTCOMES:
         table.add_column(outcome, justify="right")
     for t in result.tables:
-        table.add_row(t.target, *_numbers(t.counts))
+        table.add_row(escape(t.target), *_numbers(t.counts))
     if result.unassigned.read:
         table.add_row("(no table)", *_numbers(result.unassigned))
     console.print(table)
     for t in result.tables:
-        console.print(f"{t.target}: {_moved(t)}", highlight=False, soft_wrap=True)
+        console.print(f"{escape(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
 
 
 def _moved(result: TableResult) -> str:
@@ -122,7 +122,7 @@ def show_status(
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
         table.add_row(r.pipeline, r.batch_id, r.state, at, *shown)
         if d.get("error"):
-            table.add_row("", f"[red]{d['error']}[/red]")
+            table.add_row("", f"[red]{escape(d['error'])}[/red]")
     console.print(table)
 
 
@@ -150,7 +150,7 @@ def _preview_table(found: Preview) -> Table:
         table.add_column(name, justify="right")
     for t in found.forecast.tables:
         hit = ["" if n is None else f"{n:,}" for n in (t.hit_files, t.hit_bytes)]
-        table.add_row(t.target, *_numbers(t.counts), *hit)
+        table.add_row(escape(t.target), *_numbers(t.counts), *hit)
     if found.forecast.unassigned.read:
         table.add_row("(no table)", *_numbers(found.forecast.unassigned))
     return table

@@ -107,6 +107,15 @@ class S3Store:
             modified.astimezone(UTC),
         )
 
+    def describe(self, key: str) -> StoredObject:
+        """See `ObjectStore`."""
+        with self._explained(key):
+            found = self.client.head_object(Bucket=self.bucket, Key=self.prefix + key)
+        version = found.get("VersionId", "null") if self._is_versioned else "null"
+        return self._stored(
+            self.prefix + key, found["ContentLength"], found["ETag"], found["LastModified"], version
+        )
+
     def open(self, key: str) -> BinaryIO:
         """See `ObjectStore`."""
         with self._explained(key):

@@ -10,9 +10,10 @@ from sluice.context import Context, open_context
 from sluice.deadletters import trace
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
-from sluice.land import Window, land
+from sluice.land import Window, covers, land
 from sluice.leases import Lease, this_holder
 from sluice.ledger import Publication
+from sluice.ledger_rows import landed_anew
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, is_published, publish_table
@@ -182,6 +183,9 @@ def reconcile(ctx: Context) -> list[str]:
             publish(ctx, key)
             continue
         drop_all_branches(ctx, row.batch_id)
+        ctx.ledger.record_batch(
+            ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key, expected=landed_anew
+        )
         again.append(key)
     return again
 
@@ -195,8 +199,21 @@ def run(
     Raises LeaseHeld where another run has a batch of the pipeline for longer than a lease lasts.
     """
     _wait_for_others(ctx)
-    left, lease = reconcile(ctx), Lease(this_holder(), ctx.pipeline.lease_seconds)
+    left, lease = _left(ctx, window, files), Lease(this_holder(), ctx.pipeline.lease_seconds)
     return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=lease)])
+
+
+def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[str]:
+    """The manifests of batches to load again that are part of what this run was asked for."""
+    left = []
+    for key in reconcile(ctx):
+        manifest = ctx.files.read_manifest(key)
+        taken = ((file.key, file.hour) for file in manifest.files)
+        if covers(ctx, taken, window, names=files or ()):
+            left.append(key)
+        else:
+            ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
+    return left
 
 
 def _wait_for_others(ctx: Context) -> None:

@@ -58,6 +58,10 @@ class ObjectStore(Protocol):
         """The objects whose key matches a glob; `**/` also matches no folder at all."""
         ...
 
+    def describe(self, key: str) -> StoredObject:
+        """An object as it is now; raises FileNotFoundError."""
+        ...
+
     def open(self, key: str) -> BinaryIO:
         """Read an object as a stream; raises FileNotFoundError."""
         ...
@@ -108,7 +112,7 @@ def glob_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _glob_part(part: str) -> str:
-    special = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    special = {"**/": "(?:[^/]*/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     if part in special:
         return special[part]
     if len(part) > 1:
@@ -149,6 +153,10 @@ class LocalStore:
         if not path.resolve().is_relative_to(self.folder):
             raise TerminalError(f"{key!r} leads out of {self.folder}")
         return path
+
+    def describe(self, key: str) -> StoredObject:
+        """See `ObjectStore`."""
+        return _describe(key, self._path(key))
 
     def open(self, key: str) -> BinaryIO:
         """See `ObjectStore`."""

@@ -15,11 +15,11 @@ from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
 from sluice.names import BATCH_ID, branch_name, changelog_namespace
 from sluice.snapshots import (
+    ancestors,
     branches,
     drop_branches,
     head,
     refuse_rollback,
-    restore_schema,
     rollback_table,
 )
 
@@ -37,12 +37,13 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
         return [f"batch {batch_id} is rolled back already"]
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
+    half = row.state == states.PUBLISHING or bool(_publications(ctx, batch_id))
     if row.state == states.PUBLISHING and not hold:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
     mine = row.holder == this_holder()
     if row.state != states.LOADED and not mine and not ctx.ledger.has_lapsed(row):
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
-    if row.state == states.PUBLISHING:  # some of its tables may be published
+    if half and hold:
         return _undo_published(ctx, [batch_id], dry_run) + drop_all_branches(ctx, batch_id, dry_run)
     return _undo_staged(ctx, row, hold, dry_run)
 
@@ -94,11 +95,17 @@ def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str
 
 
 def _publications(ctx: Context, batch_id: str) -> list[Publication]:
+    """The tables that the batch published, and those that it meant to and, as it shows, did."""
     return [
         p
         for p in ctx.ledger.publications(ctx.pipeline.name, batch_id)
-        if p.state in (states.PUBLISHED, states.INTENT)
+        if p.state == states.PUBLISHED or (p.state == states.INTENT and _is_in_main(ctx, p))
     ]
+
+
+def _is_in_main(ctx: Context, p: Publication) -> bool:
+    table = ctx.catalog.load_table((p.namespace, p.table_name))
+    return p.head_snapshot in ancestors(table, head(table))
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
@@ -173,11 +180,6 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     done = drop_all_branches(ctx, row.batch_id, dry_run)
     if dry_run:
         return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
-    for p in ctx.ledger.publications(ctx.pipeline.name, row.batch_id):
-        if p.base_schema is not None and restore_schema(
-            ctx.catalog, p.namespace, p.table_name, p.base_schema
-        ):
-            done.append(f"{p.namespace}.{p.table_name}: schema {p.base_schema} is current again")
     if hold:
         done += _forget_changes(ctx, row.batch_id)
         _end(ctx, row.batch_id, states.FILE_HELD)
@@ -209,7 +211,17 @@ def _end(ctx: Context, batch_id: str, files: str) -> None:
 
 
 def release(ctx: Context, batch_id: str) -> int:
-    """Let the files of a rolled back batch be landed again; returns how many."""
+    """Let the files of a rolled back batch be landed again; returns how many.
+
+    Raises TerminalError for any other batch, whose files are in use.
+    """
+    row = _known(ctx, batch_id)
+    if row.state != states.ROLLED_BACK:
+        raise TerminalError(
+            f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: only the files of "
+            f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
+            f"{batch_id})"
+        )
     return ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_RELEASED)
 
 

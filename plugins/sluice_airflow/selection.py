@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sluice.errors import ConfigError
 
 if TYPE_CHECKING:
+    from sluice.context import Context
     from sluice.ledger import FileRow
 
 BACKFILL: Final = "backfill"
@@ -31,17 +32,13 @@ class Selection:
         """True when a window or files were named."""
         return bool(self.files or self.window)
 
-    def covers(self, rows: Iterable[FileRow]) -> bool:
+    def covers(self, ctx: Context, rows: Iterable[FileRow]) -> bool:
         """True when a batch of these files is part of the selection."""
-        taken = list(rows)
-        if self.files:
-            return bool(taken) and all(row.object_key in self.files for row in taken)
-        if self.window is None:
-            return True
-        from sluice.land import hour_start
+        from sluice.land import Window, covers
 
-        hours = [hour_start(row.hour) for row in taken]
-        return bool(hours) and all(self.window[0] <= hour < self.window[1] for hour in hours)
+        taken = [(row.object_key, row.hour) for row in rows]
+        window = Window(*self.window) if self.window else None
+        return bool(taken) and covers(ctx, taken, window, self.until, self.files)
 
 
 def select(

@@ -130,7 +130,7 @@ def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
             continue
         told = again or (chosen.explicit and row.state == FAILED)
         old = datetime.now(UTC) - row.at >= STALE
-        if (told or old) and chosen.covers(ctx.ledger.batch_files(row.pipeline, row.batch_id)):
+        if (told or old) and chosen.covers(ctx, ctx.ledger.batch_files(row.pipeline, row.batch_id)):
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
             found.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
     return found

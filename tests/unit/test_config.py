@@ -222,6 +222,10 @@ def test_all_mistakes_at_once_in_order(tmp_path: Path) -> None:
             f"lake.catalog.uri: expected no password in the file; give the whole address in "
             f"{ENV_CATALOG_URI}",
         ),
+        (
+            LAKE.replace("sqlite:///data/catalog.db", "postgresql://db/c?user=u&Password=secret"),
+            "lake.catalog.uri: expected no password in the file",
+        ),
     ],
 )
 def test_mistakes_in_the_project_file(tmp_path: Path, lake: str, expected: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 
 from sluice import land as land_module
 from sluice.context import Context, open_context
-from sluice.errors import Unsettled
-from sluice.land import land
+from sluice.errors import TerminalError, Unsettled
+from sluice.land import Window, covers, hour_start, land
 from sluice.landing import Inspection, inspect
+from sluice.ledger import LANDED
+from sluice.originals import refuse_replaced
+from sluice.stages import reconcile
 from sluice.store import ObjectStore, StoredObject
+from sluice.undo import release, rollback
 
 PROJECT = """lake:
   catalog: {type: jdbc, uri: "sqlite:///lake.db"}
@@ -64,3 +69,77 @@ def test_a_file_asked_for_by_name_is_never_left_out(context: Context, growing: P
     with pytest.raises(Unsettled, match="still being written"):
         land(context, files=["b.jsonl"])
     assert context.ledger.known_files("shop") == {}
+
+
+def test_released_files_whose_landing_is_killed_again_are_landed_by_the_next_run(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (key,) = land(context)
+    batch = context.files.read_manifest(key).batch_id
+    rollback(context, batch, hold=True)
+    release(context, batch)
+    with monkeypatch.context() as killed:
+        killed.setattr(type(context.ledger), "record_batch", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            land(context)
+    assert land(context) == []
+    assert reconcile(context) == [key]
+    row = context.ledger.batch("shop", batch)
+    assert row is not None
+    assert row.state == LANDED
+
+
+@pytest.mark.parametrize(
+    ("names", "window", "covered"),
+    [
+        ((), None, True),
+        (("a.jsonl",), None, False),
+        (("a.jsonl", "b.jsonl"), None, True),
+        ((), ("20260301T00", "20260301T05"), False),
+        ((), ("20260301T04", "20260301T06"), True),
+    ],
+)
+def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
+    context: Context, names: tuple[str, ...], window: Any, covered: bool
+) -> None:
+    hours = Window(*map(hour_start, window)) if window else None
+    files = [("a.jsonl", "20260301T04"), ("b.jsonl", "20260301T05")]
+    assert covers(context, files, hours, names=names) == covered
+    absolute = [f"{context.pipeline.landing.url}/{name}" for name in names]
+    assert covers(context, files, hours, names=absolute) == covered
+
+
+def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None:
+    files, until = [("a.jsonl", "20260301T05")], hour_start("20260301T05")
+    assert not covers(context, files, until=until)
+    assert covers(context, [("a.jsonl", "20260301T04")], until=until)
+
+
+def replaced(context: Context, name: str, content: str | None) -> str:
+    """What is said of a landed file that is another one since."""
+    (key,) = land(context)
+    path = context.project.root / "landing" / name
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TerminalError) as told:
+        refuse_replaced(context.pipeline, context.files.read_manifest(key))
+    return str(told.value)
+
+
+def test_a_landed_file_that_is_gone_is_told(context: Context) -> None:
+    assert "a.jsonl is gone" in replaced(context, "a.jsonl", None)
+
+
+def test_a_landed_file_with_other_bytes_is_told(context: Context) -> None:
+    told = replaced(context, "a.jsonl", '{"op": "x.jsonl"}\n')
+    assert "a.jsonl has other bytes" in told
+    assert "sluice release shop --batch" in told
+
+
+def test_the_same_bytes_written_again_are_fine(context: Context) -> None:
+    (key,) = land(context)
+    path = context.project.root / "landing" / "a.jsonl"
+    path.write_text(path.read_text())
+    os.utime(path, (1, 1))
+    refuse_replaced(context.pipeline, context.files.read_manifest(key))

@@ -29,6 +29,7 @@ from sluice.ledger import (
     LOADING,
     PUBLISHED,
     PUBLISHING,
+    ROLLED_BACK,
     Ledger,
     Publication,
 )
@@ -195,8 +196,6 @@ def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: Clock) -> None
 def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: Clock) -> None:
     ledger.acquire_lease("p", "b1", "old", "elsewhere:1:1", 60)
     ledger.acquire_lease("p", "b1", "new", "elsewhere:2:1", 60)
-    assert ledger.is_current("p", "b1", "new")
-    assert not ledger.is_current("p", "b1", "old")
     with pytest.raises(LeaseHeld, match="attempt new has taken it over; attempt old stops"):
         ledger.renew_lease("p", "b1", "old", "elsewhere:1:1", 60)
     ledger.release_lease("p", "b1", "old")
@@ -208,12 +207,50 @@ def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: Clock) ->
         ledger.renew_lease("p", "b1", "new", "elsewhere:2:1", 60)
 
 
-@pytest.mark.parametrize("state", [LOADING, LOADED, PUBLISHING])
+@pytest.mark.parametrize("state", [LOADING, LOADED])
 def test_a_dead_holder_has_lost_the_lease(ledger: Ledger, state: str) -> None:
     host = this_holder().split(":")[0]
     ledger.acquire_lease("p", "b1", "a1", f"{host}:{os.getpid()}:1", 600)
     ledger.record_batch("p", "b1", state, attempt="a1")
     ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+
+
+def test_nobody_loads_beside_a_half_published_batch(ledger: Ledger) -> None:
+    """What its tables hold already is in no list of published batches."""
+    ledger.record_batch("p", "b1", PUBLISHING)
+    with pytest.raises(LeaseHeld, match="b1 is half published; sluice reconcile p first"):
+        ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+    ledger.acquire_lease("p", "b1", "a2", this_holder(), 600)
+
+
+@pytest.mark.parametrize("state", [PUBLISHED, ROLLED_BACK])
+def test_a_finished_batch_is_not_loaded_again(ledger: Ledger, state: str) -> None:
+    ledger.record_batch("p", "b1", state, attempt="a1")
+    with pytest.raises(LeaseHeld, match=f"batch b1 of p is {state}; attempt a2 stops"):
+        ledger.acquire_lease("p", "b1", "a2", this_holder(), 600)
+    row = ledger.batch("p", "b1")
+    assert row is not None
+    assert (row.state, row.attempt) == (state, "a1")
+
+
+def test_what_is_recorded_can_depend_on_what_is_there(ledger: Ledger) -> None:
+    ledger.record_batch("p", "b1", ROLLED_BACK)
+    done = ledger.record_batch("p", "b1", LOADED, expected=lambda row: row is None)
+    row = ledger.batch("p", "b1")
+    assert row is not None
+    assert (done, row.state) == (False, ROLLED_BACK)
+    assert ledger.record_batch("p", "b2", LOADED, expected=lambda row: row is None)
+
+
+def test_files_that_were_released_and_claimed_again_are_not_forgotten(ledger: Ledger) -> None:
+    batch, _ = claim(ledger, "a")
+    ledger.mark_files("p", batch, FILE_HELD)
+    ledger.record_batch("p", batch, ROLLED_BACK)
+    assert ledger.unfinished("p") == []
+    ledger.mark_files("p", batch, FILE_RELEASED)
+    assert ledger.unfinished("p") == []
+    assert claim(ledger, "a")[0] == batch
+    assert [(row.batch_id, row.state) for row in ledger.unfinished("p")] == [(batch, LANDED)]
 
 
 def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:

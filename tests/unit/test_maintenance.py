@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
@@ -59,7 +61,8 @@ def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "STRETCH_SECONDS", 0.0)
-    monkeypatch.setattr(taking.time, "sleep", lambda _: held(ledger, "a1"))
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: held(ledger, "a1"))
+    monkeypatch.setattr(taking, "time", clock)
     with Turns(ledger, "p", 60, 60) as turns, pytest.raises(LeaseHeld, match="batch b"):
         turns.next()
 

@@ -34,6 +34,7 @@ def test_hour(key: str, hour: str) -> None:
     ("pattern", "matches", "others"),
     [
         ("**/*.jsonl*", ["a.jsonl", "x/a.jsonl.gz", "x/y/a.jsonl"], ["a.json", "x/a.avro"]),
+        ("**/*", ["a", "x/a", "x//a"], []),
         ("*.json", ["a.json"], ["x/a.json"]),
         ("x/**", ["x/a", "x/y/a"], ["a", "xx/a"]),
         ("dt=*/hr=0?/[ab]*", ["dt=1/hr=01/a", "dt=1/hr=02/bc"], ["dt=1/hr=10/a", "dt=1/hr=01/c"]),

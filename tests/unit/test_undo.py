@@ -13,12 +13,12 @@ from pyiceberg.types import LongType, NestedField
 from sluice import stages
 from sluice.context import Context, open_context
 from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError
-from sluice.ledger import INTENT, PUBLISHED, PUBLISHING, Publication
+from sluice.ledger import FAILED, INTENT, PUBLISHED, PUBLISHING, ROLLED_BACK, Publication
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import branch_name
 from sluice.result import StagedTable
 from sluice.snapshots import head, publish_table
-from sluice.undo import rollback, rollback_to
+from sluice.undo import release, rollback, rollback_to
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
 PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
@@ -182,3 +182,31 @@ def test_a_publication_whose_commit_is_not_known_is_left_to_go_on(
     assert everything(context) == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]
     users = context.catalog.load_table(("shop", "users"))
     assert branch_name("b4", "a1") in users.metadata.refs
+
+
+def test_a_half_published_batch_whose_reload_failed_is_undone_whole(context: Context) -> None:
+    """The state says `failed` then; the rows of the first table are in it all the same."""
+    publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
+    context.ledger.record_batch("shop", "b4", FAILED)
+    rollback(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    assert state(context, "b4") == "rolled_back"
+
+
+def test_only_the_files_of_a_rolled_back_batch_are_released(context: Context) -> None:
+    with pytest.raises(TerminalError, match="b3 of pipeline shop is published"):
+        release(context, "b3")
+    with pytest.raises(TerminalError, match="has no batch b9"):
+        release(context, "b9")
+
+
+def test_what_an_unpublished_batch_leaves_another_ones_column(context: Context) -> None:
+    """The column came with a batch that is published: a failed one must not take it back."""
+    context.ledger.record_publications(
+        [Publication("shop", "b4", "a1", "shop", "orders", 1, 0, None, 2, "x", state=ROLLED_BACK)]
+    )
+    with context.catalog.load_table(("shop", "orders")).update_schema() as schema:
+        schema.add_column("coupon", LongType())
+    context.ledger.record_batch("shop", "b4", FAILED)
+    rollback(context, "b4")
+    assert "coupon" in context.catalog.load_table(("shop", "orders")).schema().column_names

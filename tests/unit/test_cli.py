@@ -1,0 +1,60 @@
+"""The command line: what it refuses, and how it tells what it cannot reach."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sluice.cli import app
+from sluice.context import open_context
+from sluice.ledger import FAILED
+
+PROJECT = "lake: {catalog: {type: jdbc, uri: '%s'}, warehouse: warehouse}\n"
+PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
+SQLITE = "sqlite:///lake.db"
+
+
+def project(folder: Path, catalog: str = SQLITE) -> Path:
+    (folder / "pipelines").mkdir()
+    (folder / "sluice.yaml").write_text(PROJECT % catalog)
+    (folder / "pipelines" / "shop.yaml").write_text(PIPELINE)
+    return folder
+
+
+def sluice(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--project", str(folder)])
+
+
+def test_an_empty_window_is_refused(tmp_path: Path) -> None:
+    window = ("--from", "2026-03-02T10:00:00", "--to", "2026-03-02T09:00:00")
+    done = sluice(project(tmp_path), "run", "shop", *window)
+    assert done.exit_code == 2
+    assert "is not before --to" in done.stderr
+
+
+def test_a_window_without_files_says_so(tmp_path: Path) -> None:
+    done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
+    assert done.exit_code == 0
+    assert "all that was asked for is in the ledger already" in done.stdout
+
+
+def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(tmp_path: Path) -> None:
+    project(tmp_path, "postgresql://127.0.0.1:1/lake")
+    done = sluice(tmp_path, "status")
+    assert done.exit_code == 75
+    assert "OperationalError" in done.stderr
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("text", ["a table called [/x]", "columns [id#1, b]"])
+def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, text: str) -> None:
+    context = open_context(project(tmp_path), "shop")
+    context.ledger.ensure()
+    context.ledger.record_batch("shop", "b1", FAILED, detail={"error": text})
+    done = sluice(tmp_path, "status")
+    assert done.exit_code == 0
+    assert text.split()[-1] in " ".join(done.stdout.split())
+    assert json.loads(sluice(tmp_path, "status", "--json").stdout)[0]["error"] == text
