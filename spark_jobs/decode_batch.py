@@ -96,8 +96,9 @@ def _told_before(job: Job, table: Decoded) -> bool:
 
     They may be those of an attempt that failed, or of a batch that was rolled back.
     """
-    known = job.lake.defaults(target_id(table.plan))
-    return defaults.covers(known, table.plan.defaults, table.span.lowest, table.span.highest)
+    known, plan, span = job.lake.defaults(target_id(table.plan)), table.plan, table.span
+    described = bool(plan.found.types)
+    return defaults.covers(known, plan.defaults, span.lowest, span.highest, described)
 
 
 def _decode_watched(

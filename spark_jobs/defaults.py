@@ -113,14 +113,20 @@ def _both(one: Default, two: Default) -> Default:
 
 
 def covers(
-    known: Defaults, columns: Iterable[str], lowest: str | None, highest: str | None
+    known: Defaults,
+    columns: Iterable[str],
+    lowest: str | None,
+    highest: str | None,
+    described: bool,
 ) -> bool:
     """Whether events with these columns, between two positions, can tell nothing that is new.
 
-    Of events of two kinds the lowest of one kind is not told: they could.
+    Of events of two kinds the lowest of one kind is not told: they could. Events that describe no
+    types tell no default; they matter where one is known that they could take back.
     """
     of_columns = [known.get(name, _NOTHING).firsts for name in columns]
-    if lowest is None or not of_columns:
+    plain = not described and all(default.text is None for default in known.values())
+    if lowest is None or not of_columns or plain:
         return True
     kind = _kind(lowest)
     one_kind = highest is None or _kind(highest) == kind

@@ -68,8 +68,11 @@ class Writer:
     def _refuse_forgotten(self) -> None:
         """Raise TransientError where decode went by what a rollback has taken back since."""
         recalled = not any(default.firsts for default in self.plan.defaults.values())
-        lowest, highest = self.span.lowest, self.span.highest
-        if recalled and not defaults.covers(self.told, self.plan.defaults, lowest, highest):
+        span, described = self.span, bool(self.plan.found.types)
+        columns = self.plan.defaults
+        if recalled and not defaults.covers(
+            self.told, columns, span.lowest, span.highest, described
+        ):
             raise TransientError(
                 f"{self.plan.name}: a batch was rolled back while {self.attempt.batch_id} was "
                 "decoded; run again"
