@@ -31,7 +31,8 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
         has_lapsed=lambda row: lapsed,
         batch_files=lambda pipeline, batch: [file],
     )
-    return SimpleNamespace(ledger=ledger, pipeline=SimpleNamespace(name="shop"))
+    landing = SimpleNamespace(url="/landing")
+    return SimpleNamespace(ledger=ledger, pipeline=SimpleNamespace(name="shop", landing=landing))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
         (LANDED, NOW, EVERYTHING, True, True),
         (LOADING, OLD, AT_FIVE, False, True),
         (LANDED, OLD, AT_SIX, False, False),
+        (LANDED, OLD, Selection(until=FIVE), False, False),
         (FAILED, NOW, AT_FIVE, False, True),
         (FAILED, NOW, Selection(files=("a",)), False, True),
         (FAILED, NOW, Selection(files=("z",)), False, False),
