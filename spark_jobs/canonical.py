@@ -69,7 +69,7 @@ def number(text: Column) -> Column:
     stripped = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
     digits = F.when((long >= 0) & (long.cast("string") == text), text).otherwise(stripped)
     # Looking the two digits up costs a third of formatting them.
-    length = F.element_at(F.split(F.lit(_LENGTHS), ","), F.length(digits))
+    length = F.try_element_at(F.split(F.lit(_LENGTHS), F.lit(",")), F.length(digits))
     return F.concat(length, digits)
 
 

@@ -6,7 +6,9 @@ content the same way in every order of arrival.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -23,9 +25,18 @@ _HASH: Final = "_hash"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
-    """A hash that a NULL column, a wider type or another order of the columns leaves alone."""
+    """A hash that a NULL column, a wider type or another order of the columns leaves alone.
+
+    Each value goes in with its column's name, or a value would weigh the same in any column.
+    """
     types = {f.name: f.dataType for f in frame.schema}
-    return F.xxhash64(*(_canonical(F.col(_q(c)), types[c]) for c in sorted(columns)))
+    named = ((F.col(_q(c)), zlib.crc32(c.encode()), types[c]) for c in sorted(columns))
+    return F.xxhash64(
+        *chain.from_iterable(
+            (F.when(value.isNotNull(), F.lit(name)), _canonical(value, kind))
+            for value, name, kind in named
+        )
+    )
 
 
 def _canonical(column: Column, kind: DataType) -> Column:

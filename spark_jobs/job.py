@@ -6,10 +6,18 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from sluice.config import Pipeline
+from sluice.config import Pipeline, Project
 from sluice.manifest import Manifest
 from spark_jobs.lake import Lake
 from spark_jobs.writer import Attempt
+
+
+def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
+    """The manifest's pipeline; for a reprocess at the epoch of what it repeats."""
+    pipeline, again = project.pipeline(manifest.pipeline), manifest.reprocess
+    if again is None or again.epoch is None:
+        return pipeline
+    return pipeline.model_copy(update={"epoch": again.epoch})
 
 
 @dataclass(frozen=True)

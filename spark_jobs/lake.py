@@ -15,7 +15,7 @@ from sluice.coltypes import parse_type
 from sluice.errors import PlanError
 from sluice.partitions import Partition
 from sluice.result import StagedTable
-from sluice.snapshots import restore_schema
+from sluice.snapshots import head, restore_schema
 from spark_jobs import defaults
 from spark_jobs.canonical import quoted
 from spark_jobs.defaults import Default
@@ -148,6 +148,7 @@ class Lake:
         self.pipeline = pipeline
         self.schemas_before: dict[TableId, int] = {}
         self.schemas_after: dict[TableId, int] = {}
+        self._heads_before: dict[TableId, int | None] = {}
 
     def load(self, table: TableId) -> Table | None:
         """The table's current metadata, None where there is no such table."""
@@ -249,6 +250,7 @@ class Lake:
         loaded = self.load(table)
         if loaded is not None:
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
+            self._heads_before.setdefault(table, head(loaded))
         self._evolve(table, columns, existing)
         evolved = self.load(table)
         if evolved is not None:
@@ -327,8 +329,11 @@ class Lake:
         }
 
     def restore_schemas(self) -> list[str]:
-        """Take back the columns that this session added, where nobody changed the table since."""
-        restored = []
+        """Take back the columns that this session added, where nobody changed a table since: who
+        published meanwhile may have filled them."""
+        restored: list[str] = []
+        if any(self._has_moved(table) for table in self.schemas_before):
+            return restored
         for table, before in self.schemas_before.items():
             after, now = self.schemas_after.get(table), self.load(table)
             if after in (None, before) or now is None:
@@ -337,6 +342,13 @@ class Lake:
                 restore_schema(self.catalog, table.namespace, table.name, before)
                 restored.append(f"{table.namespace}.{table.name}")
         return restored
+
+    def _has_moved(self, table: TableId) -> bool:
+        """Whether `main` did; that of a changelog does by every load."""
+        if names.is_changelog(table.namespace, table.name):
+            return False
+        loaded = self.load(table)
+        return loaded is None or head(loaded) != self._heads_before.get(table)
 
     def base(self, table: TableId) -> Base:
         """`main` of a table as it is now, for all that follows to start from."""

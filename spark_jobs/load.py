@@ -59,6 +59,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         tuple(tables),
         unassigned,
         round(time.monotonic() - started, 2),
+        job.pipeline.epoch,
     )
     audit(result)
     return result

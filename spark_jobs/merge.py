@@ -23,6 +23,7 @@ from spark_jobs.resolve import (
     EQUAL,
     LATE,
     STATUS,
+    Ends,
     Stored,
     Tally,
     count_ends,
@@ -97,10 +98,10 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     # Not `keep`, which costs more: the count fills the cache before anybody else reads of it, and
     # only the changelog is behind it, where nothing is committed or refreshed until it is done.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
-    read, newest = count_newer(folded)
+    read, newest, ends = count_newer(folded)
     tallied, _ = together(
         lambda: tally_newer(read, newest, rows, data),
-        lambda: _write(writer, folded.select(*_columns(data)), stored) if read else None,
+        lambda: _write(writer, folded.select(*_columns(data)), stored, ends) if read else None,
     )
     folded.unpersist()
     return tallied
@@ -117,7 +118,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     if counts.duplicate or writer.partial:
         applied = keep(_settled(writer, resolved, counts, stored))
     if counts.applied or counts.duplicate or writer.partial:
-        _write(writer, applied, stored)
+        _write(writer, applied, stored, count_ends(applied))
     return tallied
 
 
@@ -133,8 +134,7 @@ def _settled(writer: Writer, resolved: DataFrame, counts: Counts, stored: Stored
     return applied.select(*_columns(data))
 
 
-def _write(writer: Writer, applied: DataFrame, stored: Stored) -> None:
-    ends = count_ends(applied)
+def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> None:
     together(
         lambda: writer.apply(applied, stored, ends.rows),
         lambda: writer.bury(applied, stored, ends.deletes),

@@ -17,7 +17,7 @@ from sluice.manifest import Manifest
 from sluice.preview import Forecast
 from spark_jobs.failures import exit_code
 from spark_jobs.forecast import forecast
-from spark_jobs.job import Job
+from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.session import open_session
 from spark_jobs.writer import Attempt
@@ -29,7 +29,7 @@ def _run(folder: Path, manifest: str) -> Forecast:
 
 
 def _job(project: Project, manifest: Manifest) -> Job:
-    pipeline, catalog = project.pipeline(manifest.pipeline), open_catalog(project)
+    pipeline, catalog = pipeline_of(project, manifest), open_catalog(project)
     spark = open_session(project, f"sluice plan {pipeline.name}")
     published = tuple(sorted(Ledger(catalog).published_batches(pipeline.name)))
     attempt = Attempt(manifest.batch_id, "", published)

@@ -24,7 +24,8 @@ _AT = "_at"
 class Kept:
     """The versions that a table holds (None: none), and its columns for their times and end.
 
-    `whole`: it has those of all published batches.
+    `whole`: it has those of all published batches. `floor`: up to where events have expired, for
+    a table that keeps the newest version alone, which may be put together from such events.
     """
 
     rows: DataFrame | None
@@ -32,6 +33,7 @@ class Kept:
     ended_at: str
     ended_ts: str
     whole: bool = True
+    floor: str | None = None
 
 
 def replay(writer: Writer, kept: Kept, newer: bool, truncated_at: str | None) -> DataFrame:
@@ -89,7 +91,11 @@ def _concerned(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> 
 
 def _with_stored(writer: Writer, changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
     known = changes.select(*(quoted(k) for k in writer.plan.key), names.POSITION)
-    begins = begun(rows, kept.source_ts).join(known, known.columns, "left_anti")
+    begins = begun(rows, kept.source_ts)
+    if kept.floor is not None:  # there it is below every event that the changelog still has
+        begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))
+        known = known.where(F.col(names.POSITION) > kept.floor)
+    begins = begins.join(known, known.columns, "left_anti")
     for stored in (begins, ended(rows, kept.ended_at, kept.ended_ts)):
         changes = changes.unionByName(stored, allowMissingColumns=True)
     return changes

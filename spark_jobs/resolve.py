@@ -124,20 +124,25 @@ def settle_ties(
     )
 
 
-def count_newer(folded: DataFrame) -> tuple[int, int]:
-    """Counted records, and those that are their key's newest."""
+def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
+    """Counted records, those that are their key's newest, and how the keys end."""
     sums = folded.agg(
-        F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied")
+        F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied"), *_ends()
     ).first()
-    return (0, 0) if sums is None else (sums["read"] or 0, sums["applied"])
+    if sums is None:
+        return 0, 0, Ends(0, 0)
+    return sums["read"] or 0, sums["applied"], Ends(sums["rows"], sums["deletes"])
 
 
 def count_ends(applied: DataFrame) -> Ends:
     """Count how the keys of a batch end, whatever is stored of them."""
-    deleted = F.col(names.OP) == OP_DELETE
-    ends = applied.agg(F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes"))
-    found = ends.first()
+    found = applied.agg(*_ends()).first()
     return Ends(0, 0) if found is None else Ends(found["rows"], found["deletes"])
+
+
+def _ends() -> tuple[Column, Column]:
+    deleted = F.col(names.OP) == OP_DELETE
+    return F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes")
 
 
 def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Tally:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from sluice import __version__, names
-from sluice.catalog import spark_catalog_conf
 from sluice.config import Project
+from sluice.sparkcatalog import spark_catalog_conf
 
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",

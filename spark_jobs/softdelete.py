@@ -31,12 +31,13 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     """
     if writer.span.lowest is None:
         return
-    found = replay(writer, _kept(stored.rows), newer, stored.truncated_at)
+    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    found = replay(writer, _kept(stored.rows, floor), newer, stored.truncated_at)
     rows = _newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
     writer.upsert(target_id(writer.plan), rows, by=writer.plan.key)
 
 
-def _kept(rows: DataFrame | None) -> Kept:
+def _kept(rows: DataFrame | None, floor: str | None) -> Kept:
     """The target's rows: from before it had this mode all are alive, the others are missing."""
     whole = rows is None or names.DELETED_POSITION in rows.columns
     if rows is not None and not whole:
@@ -46,7 +47,7 @@ def _kept(rows: DataFrame | None) -> Kept:
                 names.DELETED_AT: F.lit(None).cast("timestamp"),
             }
         )
-    return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole)
+    return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
 
 
 def _newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:

@@ -24,6 +24,8 @@ from spark_jobs.written import refuse_loss
 
 _SOURCE_VIEW = "sluice_source"
 _COPY_ON_WRITE = "copy-on-write"
+# A batch's changes are small files of many changes: each is worth a task.
+_SPLIT_BYTES = 4 << 20
 _DELETED = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
 _LIVING = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
@@ -108,7 +110,8 @@ class Writer:
         return defaults.filled(self._changes(self.attempt.batch_id), below)
 
     def _changes(self, *batches: str) -> DataFrame:
-        changelog = self.lake.spark.table(changelog_id(self.plan).sql())
+        reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
+        changelog = reader.table(changelog_id(self.plan).sql())
         return changelog.where(F.col(names.BATCH_ID).isin(*batches))
 
     def _branch(self, table: TableId) -> str:

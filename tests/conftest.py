@@ -27,7 +27,7 @@ def spark() -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
-    from sluice.catalog import ICEBERG_EXTENSIONS
+    from sluice.sparkcatalog import ICEBERG_EXTENSIONS
     from sluice.submit import AVRO_LIMITS
     from spark_jobs.session import DEFAULTS
 

@@ -1,8 +1,7 @@
-"""The one Iceberg catalog, as pyiceberg opens it and as Spark is told to.
+"""The one Iceberg catalog as pyiceberg opens it; see `sparkcatalog` for Spark.
 
 Both sides use the same catalog name, the same database and the same spelling of the warehouse
-(an absolute path, or s3://), so a table made by one is the other's too. The settings for Spark
-may hold a password: set them inside the driver, never on spark-submit's command line.
+(an absolute path, or s3://), so a table made by one is the other's too.
 """
 
 from __future__ import annotations
@@ -11,24 +10,16 @@ import os
 import time
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
 from sqlalchemy.exc import DBAPIError
 
 from sluice.config import CatalogConfig, Project
 from sluice.names import CATALOG
+from sluice.sparkcatalog import ENV_S3_ENDPOINT, SQLITE_WAIT_SECONDS, rest_secrets, s3_region
 
-ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
-ENV_REST_TOKEN: Final = "SLUICE_CATALOG_TOKEN"
-ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
-SQLITE_WAIT_SECONDS: Final = 60
-
-_PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
-ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _OPEN_AGAIN: Final = 3
 _OPEN_AGAIN_SECONDS: Final = 0.3
-_S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 def open_catalog(project: Project) -> Catalog:
@@ -49,45 +40,14 @@ def open_catalog(project: Project) -> Catalog:
     return load_catalog(CATALOG, **properties)
 
 
-def spark_catalog_conf(project: Project) -> dict[str, str]:
-    """What Spark needs to reach the same tables, and S3 where the project uses it."""
-    lake = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".warehouse": project.lake.warehouse,
-        ".io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
-        ".cache-enabled": "false",
-        **_spark_properties(project.lake.catalog),
-    }
-    conf = {f"{_PREFIX}{name}": value for name, value in lake.items()}
-    return {"spark.sql.extensions": ICEBERG_EXTENSIONS, **conf, **_hadoop_conf(project)}
-
-
-def uses_s3(project: Project) -> bool:
-    """True when the warehouse or any landing folder is in a bucket."""
-    return project.lake.on_s3 or any(p.landing.on_s3 for p in project.pipelines.values())
-
-
-def s3_region() -> str | None:
-    """The region as the AWS clients look it up."""
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-
-
 def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
     if catalog.type == "rest":
-        return {"type": "rest", "uri": catalog.uri, **_rest_secrets()}
+        return {"type": "rest", "uri": catalog.uri, **rest_secrets()}
     if catalog.is_sqlite:
         uri = f"sqlite:///{catalog.sqlite_path}?timeout={SQLITE_WAIT_SECONDS}"
         return {"type": "sql", "uri": uri}
     uri = catalog.uri.replace("postgresql://", "postgresql+psycopg2://", 1)
     return {"type": "sql", "uri": uri, "pool_pre_ping": "true"}
-
-
-def _rest_secrets() -> dict[str, str]:
-    found = {
-        "token": os.environ.get(ENV_REST_TOKEN),
-        "credential": os.environ.get(ENV_REST_CREDENTIAL),
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def _s3_properties(project: Project) -> dict[str, str]:
@@ -101,47 +61,3 @@ def _s3_properties(project: Project) -> dict[str, str]:
         "s3.session-token": os.environ.get("AWS_SESSION_TOKEN"),
     }
     return {name: value for name, value in found.items() if value}
-
-
-def _spark_properties(catalog: CatalogConfig) -> dict[str, str]:
-    if catalog.type == "rest":
-        secrets = {f".{name}": value for name, value in _rest_secrets().items()}
-        return {".type": "rest", ".uri": catalog.uri, **secrets}
-    common = {".type": "jdbc", ".jdbc.schema-version": "V1"}
-    if catalog.is_sqlite:
-        wait = str(SQLITE_WAIT_SECONDS * 1000)
-        uri = f"jdbc:sqlite:{catalog.sqlite_path}"
-        return {**common, ".uri": uri, ".jdbc.busy_timeout": wait}
-    return {**common, **_postgres(urlsplit(catalog.uri))}
-
-
-def _postgres(uri: SplitResult) -> dict[str, str]:
-    """The URI for JDBC, which takes user and password as properties."""
-    host = uri.netloc.rpartition("@")[2]
-    password = unquote(uri.password) if uri.password else os.environ.get("PGPASSWORD")
-    user = unquote(uri.username) if uri.username else os.environ.get("PGUSER")
-    plain = urlunsplit(("postgresql", host, uri.path, uri.query, ""))
-    secrets = {".jdbc.user": user, ".jdbc.password": password}
-    return {".uri": f"jdbc:{plain}", **{name: value for name, value in secrets.items() if value}}
-
-
-def _hadoop_conf(project: Project) -> dict[str, str]:
-    """Hadoop's S3 client; it takes the keys from the environment by itself."""
-    if not uses_s3(project):
-        return {}
-    conf = {"fs.s3.impl": _S3A, "fs.s3a.impl": _S3A}
-    if endpoint := os.environ.get(ENV_S3_ENDPOINT):
-        conf["fs.s3a.endpoint"] = endpoint
-        conf["fs.s3a.path.style.access"] = "true"
-        conf["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
-    if region := s3_region():
-        conf["fs.s3a.endpoint.region"] = region
-    for pipeline in project.pipelines.values():
-        conf |= _bucket_region(pipeline.landing.url, pipeline.landing.region)
-    return {f"spark.hadoop.{name}": value for name, value in conf.items()}
-
-
-def _bucket_region(url: str, region: str | None) -> dict[str, str]:
-    if not region:
-        return {}
-    return {f"fs.s3a.bucket.{urlsplit(url).netloc}.endpoint.region": region}

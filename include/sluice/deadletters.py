@@ -22,15 +22,20 @@ from sluice.manifest import Reprocess
 
 REPROCESSED: Final = "reprocessed"
 REASON: Final = "reason"
+EPOCH: Final = "epoch"
 QUARANTINED: Final = "quarantined"
 
 
 @dataclass(frozen=True)
 class Held:
-    """A published batch whose quarantined records wait: how many of them in which file."""
+    """A published batch whose quarantined records wait: how many of them in which file.
+
+    `epoch`: the one it was loaded at, None where that is not known.
+    """
 
     batch_id: str
     files: Counter[str]
+    epoch: int | None = None
 
     @property
     def records(self) -> int:
@@ -71,11 +76,11 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Held]:
     if batch_id:
         _require_published(ctx, batch_id)
     resolved = resolutions(rows)
-    found = [
-        row.batch_id
+    found = {
+        row.batch_id: row.details.get(EPOCH)
         for row in sorted(rows, key=lambda row: row.seq)
         if waiting(row, resolved) and batch_id in ("", row.batch_id)
-    ]
+    }
     return _held(ctx, found)
 
 
@@ -91,7 +96,8 @@ def _require_published(ctx: Context, batch_id: str) -> None:
         )
 
 
-def _held(ctx: Context, batches: list[str]) -> list[Held]:
+def _held(ctx: Context, epochs: dict[str, int | None]) -> list[Held]:
+    batches = list(epochs)
     if not batches:
         return []
     where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg]
@@ -100,4 +106,4 @@ def _held(ctx: Context, batches: list[str]) -> list[Held]:
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}
     for batch_id, file in places:
         files[batch_id][file] += 1
-    return [Held(batch_id, counted) for batch_id, counted in files.items() if counted]
+    return [Held(b, counted, epochs[b]) for b, counted in files.items() if counted]

@@ -48,13 +48,15 @@ class Reprocess:
     """The published batches whose quarantined records a batch decodes again, and why.
 
     `records`: how many of them there are. `generation`: one more than that of the latest reprocess
-    among those batches, 0 for a batch that landed.
+    among those batches, 0 for a batch that landed. `epoch`: the one they were loaded at, at which
+    their positions are; None: not known.
     """
 
     batches: tuple[str, ...]
     records: int
     generation: int = 1
     reason: str = ""
+    epoch: int | None = None
 
 
 @dataclass(frozen=True)

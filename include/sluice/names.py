@@ -54,6 +54,11 @@ PROP_HISTORY_GAP: Final = "sluice.history-gap-after"
 PROP_FLOOR: Final = "sluice.floor"
 PROP_MAINTAINED: Final = "sluice.maintained-at"
 
+_BESIDE: Final = "__cdc"
+_CHANGES: Final = "__changes"
+_TOMBSTONES: Final = "__tombstones"
+_HISTORY: Final = "__history"
+
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"
 SUMMARY_BATCH: Final = "sluice.batch"
@@ -64,22 +69,32 @@ SUMMARY_MAINTENANCE: Final = "sluice.maintenance"
 
 def changelog_namespace(namespace: str) -> str:
     """The namespace of changelogs and tombstones beside a pipeline's targets."""
-    return f"{namespace}__cdc"
+    return f"{namespace}{_BESIDE}"
 
 
 def changelog_table(target: str) -> str:
     """The changelog's name for a target's name."""
-    return f"{target}__changes"
+    return f"{target}{_CHANGES}"
+
+
+def is_changelog(namespace: str, name: str) -> bool:
+    """Whether it is the name of a changelog."""
+    return namespace.endswith(_BESIDE) and name.endswith(_CHANGES)
 
 
 def tombstone_table(target: str) -> str:
     """The tombstone table's name for a target's name."""
-    return f"{target}__tombstones"
+    return f"{target}{_TOMBSTONES}"
 
 
 def history_table(target: str) -> str:
     """The history's name for a target's name; it stands beside the target."""
-    return f"{target}__history"
+    return f"{target}{_HISTORY}"
+
+
+def target_of(table: str) -> str:
+    """The target's name for that of its tombstones or history; any other name as it is."""
+    return table.removesuffix(_TOMBSTONES).removesuffix(_HISTORY)
 
 
 def branch_name(batch_id: str, attempt: str) -> str:

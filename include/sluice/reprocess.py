@@ -82,13 +82,13 @@ def _take(ctx: Context, held: Held) -> _Taken:
 
 
 def _chunks(ctx: Context, taken: list[_Taken]) -> Iterator[list[_Taken]]:
-    """Whole batches, as many together as the ceilings allow."""
+    """Whole batches of one epoch, as many together as the ceilings allow."""
     chunk: list[_Taken] = []
     for one in taken:
         together = [*chunk, one]
         files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
         full = files > ctx.pipeline.max_files_per_batch or size > ctx.pipeline.max_bytes_per_batch
-        if chunk and full:
+        if chunk and (full or chunk[0].held.epoch != one.held.epoch):
             yield chunk
             together = [one]
         chunk = together
@@ -103,7 +103,7 @@ def _manifest(ctx: Context, chunk: list[_Taken], reason: str) -> Manifest:
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
     batches = tuple(sorted(taken.held.batch_id for taken in chunk))
     records = sum(taken.held.records for taken in chunk)
-    again = Reprocess(batches, records, generation, reason)
+    again = Reprocess(batches, records, generation, reason, chunk[0].held.epoch)
     rejects = tuple(reject for i in looks for reject in i.rejects)
     manifest = Manifest(ctx.pipeline.name, "", files, rejects, reprocess=again)
     return replace(manifest, batch_id=name_reprocess(manifest))

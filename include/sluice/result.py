@@ -63,7 +63,8 @@ class TableResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The whole batch. `unassigned` counts records that belong to no target table."""
+    """The whole batch. `unassigned` counts records that belong to no target table; at `epoch` its
+    positions are."""
 
     pipeline: str
     batch_id: str
@@ -71,6 +72,7 @@ class BatchResult:
     tables: tuple[TableResult, ...]
     unassigned: Counts = Counts()
     seconds: float = 0.0
+    epoch: int = 0
 
     def to_json(self) -> str:
         """The document that the driver writes last, when everything else is done."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sluice import ledger as states
 from sluice.context import Context, open_context
-from sluice.deadletters import trace
+from sluice.deadletters import EPOCH, trace
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.land import Window, covers, land
@@ -17,8 +17,9 @@ from sluice.ledger_rows import landed_anew
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, is_published, publish_table
-from sluice.submit import LOAD_BATCH, spark_conf, submit
+from sluice.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.undo import drop_all_branches, published_after, release, rollback, rollback_to
+from sluice.vacant import drop_vacant
 
 __all__ = [
     "BatchResult",
@@ -50,7 +51,10 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
     """
     manifest = ctx.files.read_manifest(manifest_key)
     ctx.say(f"load: batch {manifest.batch_id}, {len(manifest.files)} files")
-    submit(ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder())
+    submit(
+        ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder(),
+        small=is_small(manifest),
+    )  # fmt: skip
     return current_result(ctx, manifest.batch_id)
 
 
@@ -163,14 +167,15 @@ def _detail(result: BatchResult) -> dict[str, object]:
         "quarantined": total.quarantined,
         "newest_source_ts": max(newest, default=""),
         "seconds": result.seconds,
+        EPOCH: result.epoch,
     }
 
 
 def reconcile(ctx: Context) -> list[str]:
     """Finish or undo what dead attempts left; returns the manifests of batches to load again.
 
-    A publication that was under way is completed; branches of failed attempts are dropped; a
-    batch whose lease somebody still holds is left alone.
+    A publication that was under way is completed; branches of failed attempts are dropped, and
+    tables in which nothing is; a batch whose lease somebody still holds is left alone.
     """
     again: list[str] = []
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
@@ -187,6 +192,10 @@ def reconcile(ctx: Context) -> list[str]:
             ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key, expected=landed_anew
         )
         again.append(key)
+    newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
+    if again or any(row.state == states.ROLLED_BACK for row in newest):
+        for table in drop_vacant(ctx):
+            ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
 
 

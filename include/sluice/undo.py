@@ -13,7 +13,13 @@ from sluice.faults import Point, reach
 from sluice.leases import this_holder
 from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
-from sluice.names import BATCH_ID, branch_name, changelog_namespace
+from sluice.names import (
+    BATCH_ID,
+    branch_name,
+    changelog_namespace,
+    changelog_table,
+    target_of,
+)
 from sluice.snapshots import (
     ancestors,
     branches,
@@ -167,6 +173,30 @@ def _refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -
             if p.state == states.PUBLISHED and before is not None:
                 did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
                 raise _follows(ctx, row.batch_id, did)
+    _refuse_if_compared(ctx, published)
+
+
+def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    """A later batch whose changes all were late, or there already, wrote nothing; without the
+    batch they would be in no table."""
+    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    for batch_id, publications in published.items():
+        since = next((r.seq for r in rows if r.batch_id == batch_id), None)
+        later = [r.batch_id for r in rows if since is not None and r.seq > since]
+        others = [other for other in later if other not in published]
+        for namespace, name in _changelogs(ctx, publications) if others else ():
+            changes = ctx.catalog.load_table((namespace, name))
+            for other in others:
+                if any(changes.scan(row_filter=equals(BATCH_ID, other)).plan_files()):
+                    did = f"has changes in {namespace}.{name}, which were compared with {batch_id}"
+                    raise _follows(ctx, other, did)
+
+
+def _changelogs(ctx: Context, publications: list[Publication]) -> list[tuple[str, str]]:
+    """The changelogs of the targets that these publications are of."""
+    wanted = {changelog_table(target_of(p.table_name)) for p in publications}
+    wanted |= {changelog_table(p.table_name) for p in publications}
+    return [(namespace, name) for namespace, name in _tables(ctx) if name in wanted]
 
 
 def _follows(ctx: Context, later: str, did: str) -> RollbackRefused:

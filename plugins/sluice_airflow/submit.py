@@ -10,6 +10,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
+from sluice.batchfiles import BatchFiles
 from sluice.config import ENV_SPARK_MASTER, load_sound
 from sluice.errors import (
     AuditFailed,
@@ -21,7 +22,13 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.maintenance import MAINTAIN, arguments
-from sluice.submit import LOAD_BATCH, driver_environment, properties_file, spark_conf
+from sluice.submit import (
+    LOAD_BATCH,
+    driver_environment,
+    is_small,
+    properties_file,
+    spark_conf,
+)
 
 SPARK_CONNECTION: Final = "spark_default"
 _TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
@@ -53,7 +60,8 @@ class LoadOperator(SparkSubmitOperator):
             if state := finished_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
-            _run(self, self.project)
+            batch = BatchFiles(load_sound(self.project)).read_manifest(manifest)
+            _run(self, self.project, is_small(batch))
 
 
 class MaintainOperator(SparkSubmitOperator):
@@ -83,8 +91,8 @@ class MaintainOperator(SparkSubmitOperator):
             _run(self, self.project)
 
 
-def _run(operator: SparkSubmitOperator, project: str) -> None:
-    operator.conf = spark_conf(load_sound(project))
+def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> None:
+    operator.conf = spark_conf(load_sound(project), small)
     operator.env_vars = driver_env()
     operator.properties_file = operator.properties_file or properties_file()
     operator._hook = operator._get_hook()

@@ -22,7 +22,6 @@ from spark_jobs.formats.envelope import ARRIVAL
 _COMPONENT, _NUMBER = "_component_", "_number_"
 _READ: Final = "op = 'r'"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
-_SNAPSHOT: Final = ("lsn", "scn", "file", "pos")
 _POS_DIGITS: Final = 20
 _FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
 _IN_TRANSACTION: Final = """op <> 'r' AND source.connector = 'mongodb'
@@ -35,7 +34,7 @@ def _components(connector: str | None) -> dict[str, Column]:
     A component that an event must have and has not is '': then the event has no position. With
     `connector`, those of all the others' events are NULL.
     """
-    orders = {_READ: _snapshot()} | {
+    orders = {_READ: _snapshot(connector)} | {
         f"source.connector = '{name}'": order
         for name, order in _ORDERS.items()
         if connector in (None, name)
@@ -77,13 +76,13 @@ def _number(component: str, index: int) -> Column:
     """A component as it stands in a position; what a full-load row does not tell is 0."""
     given = number(F.col(component))
     absent = F.when(F.expr(_READ), F.lit(encode_number(0)))
-    return F.coalesce(given, absent) if index < len(_snapshot()) else given
+    return F.coalesce(given, absent) if index < len(_snapshot(None)) else given
 
 
 def source_fields(connector: str | None) -> tuple[str, ...]:
     """What of `source` is read: of one connector's events its own order's fields, else all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
-    return tuple(dict.fromkeys((*_ALL, *_SNAPSHOT, *(f for order in orders for f in order))))
+    return tuple(dict.fromkeys((*_ALL, *(f for order in orders for f in order))))
 
 
 def _required(text: str) -> str:
@@ -100,13 +99,16 @@ def _hex(text: str, separator: str, index: int) -> str:
     return f"conv(regexp_extract({part}, '^[0-9a-fA-F]{{1,16}}$', 0), 16, 10)"
 
 
-def _snapshot() -> tuple[str, ...]:
+def _snapshot(connector: str | None) -> tuple[str, ...]:
     """Below every change; a later snapshot of a row above an earlier one.
 
     The binary log's file and the place in it are one number, as one is all that the others have.
     """
     pos = f"lpad(source.pos, {_POS_DIGITS}, '0')"
-    at = f"coalesce(source.lsn, source.scn, concat(coalesce({_FILE_NUMBER}, ''), {pos}))"
+    at_binlog = f"concat(coalesce({_FILE_NUMBER}, ''), {pos})"
+    places = {"lsn": "source.lsn", "scn": "source.scn", "pos": at_binlog}
+    told = [text for name, text in places.items() if name in source_fields(connector)]
+    at = f"coalesce({', '.join(told)})" if told else "CAST(NULL AS string)"
     return at, "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
 
 
@@ -150,10 +152,10 @@ _ORDERS: Final = {
     "mongodb": (_required("source.ts_ms"), _required("source.ord")),
 }
 _FIELDS: Final = {
-    "postgresql": ("sequence",),
-    "mysql": ("file", "row"),
-    "mariadb": ("file", "row"),
-    "oracle": ("commit_scn", "rs_id", "ssn"),
+    "postgresql": ("lsn", "sequence"),
+    "mysql": ("file", "pos", "row"),
+    "mariadb": ("file", "pos", "row"),
+    "oracle": ("commit_scn", "scn", "rs_id", "ssn"),
     "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
     "mongodb": ("ord", "txnNumber", "lsid"),
 }

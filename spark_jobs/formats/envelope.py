@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ from spark_jobs.canonical import (
 
 CORRUPT: Final = "_corrupt_record"
 ARRIVAL: Final = "_arrival"
-_OBJECT, _LANDED = "_object", "_landed"
+_OBJECT, _LANDED, _FACT = "_object", "_landed", "_fact"
+_FEW_FILES: Final = 32
 ADDED: Final = (ARRIVAL, _OBJECT, _LANDED)
 """Columns that `with_arrival` adds or needs."""
 ZERO: Final = "010"
@@ -62,11 +64,26 @@ def with_facts(
     tell: Callable[[SourceFile], Mapping[str, Any]],
 ) -> DataFrame:
     """Add the columns that `tell` gives of the file that a record is in; NULL for another file."""
-    facts = [{_LANDED: f.url, **tell(f)} for f in files]
+    told = {f.url: tell(f) for f in files}
+    if 0 < len(told) <= _FEW_FILES:
+        return _with_few_facts(records, told)
+    facts = [{_LANDED: url, **fact} for url, fact in told.items()]
     # From Arrow it is a local relation: no job with Python in it.
     known = spark.createDataFrame(pa.Table.from_pylist(facts))
     landed = as_landed(records["file"]) == known[_LANDED]
     return records.join(F.broadcast(known), landed, "left").drop(_LANDED)
+
+
+def _with_few_facts(records: DataFrame, told: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+    """By a map in the plan: a join is a job of its own, for which the plan is made twice."""
+    entries = (
+        (F.lit(url), F.struct(*(F.lit(value).alias(name) for name, value in fact.items())))
+        for url, fact in told.items()
+    )
+    known = F.create_map(*chain.from_iterable(entries))
+    found = records.withColumn(_FACT, F.try_element_at(known, as_landed(records["file"])))
+    names = next(iter(told.values()))
+    return found.select("*", *(F.col(_FACT)[name].alias(name) for name in names)).drop(_FACT)
 
 
 def with_arrival(spark: SparkSession, lines: DataFrame, files: tuple[SourceFile, ...]) -> DataFrame:

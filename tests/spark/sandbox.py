@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sluice.catalog import open_catalog, spark_catalog_conf
+from sluice.catalog import open_catalog
 from sluice.config import Project, load_project
 from sluice.context import Context, open_context
 from sluice.land import land
@@ -21,9 +21,10 @@ from sluice.names import TARGET_METADATA, branch_name
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
 from sluice.snapshots import publish_table, rollback_table
+from sluice.sparkcatalog import spark_catalog_conf
 from sluice.submit import LOAD_BATCH, PLAN_BATCH
 from spark_jobs.forecast import forecast
-from spark_jobs.job import Job
+from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
 from spark_jobs.session import sign_snapshots
@@ -84,13 +85,14 @@ class Sandbox:
         batch_id, attempt = manifest.batch_id, attempt or f"a{next(self._attempts)}"
         sign_snapshots(self.spark, "p", batch_id, attempt)
         job = Job(
-            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
+            self.spark, Lake(self.spark, self.catalog, "p"),
+            pipeline_of(self.project, manifest), manifest,
             Attempt(batch_id, branch_name(batch_id, attempt)), attempt,
             str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
         return load(job, lambda: tuple(self.published), retried=False)
 
-    def drive(self, project: Project, entry: Path, *arguments: str) -> str:
+    def drive(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
         """Stand for `sluice.submit.submit` of a load: the driver's work, in the shared session."""
         assert entry == LOAD_BATCH
         context = self.context()
@@ -110,7 +112,8 @@ class Sandbox:
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])
         published = tuple(context.ledger.published_batches("p"))
         job = Job(
-            self.spark, Lake(self.spark, self.catalog, "p"), self.pipeline, manifest,
+            self.spark, Lake(self.spark, self.catalog, "p"),
+            pipeline_of(self.project, manifest), manifest,
             Attempt(manifest.batch_id, "", published), "", "",
         )  # fmt: skip
         return forecast(job).to_json()

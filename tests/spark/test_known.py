@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
 from spark_jobs import decode_batch, merge
+from spark_jobs.session import DEFAULTS
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -69,6 +70,28 @@ def test_the_like_of_an_earlier_batch_is_read_once(lake: Sandbox) -> None:
     counts = total(lake.load_records(records))
     assert notes(lake) == {1: "again", 2: "changed"}
     assert (counts.read, counts.applied, counts.superseded, counts.ignored) == (5, 3, 1, 1)
+
+
+def test_what_reads_each_record_is_small_enough_to_be_compiled(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above the limit Spark does without its own compiler, and the JVM without its."""
+    made: list[DataFrame] = []
+    typed_changes = decode_batch.typed_changes
+
+    def keep(*arguments: Any) -> DataFrame:
+        made.append(typed_changes(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(decode_batch, "typed_changes", keep)
+    lake.load_records([event(20, before=order(1, "a"), after=order(1, "again"))])
+    (frame,) = made
+    plan = frame._jdf.queryExecution().executedPlan()  # type: ignore[operator]
+    debug = lake.spark._jvm.org.apache.spark.sql.execution.debug  # type: ignore[union-attr]
+    stages = getattr(getattr(debug, "package$"), "MODULE$").codegenStringSeq(plan)
+    sizes = [stages.apply(i)._3().maxMethodCodeSize() for i in range(stages.size())]
+    assert sizes
+    assert max(sizes) < int(DEFAULTS["spark.sql.codegen.hugeMethodLimit"])
 
 
 def test_key_changes_are_read_once_when_there_were_some_before(

@@ -70,6 +70,20 @@ def resolved(sandbox: Sandbox) -> dict[str, str]:
     return resolutions(sandbox.context().ledger.batches("p"))
 
 
+def test_records_of_an_older_epoch_stay_below_the_newer_one(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(50, 1, "100.25"), event(51, 2, "1.00"), event(52, 3, "100.50")])
+    first = run(lake)
+    assert waiting(lake) == {first.batch_id: 2}
+
+    lake.configure(format="debezium", tables=WIDE, epoch=1)
+    lake.write("b.jsonl", [event(10, 1, "7.00"), event(11, 2, "8.00")])
+    run(lake)
+    repeated = again(lake)
+    assert repeated.epoch == 0
+    assert total(repeated) == Counts(read=3, applied=1, duplicate=0, late=2)
+    assert amounts(lake) == {1: "7.00", 2: "8.00", 3: "100.50"}
+
+
 def test_what_did_not_fit_is_applied_and_the_rest_is_there_already(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "1.50"), event(11, 2, "100.25")])
     lake.write("b.jsonl", [event(12, 3, "3.00")])

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
+from sluice.names import PROP_FLOOR
 from tests.spark.sandbox import Sandbox, total
 from tests.spark.test_history import _clock, event, pipeline, truncate
 
@@ -62,6 +63,28 @@ def test_a_partial_row_after_a_delete_brings_no_old_values_back(lake: Sandbox) -
     lake.load_records([event(60, 1, "f", doc=placeholder)])
     (row,) = lake.rows("orders")
     assert (row["note"], row["doc"], row["_is_deleted"]) == ("f", "new", False)
+
+
+def test_a_late_event_leaves_what_only_forgotten_events_brought(lake: Sandbox) -> None:
+    """The row's newest event, which stays in the changelog, did not carry the large value."""
+    placeholder = "__debezium_unavailable_value"
+    lake.load_records([event(10, 1, "a", doc="old"), event(11, 2, "x", doc="two")])
+    lake.load_records([event(40, 1, "d", doc=placeholder), event(41, 2)])
+    forget_first_batch(lake)
+    lake.load_records([event(20, 1, "b", doc=placeholder), event(21, 2, "y", doc=placeholder)])
+    rows = {r["id"]: (r["note"], r["doc"], r["_is_deleted"]) for r in lake.rows("orders")}
+    assert rows == {1: ("d", "old", False), 2: ("y", "two", True)}
+
+
+def forget_first_batch(lake: Sandbox) -> None:
+    """What retention does: the floor first, then the changes go."""
+    table = lake.catalog.load_table(("shop__cdc", "orders__changes"))
+    mine = f"_batch_id = '{lake.published[0]}'"
+    forgotten = table.scan(row_filter=mine).to_arrow()["_position"].to_pylist()
+    target = lake.catalog.load_table(("shop", "orders"))
+    with target.transaction() as change:
+        change.set_properties({PROP_FLOOR: max(forgotten)})
+    table.delete(mine)
 
 
 def test_a_truncate_marks_the_rows_below_it(lake: Sandbox) -> None:

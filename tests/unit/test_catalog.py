@@ -13,8 +13,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from sluice.catalog import open_catalog, spark_catalog_conf, uses_s3
+from sluice.catalog import open_catalog
 from sluice.config import CatalogConfig, Lake, Project, Spark
+from sluice.sparkcatalog import spark_catalog_conf, uses_s3
 
 SPARK_LAKE = "spark.sql.catalog.lake"
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))

@@ -8,7 +8,15 @@ import pytest
 
 from sluice import startup
 from sluice.config import Project, load_sound
-from sluice.submit import JAVA_OPTIONS, LOAD_BATCH, driver_environment, spark_conf, submit_command
+from sluice.manifest import Manifest, SourceFile
+from sluice.submit import (
+    JAVA_OPTIONS,
+    LOAD_BATCH,
+    driver_environment,
+    is_small,
+    spark_conf,
+    submit_command,
+)
 
 
 @pytest.fixture
@@ -58,3 +66,28 @@ def test_spark_settings_of_ones_own_stay_in_force(
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     assert spark_conf(project)[JAVA_OPTIONS] == "-Dgiven=1"
     assert driver_environment()["SPARK_CONF_DIR"] == "/etc/spark"
+
+
+@pytest.mark.parametrize(
+    ("name", "megabytes", "container", "small"),
+    [
+        ("a.jsonl", 100, "jsonl", True),
+        ("a.jsonl", 200, "jsonl", False),
+        ("a.jsonl.gz", 10, "jsonl", True),
+        ("a.jsonl.gz", 30, "jsonl", False),
+        ("a.parquet", 30, "parquet", False),
+    ],
+)
+def test_a_small_batch_is_one_of_little_text(
+    name: str, megabytes: int, container: str, small: bool
+) -> None:
+    file = SourceFile(name, f"file:///{name}", megabytes << 20, container=container)
+    assert is_small(Manifest("p", "b", (file,))) is small
+
+
+def test_a_small_batch_does_without_the_best_compiler(tmp_path: Path) -> None:
+    lake = 'lake: {catalog: {type: jdbc, uri: "sqlite:///c.db"}, warehouse: w}\n'
+    (tmp_path / "sluice.yaml").write_text(lake)
+    bare = load_sound(tmp_path)
+    assert "TieredStopAtLevel=1" in spark_conf(bare, small=True)[JAVA_OPTIONS]
+    assert "TieredStopAtLevel" not in spark_conf(bare)[JAVA_OPTIONS]

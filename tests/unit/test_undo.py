@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice import stages
 from sluice.context import Context, open_context
 from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError
 from sluice.ledger import FAILED, INTENT, PUBLISHED, PUBLISHING, ROLLED_BACK, Publication
 from sluice.manifest import Manifest, SourceFile
-from sluice.names import branch_name
+from sluice.names import BATCH_ID, branch_name, changelog_table
 from sluice.result import StagedTable
 from sluice.snapshots import head, publish_table
 from sluice.undo import release, rollback, rollback_to
@@ -210,3 +212,35 @@ def test_what_an_unpublished_batch_leaves_another_ones_column(context: Context) 
     context.ledger.record_batch("shop", "b4", FAILED)
     rollback(context, "b4")
     assert "coupon" in context.catalog.load_table(("shop", "orders")).schema().column_names
+
+
+def test_a_batch_that_a_later_one_only_was_compared_with_is_not_undone_alone(
+    context: Context,
+) -> None:
+    """All of b4 was late: it wrote nothing, but has changes that may count without b3."""
+    changelog(context, "orders", "b3", "b4")
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    with pytest.raises(RollbackRefused, match=r"b4 has changes in shop__cdc\.orders__changes"):
+        rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    rollback(context, "b4")
+    rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2]] * 2
+
+
+def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Context) -> None:
+    changelog(context, "orders", "b2", "b3")
+    changelog(context, "papers", "b3", "b4")
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2]] * 2
+
+
+def changelog(context: Context, name: str, *batches: str) -> None:
+    """A changelog with one change of each batch."""
+    rows = Schema(NestedField(1, BATCH_ID, StringType(), required=False))
+    by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), BATCH_ID))
+    context.catalog.create_namespace_if_not_exists("shop__cdc")
+    ident = ("shop__cdc", changelog_table(name))
+    table = context.catalog.create_table(ident, rows, partition_spec=by_batch)
+    table.append(pa.table({BATCH_ID: list(batches)}))

@@ -1,0 +1,196 @@
+"""The driver of one attempt: manifest → decode → fold → merge → audit → result.
+
+The result goes beside the manifest, the attempt that made it into the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from pyspark.sql import SparkSession
+
+from sluice import ledger as states
+from sluice.batchfiles import BatchFiles
+from sluice.catalog import open_catalog
+from sluice.config import Project
+from sluice.errors import LeaseHeld, SluiceError, TransientError
+from sluice.faults import Point, reach
+from sluice.leases import ANYBODY, Lease, is_dead, this_holder
+from sluice.ledger import Ledger
+from sluice.manifest import Manifest
+from sluice.names import branch_name
+from sluice.originals import refuse_replaced
+from sluice.result import BatchResult
+from spark_jobs.job import Job, pipeline_of
+from spark_jobs.lake import Lake
+from spark_jobs.load import load
+from spark_jobs.session import sign_snapshots
+from spark_jobs.writer import Attempt
+
+_POLL_SECONDS = 2.0
+# A driver that waits holds a worker's slot, which the publish it waits for may need.
+_LEASE_WAIT_SECONDS = 60.0
+
+
+class Driver:
+    """One attempt: its id, its lease, its place in the ledger.
+
+    `session` waits for the Spark session, which is on its way.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        manifest: Manifest,
+        session: Callable[[], SparkSession],
+        publisher: str = "",
+    ) -> None:
+        self.project = project
+        self.manifest = manifest
+        self.session = session
+        self.publisher = publisher or ANYBODY
+        self.pipeline = pipeline_of(project, manifest)
+        self.catalog = open_catalog(project)
+        self.ledger = Ledger(self.catalog)
+        self.files = BatchFiles(project)
+        self.attempt = uuid.uuid4().hex[:10]
+        self.lake: Lake | None = None
+        self._held = threading.Event()
+        self._stop = threading.Event()
+
+    def run(self) -> BatchResult:
+        """Load, write the result, then say so in the ledger; on failure say that instead."""
+        self.ledger.ensure()
+        retried = bool(self._row() and self._row().attempt)  # type: ignore[union-attr]
+        try:
+            with self._renewing():
+                refuse_replaced(self.pipeline, self.manifest)
+                result = load(self._job(), self._take_lease, retried)
+            # What was read in between was read from what is there before and after.
+            refuse_replaced(self.pipeline, self.manifest)
+            # After the last renewal, which would make the lease this process's own again.
+            self.files.write_result(result)
+            reach(Point.LOAD_RESULT)
+            self._record_loaded()
+            reach(Point.LOAD_RECORDED)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
+        return result
+
+    def _row(self) -> states.BatchRow | None:
+        return self.ledger.batch(self.manifest.pipeline, self.manifest.batch_id)
+
+    def _job(self) -> Job:
+        spark = self.session()
+        sign_snapshots(spark, self.pipeline.name, self.manifest.batch_id, self.attempt)
+        batch_id = self.manifest.batch_id
+        attempt = Attempt(batch_id, branch_name(batch_id, self.attempt))
+        self.lake = Lake(spark, self.catalog, self.pipeline.name)
+        scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.attempt)
+        return Job(spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt, scratch)
+
+    def _take_lease(self) -> tuple[str, ...]:
+        """Wait a little for the pipeline's lease; then the retry of the task has its turn.
+
+        Returns the batches that are published, which nobody adds to while the lease is held.
+        """
+        deadline = time.monotonic() + _LEASE_WAIT_SECONDS
+        while True:
+            try:
+                self._lease(self.ledger.acquire_lease)
+                self._held.set()
+                return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
+            except LeaseHeld as held:
+                if time.monotonic() > deadline:
+                    raise
+                print(f"waiting: {held}", file=sys.stderr, flush=True)
+                time.sleep(_POLL_SECONDS)
+
+    def _lease(self, action: Callable[[str, str, str, str, float], None]) -> None:
+        action(
+            self.pipeline.name,
+            self.manifest.batch_id,
+            self.attempt,
+            this_holder(),
+            self.pipeline.lease_seconds,
+        )
+
+    @contextmanager
+    def _renewing(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._renew, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _renew(self) -> None:
+        renewed = time.monotonic()
+        while not self._stop.wait(_POLL_SECONDS):
+            if is_dead(self.publisher):
+                print("nobody waits for this load any more: it stops", file=sys.stderr, flush=True)
+                os._exit(TransientError.exit_code)
+            if self._held.is_set() and time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
+                renewed = time.monotonic()
+                try:
+                    self._lease(self.ledger.renew_lease)
+                except SluiceError as error:
+                    print(f"lease lost: {error}", file=sys.stderr, flush=True)
+                    return
+
+    def _record_loaded(self) -> None:
+        """Hand the batch to its publisher; raises LeaseHeld where it is not this attempt's now."""
+        written = self.ledger.record_batch(
+            self.pipeline.name, self.manifest.batch_id, states.LOADED, attempt=self.attempt,
+            lease=Lease(self.publisher, self.pipeline.lease_seconds), expected=self._is_mine,
+        )  # fmt: skip
+        if not written:
+            raise LeaseHeld(
+                f"batch {self.manifest.batch_id} of {self.pipeline.name} was taken over or undone "
+                f"meanwhile; attempt {self.attempt} stops here"
+            )
+
+    def _is_mine(self, row: states.BatchRow | None) -> bool:
+        return row is not None and row.attempt == self.attempt and row.state == states.LOADING
+
+    def _fail(self, error: BaseException) -> None:
+        """A failed batch leaves no column behind, and its reason in the ledger."""
+        with suppress(SluiceError):  # the first error is the one to tell
+            for table in self._restored():
+                print(f"{table}: schema as before the batch", file=sys.stderr, flush=True)
+        self.ledger.record_batch(
+            self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
+            detail={"error": f"{type(error).__name__}: {error}"[:2000]}, expected=self._may_fail,
+        )  # fmt: skip
+
+    def _restored(self) -> list[str]:
+        """Only where nobody works on another batch, who may have rows for the new columns."""
+        if self.lake is None or any(
+            row.batch_id != self.manifest.batch_id and not self.ledger.has_lapsed(row)
+            for row in self.ledger.unfinished(self.pipeline.name)
+        ):
+            return []
+        return self.lake.restore_schemas()
+
+    def _may_fail(self, row: states.BatchRow | None) -> bool:
+        """Not where another attempt has the batch, or somebody has finished it."""
+        if row is None or row.state == states.LANDED:
+            return True
+        return row.attempt in ("", self.attempt) and row.state not in states.FINISHED
+
+
+def drive(
+    project: Project, manifest: str, session: Callable[[], SparkSession], publisher: str
+) -> BatchResult:
+    """Run one attempt at the batch of a manifest; raises what ends it."""
+    return Driver(project, BatchFiles(project).read_manifest(manifest), session, publisher).run()

@@ -1,0 +1,65 @@
+"""A first batch that fails binds nobody: the hint or the key that was wrong can be mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.errors import AuditFailed
+from sluice.undo import release, rollback
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+WRONG = {"key": ["amount"], "columns": {"id": "string", "amount": "int"}}
+RIGHT = {"key": ["id"], "columns": {"id": "bigint", "amount": "decimal(10,2)"}}
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A pipeline with a wrong hint and a wrong key; drivers run in this process."""
+    sandbox = Sandbox(spark, tmp_path, project(WRONG))
+    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    return sandbox
+
+
+def project(table: dict[str, Any]) -> dict[str, Any]:
+    return {"format": "debezium", "tables": {"s.orders": table}, "on_bad_record": "fail"}
+
+
+def event(lsn: int, ident: int, amount: str) -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "orders", "lsn": lsn}
+    return {"op": "c", "after": {"id": ident, "amount": amount}, "source": source, "ts_ms": 1}
+
+
+def test_a_mended_hint_and_key_are_taken_after_a_batch_that_failed(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, 1, "1.50"), event(11, 2, "2")])
+    _, failure = stages.run(lake.context())
+    assert isinstance(failure, AuditFailed)
+    assert lake.types("orders") == {"id": "string", "amount": "int"}
+
+    lake.configure(**project(RIGHT))
+    results, failure = stages.run(lake.context())
+    assert failure is None
+    assert len(results) == 1
+    assert lake.types("orders") == {"id": "long", "amount": "decimal(10, 2)"}
+    assert sorted(str(row["amount"]) for row in lake.rows("orders")) == ["1.50", "2.00"]
+
+
+def test_a_first_batch_that_is_rolled_back_can_be_loaded_with_other_types(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, 1, "7"), event(11, 2, "2")])
+    (published,), _ = stages.run(lake.context())
+    rollback(lake.context(), published.batch_id)
+    assert lake.rows("orders") == []
+
+    lake.configure(**project(RIGHT))
+    release(lake.context(), published.batch_id)
+    (_,), failure = stages.run(lake.context())
+    assert failure is None
+    assert {(row["id"], str(row["amount"])) for row in lake.rows("orders")} == {
+        (1, "7.00"), (2, "2.00"),
+    }  # fmt: skip
