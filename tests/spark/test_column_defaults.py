@@ -135,6 +135,7 @@ def test_a_batch_that_is_rolled_back_takes_its_defaults_with_it(
     assert statuses(shop) == {1: "new", 2: "done", 3: "new", 4: None}
 
 
+@pytest.mark.long
 def test_an_attempt_that_died_behind_decode_takes_no_default_away(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_rollback_between_decode_and_merge_is_noticed(
     assert statuses(shop) == {1: "new", 2: "new", 3: "new", 6: "x"}
 
 
+@pytest.mark.long
 def test_shapes_of_a_batch_that_is_gone_do_not_slow_the_next_ones(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +197,7 @@ IN_ONE = {"all": [record for batch in SNAPSHOTS.values() for record in batch]}
 QUICK_SNAPSHOTS = (("old", "snapshot", "stream", "more"), ("stream", "old", "snapshot"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [
@@ -238,6 +241,7 @@ TOLD = {
 QUICK_TOLD = ("first", "open", "plain")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [
@@ -266,6 +270,7 @@ def test_a_default_is_taken_back_in_every_table(
     assert versions == [(1, ""), (2, ""), (2, ""), (2, "done"), (3, "open")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [
@@ -289,6 +294,7 @@ def test_what_a_batch_of_late_events_tells_is_kept(
     assert statuses(shop) == {1: None, 2: "done"}
 
 
+@pytest.mark.long
 def test_a_rollback_puts_back_what_the_rows_were_filled_by(
     spark: SparkSession, tmp_path: Path
 ) -> None:

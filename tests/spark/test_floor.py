@@ -17,7 +17,7 @@ from sluice.stages import rollback
 from spark_jobs import retention
 from tests.spark.shop import Shop, event
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 UNSENT = "__debezium_unavailable_value"
 PIPELINE = {

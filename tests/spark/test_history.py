@@ -173,6 +173,7 @@ def test_a_truncate_ends_the_versions_below_it_late_too(lake: Sandbox) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_history_that_is_switched_on_later_has_what_was_before(lake: Sandbox) -> None:
     """And after a rollback, and after a time in which the mode was off."""
     lake.configure(**pipeline(["current"]))

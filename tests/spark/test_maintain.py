@@ -64,6 +64,7 @@ def test_files_become_few_and_the_last_batches_can_be_undone(shop: Shop) -> None
     assert shop.seen() == [(1, "paid"), (2, "new"), (3, "new")]
 
 
+@pytest.mark.long
 def test_a_load_after_maintenance_goes_on_from_it(shop: Shop) -> None:
     four_batches(shop)
     shop.maintain()

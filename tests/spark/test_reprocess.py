@@ -117,6 +117,7 @@ def test_what_still_does_not_fit_waits_under_the_new_batch(lake: Sandbox) -> Non
     assert resolved(lake) == {first.batch_id: second.batch_id, second.batch_id: third.batch_id}
 
 
+@pytest.mark.long
 def test_a_newer_event_that_came_meanwhile_stays(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "100.25")])
     run(lake)
@@ -170,6 +171,7 @@ def test_an_unfinished_reprocess_gives_way_to_one_of_the_mended_files(lake: Sand
     assert lake.context().files.read_manifest(left).reprocess is not None
 
 
+@pytest.mark.long
 def test_rollback_of_a_reprocess_leaves_files_loaded_and_records_waiting(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "1.50"), event(11, 2, "100.25")])
     first = run(lake)
@@ -225,6 +227,7 @@ def test_one_batch_whose_file_is_there_with_the_bytes_that_were_loaded(lake: San
         reprocess(lake.context(), third.batch_id)
 
 
+@pytest.mark.long
 def test_arrival_puts_a_record_between_its_neighbours(lake: Sandbox) -> None:
     """Files without an order: `z` before `b2`'s and after `b1`'s, whatever Spark reads beside."""
     hint = {"key": ["id"], "columns": {"id": "bigint", "amount": "decimal(4,2)"}}
@@ -252,6 +255,7 @@ def test_rows_known_by_their_place_alone_are_refused(lake: Sandbox) -> None:
     assert amounts(lake, "o") == {1: "1.00"}
 
 
+@pytest.mark.long
 def test_rows_without_a_key_that_have_an_order_count_once(lake: Sandbox) -> None:
     tables = {"s.orders": {**NARROW["s.orders"], "key": []}}
     lake.configure(format="debezium", tables=tables)

@@ -65,6 +65,7 @@ def test_a_partial_row_after_a_delete_brings_no_old_values_back(lake: Sandbox) -
     assert (row["note"], row["doc"], row["_is_deleted"]) == ("f", "new", False)
 
 
+@pytest.mark.long
 def test_a_late_event_leaves_what_only_forgotten_events_brought(lake: Sandbox) -> None:
     """The row's newest event, which stays in the changelog, did not carry the large value."""
     placeholder = "__debezium_unavailable_value"
@@ -87,6 +88,7 @@ def forget_first_batch(lake: Sandbox) -> None:
     table.delete(mine)
 
 
+@pytest.mark.long
 def test_a_truncate_marks_the_rows_below_it(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(25, 3, "c"), event(40, 3)])
     lake.load_records([truncate(30), event(50, 4, "d")])
