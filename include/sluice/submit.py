@@ -32,7 +32,7 @@ _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
 )
-_SMALL_BATCH_BYTES: Final = 128 << 20
+_SMALL_BATCH_BYTES: Final = 192 << 20
 _COMPRESSED: Final = (".gz", ".bz2")
 _AS_PLAIN_TEXT: Final = 8
 """How many bytes of text one of a compressed or binary file may stand for, roughly."""
