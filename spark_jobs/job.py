@@ -8,13 +8,15 @@ from pyspark.sql import SparkSession
 
 from sluice.config import Pipeline, Project
 from sluice.manifest import Manifest
+from sluice.tablechoice import only
 from spark_jobs.lake import Lake
 from spark_jobs.writer import Attempt
 
 
 def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
-    """The manifest's pipeline; for a reprocess at the epoch of what it repeats."""
-    pipeline, again = project.pipeline(manifest.pipeline), manifest.reprocess
+    """The manifest's pipeline, with the tables that the batch is for; for a reprocess at the epoch
+    of what it repeats."""
+    pipeline, again = only(project.pipeline(manifest.pipeline), manifest.tables), manifest.reprocess
     if again is None or again.epoch is None:
         return pipeline
     return pipeline.model_copy(update={"epoch": again.epoch})

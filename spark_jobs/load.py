@@ -14,6 +14,7 @@ from sluice.config import Pipeline
 from sluice.errors import AuditFailed, PlanError
 from sluice.faults import Point, reach
 from sluice.ledger_tables import QUARANTINE
+from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
@@ -192,7 +193,7 @@ def _refuse_too_many_bad(
 
 def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
     """Without order a row or a version is known by its place, which a reprocess does not keep."""
-    if job.manifest.reprocess is None:
+    if not job.manifest.repeats:
         return
     for plan in plans:
         changes = job.spark.table(changelog_id(plan).sql())
@@ -200,12 +201,20 @@ def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
         lacks = "no order, and it has a history" if plan.keyed else "neither a key nor an order"
         by_place = plan.history or not plan.keyed
         if by_place and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
-            listed = ", ".join(job.manifest.reprocess.batches)
             raise PlanError(
                 f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
-                "so that rows read again cannot be told from those loaded before. Instead of a "
-                f"reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
+                "so that rows read again cannot be told from those loaded before. "
+                f"{_instead(job.manifest)}"
             )
+
+
+def _instead(manifest: Manifest) -> str:
+    if manifest.reprocess is None:
+        return "Load its files for all tables: sluice run, after sluice release where they are held"
+    listed = ", ".join(manifest.reprocess.batches)
+    return (
+        f"Instead of a reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
+    )
 
 
 def _drop_older_branches(job: Job, plan: TablePlan) -> None:

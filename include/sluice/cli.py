@@ -44,6 +44,9 @@ ProjectDir = Annotated[Path, typer.Option("--project", help="Folder with sluice.
 Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
 To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
 Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
+Tables = Annotated[
+    list[str] | None, typer.Option(help="Only these source tables, of loaded files too")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
 DEFAULT_PROJECT = CHECKOUT / "include"
 
@@ -102,16 +105,17 @@ def run(
     since: Since = None,
     to: To = None,
     file: Files = None,
+    table: Tables = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
     ctx = open_context(project, pipeline, _say)
-    results, failure = stages.run(ctx, _window(since, to), file)
+    results, failure = stages.run(ctx, _window(since, to), file, table or ())
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
-        asked = "all that was asked for" if file or since or to else "every landed file"
+        asked = "all that was asked for" if file or since or to or table else "every landed file"
         nothing = f"{pipeline}: nothing to load; {asked} is in the ledger already"
         _show_run(results, nothing, failure)
     if failure is not None:

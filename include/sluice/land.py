@@ -72,6 +72,16 @@ def candidates(
     return _fresh(ctx, open_landing(ctx), window, until, files)
 
 
+def landed(
+    ctx: Context,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[StoredObject]:
+    """The objects that a run is asked for, whoever has taken them."""
+    return selected(ctx, open_landing(ctx), window, until, files)
+
+
 def open_landing(ctx: Context) -> ObjectStore:
     """Where the pipeline's files land."""
     return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
@@ -84,10 +94,22 @@ def _fresh(
     until: datetime | None,
     files: list[str] | None,
 ) -> list[StoredObject]:
+    return _unknown(ctx, selected(ctx, store, window, until, files))
+
+
+def selected(
+    ctx: Context,
+    store: ObjectStore,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[StoredObject]:
+    """The landed objects that a run is asked for, taken or not; raises TerminalError for a name
+    that is not there."""
     objects = sorted(store.list(ctx.pipeline.landing.pattern), key=lambda o: o.key)
     if files is not None:
         objects = _named(ctx, objects, files)
-    return [o for o in _unknown(ctx, objects) if _in_time(hour_start(o.hour), window, until)]
+    return [o for o in objects if _in_time(hour_start(o.hour), window, until)]
 
 
 def covers(

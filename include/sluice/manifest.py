@@ -63,7 +63,8 @@ class Reprocess:
 class Manifest:
     """What one batch loads.
 
-    `batch_id` follows from the other fields (see `name_batch` and `name_reprocess`).
+    `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`:
+    the source tables that it is for, all of them where it is empty.
     """
 
     pipeline: str
@@ -73,6 +74,12 @@ class Manifest:
     window: tuple[str, str] | None = None
     version: int = field(default=MANIFEST_VERSION)
     reprocess: Reprocess | None = None
+    tables: tuple[str, ...] = ()
+
+    @property
+    def repeats(self) -> bool:
+        """Whether other batches may have loaded the same records, or will: it claims no file."""
+        return self.reprocess is not None or bool(self.tables)
 
     def to_json(self) -> str:
         """The manifest as stored: stable key order, one document."""
@@ -90,7 +97,8 @@ class Manifest:
         again = raw.pop("reprocess", None)
         if again is not None:
             again = Reprocess(**{**again, "batches": tuple(again["batches"])})
-        return Manifest(**raw, reprocess=again)
+        tables = tuple(raw.pop("tables", ()))
+        return Manifest(**raw, reprocess=again, tables=tables)
 
 
 def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
@@ -99,11 +107,11 @@ def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
     return _name(files, json.dumps([pipeline, identity]))
 
 
-def name_reprocess(manifest: Manifest) -> str:
-    """Name a reprocess by its whole content, except its reason.
+def name_by_content(manifest: Manifest) -> str:
+    """Name a batch that repeats others by its whole content, except a reprocess's reason.
 
-    So it is never the batch that it repeats, and where landing reads the files in another way
-    since, it is another batch too.
+    So it is never one that it repeats, and where landing reads the files in another way since, it
+    is another batch too.
     """
     again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
     return _name(manifest.files, replace(manifest, batch_id="", reprocess=again).to_json())

@@ -16,7 +16,7 @@ from sluice.deadletters import Held, trace, unresolved
 from sluice.errors import SluiceError, TerminalError
 from sluice.land import inspect_all, open_landing
 from sluice.landing import Inspection
-from sluice.manifest import Manifest, Reprocess, SourceFile, name_reprocess
+from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 from sluice.stages import load_and_publish, reconcile
@@ -106,7 +106,7 @@ def _manifest(ctx: Context, chunk: list[_Taken], reason: str) -> Manifest:
     again = Reprocess(batches, records, generation, reason, chunk[0].held.epoch)
     rejects = tuple(reject for i in looks for reject in i.rejects)
     manifest = Manifest(ctx.pipeline.name, "", files, rejects, reprocess=again)
-    return replace(manifest, batch_id=name_reprocess(manifest))
+    return replace(manifest, batch_id=name_by_content(manifest))
 
 
 def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:

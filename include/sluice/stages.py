@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sluice import ledger as states
+from sluice.ahead import land_tables
 from sluice.context import Context, open_context
 from sluice.deadletters import EPOCH, trace
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
@@ -27,6 +28,7 @@ __all__ = [
     "Window",
     "current_result",
     "land",
+    "land_tables",
     "load",
     "load_and_publish",
     "open_context",
@@ -116,13 +118,23 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
     reach(Point.PUBLISH_FILES)
     # Before the batch is finished, for nobody looks at it after that.
-    ctx.files.forget_staged(manifest)
+    _forget_copies(ctx, manifest)
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
         detail=_detail(result) | trace(manifest.reprocess),
     )  # fmt: skip
     reach(Point.PUBLISH_DONE)
+
+
+def _forget_copies(ctx: Context, manifest: Manifest) -> None:
+    """Unless a batch that goes on may read the same copies; maintenance removes them then."""
+    mine = {file.url for file in manifest.files if file.staged}
+    others = ctx.ledger.unfinished(ctx.pipeline.name) if mine else []
+    keys = [row.manifest for row in others if row.batch_id != manifest.batch_id and row.manifest]
+    read = {file.url for key in keys for file in ctx.files.read_manifest(key).files}
+    if not mine & read:
+        ctx.files.forget_staged(manifest)
 
 
 def _hold(ctx: Context, result: BatchResult) -> None:
@@ -200,15 +212,23 @@ def reconcile(ctx: Context) -> list[str]:
 
 
 def run(
-    ctx: Context, window: Window | None = None, files: list[str] | None = None
+    ctx: Context,
+    window: Window | None = None,
+    files: list[str] | None = None,
+    tables: Sequence[str] = (),
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """All stages: what earlier attempts left first, then what has landed.
 
-    A batch that fails does not keep the next ones waiting; the first failure is handed back.
-    Raises LeaseHeld where another run has a batch of the pipeline for longer than a lease lasts.
+    With `tables` nothing but these, and of loaded files too (see `ahead`). A batch that fails does
+    not keep the next ones waiting; the first failure is handed back. Raises LeaseHeld where another
+    run has a batch of the pipeline for longer than a lease lasts.
     """
     _wait_for_others(ctx)
-    left, lease = _left(ctx, window, files), Lease(this_holder(), ctx.pipeline.lease_seconds)
+    lease = Lease(this_holder(), ctx.pipeline.lease_seconds)
+    if tables:
+        reconcile(ctx)
+        return load_and_publish(ctx, land_tables(ctx, tables, window, None, files, lease))
+    left = _left(ctx, window, files)
     return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=lease)])
 
 

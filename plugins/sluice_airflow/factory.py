@@ -139,6 +139,14 @@ def _form() -> dict[str, Param]:
             title="Files",
             description="Load exactly these object keys, one a line, below the landing folder.",
         ),
+        "tables": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string"},
+            title="Tables",
+            description="For these source tables alone, one a line, and of loaded files too. The"
+            " files stay free for other runs.",
+        ),
         "dry_run": Param(
             False,
             type="boolean",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +21,15 @@ NOW: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Selection:
-    """Exactly one window, or everything below `until` (None: everything), or certain files."""
+    """Exactly one window, or everything below `until` (None: everything), or certain files.
+
+    `tables`: these alone, of files that are loaded too.
+    """
 
     window: tuple[datetime, datetime] | None = None
     until: datetime | None = None
     files: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def explicit(self) -> bool:
@@ -52,10 +56,20 @@ def select(
 
     A scheduled run and a manual run of one logical date have different data intervals.
     """
-    files = tuple(params.get("files") or ())
+    files, tables = (tuple(params.get(name) or ()) for name in ("files", "tables"))
     window = _window(params)
     if files or window:
-        return Selection(window=window, files=files)
+        return Selection(window=window, files=files, tables=tables)
+    chosen = _by_run(run_type, interval, logical_date, now)
+    return replace(chosen, tables=tables)
+
+
+def _by_run(
+    run_type: str,
+    interval: tuple[datetime, datetime] | None,
+    logical_date: datetime | None,
+    now: datetime,
+) -> Selection:
     if run_type == BACKFILL and interval:
         return Selection(window=interval)
     if interval is None or (run_type == MANUAL and _is_now(logical_date, now)):

@@ -60,8 +60,7 @@ class LoadOperator(SparkSubmitOperator):
             if state := finished_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
-            batch = BatchFiles(load_sound(self.project)).read_manifest(manifest)
-            _run(self, self.project, is_small(batch))
+            _run(self, self.project, _is_small(self.project, manifest))
 
 
 class MaintainOperator(SparkSubmitOperator):
@@ -89,6 +88,10 @@ class MaintainOperator(SparkSubmitOperator):
             told = arguments(self.pipeline, params["budget"], params["dry_run"])
             self.application_args = ["--project", self.project, *told]
             _run(self, self.project)
+
+
+def _is_small(project: str, manifest: str) -> bool:
+    return is_small(BatchFiles(load_sound(project)).read_manifest(manifest))
 
 
 def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> None:

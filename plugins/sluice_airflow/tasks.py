@@ -113,8 +113,10 @@ def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) 
     from sluice import stages
 
     window = stages.Window(*chosen.window) if chosen.window else None
-    ctx = open_context(project, pipeline)
-    new = stages.land(ctx, window, chosen.until, list(chosen.files) or None)
+    ctx, files = open_context(project, pipeline), list(chosen.files) or None
+    if chosen.tables:
+        return list(stages.land_tables(ctx, chosen.tables, window, chosen.until, files))
+    new = stages.land(ctx, window, chosen.until, files)
     return list(dict.fromkeys([*leftovers(ctx, chosen, again), *(str(path) for path in new)]))
 
 
@@ -139,11 +141,12 @@ def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
 def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     """Say what the run would take, and take nothing."""
     from sluice import stages
-    from sluice.land import candidates
+    from sluice.land import candidates, landed
 
     window = stages.Window(*chosen.window) if chosen.window else None
     context = open_context(project, pipeline)
-    found = candidates(context, window, chosen.until, list(chosen.files) or None)
+    look = landed if chosen.tables else candidates
+    found = look(context, window, chosen.until, list(chosen.files) or None)
     for item in found:
         log.info("would take %s (%s bytes, hour %s)", item.key, item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
@@ -151,6 +154,11 @@ def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
 
 def describe(chosen: Selection) -> str:
     """The selection in words."""
+    tables = f", for {', '.join(chosen.tables)} alone" if chosen.tables else ""
+    return _files_in_words(chosen) + tables
+
+
+def _files_in_words(chosen: Selection) -> str:
     if chosen.files:
         return f"{len(chosen.files)} named files"
     if chosen.window:

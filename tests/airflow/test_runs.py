@@ -47,6 +47,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, window, until, files: landed(fake, window, until, files)
+    module.land_tables = lambda ctx, *given: landed(fake, *given)
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
     module.rollback_to = lambda ctx, batch, dry_run: undone(fake, "after", batch, dry_run)
@@ -55,7 +56,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     monkeypatch.setitem(sys.modules, "sluice.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
     land: Any = ModuleType("sluice.land")
-    land.candidates = lambda ctx, window, until, files: []
+    land.candidates = land.landed = lambda ctx, window, until, files: []
     monkeypatch.setitem(sys.modules, "sluice.land", land)
     again: Any = ModuleType("sluice.reprocess")
     again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
@@ -65,6 +66,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
         "sluice_airflow.submit", fromlist=["submit"]
     )
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
+    monkeypatch.setattr(submit, "_is_small", lambda project, manifest: True)
     return fake
 
 
@@ -84,8 +86,8 @@ def row(fake: Stages) -> Any:
     return found
 
 
-def landed(fake: Stages, window: Any, until: Any, files: Any) -> list[str]:
-    fake.note("land", window, until, files)
+def landed(fake: Stages, *given: Any) -> list[str]:
+    fake.note("land", *given)
     return [MANIFEST.format(batch) for batch in fake.batches]
 
 
@@ -221,6 +223,11 @@ def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
     assert stages.of("land")[0][0] == (two, two + timedelta(hours=1))
     run(run_conf={"files": ["a.jsonl"]})
     assert stages.of("land")[1] == (None, None, ["a.jsonl"])
+
+
+def test_the_form_names_tables(stages: Stages, run: Runs) -> None:
+    run(run_conf={"tables": ["orders"], "files": ["a.jsonl"]})
+    assert stages.of("land") == [(("orders",), None, None, ["a.jsonl"])]
 
 
 def test_a_dry_run_takes_nothing(stages: Stages, run: Runs) -> None:

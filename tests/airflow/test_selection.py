@@ -43,6 +43,15 @@ def test_files_in_the_form_win() -> None:
     assert chosen == Selection(files=("a", "b"))
 
 
+def test_tables_in_the_form_are_for_whatever_files_the_run_takes() -> None:
+    tables = {"tables": ["orders"]}
+    assert select(tables, "manual", None, None, LATER) == Selection(tables=("orders",))
+    backfill = select(tables, "backfill", (FIVE, SIX), FIVE, LATER)
+    assert backfill == Selection(window=(FIVE, SIX), tables=("orders",))
+    named = select({**tables, "files": ["a"]}, "manual", None, None, LATER)
+    assert named == Selection(files=("a",), tables=("orders",))
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

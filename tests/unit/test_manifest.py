@@ -14,7 +14,7 @@ from sluice.manifest import (
     Reprocess,
     SourceFile,
     name_batch,
-    name_reprocess,
+    name_by_content,
 )
 
 FILES = tuple(
@@ -73,12 +73,12 @@ def test_without_hours_the_name_is_the_digest_alone() -> None:
 
 def test_a_reprocess_is_named_by_all_but_its_reason() -> None:
     again = Manifest("p", "", FILES, reprocess=Reprocess(("b1",), 3, reason="x"))
-    name = name_reprocess(again)
+    name = name_by_content(again)
     assert name != name_batch("p", FILES)
-    assert name_reprocess(replace(again, reprocess=Reprocess(("b1",), 3, reason="y"))) == name
-    assert name_reprocess(replace(again, reprocess=Reprocess(("b2",), 3))) != name
+    assert name_by_content(replace(again, reprocess=Reprocess(("b1",), 3, reason="y"))) == name
+    assert name_by_content(replace(again, reprocess=Reprocess(("b2",), 3))) != name
     read_otherwise = replace(again, rejects=(LandingReject("a", 1, "cut", ""),))
-    assert name_reprocess(read_otherwise) != name
+    assert name_by_content(read_otherwise) != name
 
 
 def test_a_manifest_from_before_reprocess_is_read() -> None:

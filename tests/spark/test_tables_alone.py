@@ -1,0 +1,74 @@
+"""A run for some tables: of loaded files too, and without taking free ones from other runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.errors import ConfigError
+from sluice.result import BatchResult, Counts
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+ORDERS = {"s.orders": {"key": ["id"], "columns": {"id": "bigint"}}}
+BOTH = {**ORDERS, "s.notes": {"key": ["id"], "columns": {"id": "bigint"}}}
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A pipeline for one of two tables that the files tell of; drivers run in this process."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS})
+    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    return sandbox
+
+
+def event(lsn: int, table: str, ident: int, text: str) -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": table, "lsn": lsn}
+    return {"op": "u", "after": {"id": ident, "text": text}, "source": source, "ts_ms": 1}
+
+
+def run(sandbox: Sandbox, *tables: str) -> list[BatchResult]:
+    results, failure = stages.run(sandbox.context(), tables=tables)
+    assert failure is None
+    return results
+
+
+def texts(sandbox: Sandbox, table: str) -> dict[int, str]:
+    return {row["id"]: row["text"] for row in sandbox.rows(table)}
+
+
+def test_a_table_that_is_added_later_is_filled_from_loaded_files(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "x")])
+    run(lake)
+    orders = lake.catalog.load_table(("shop", "orders")).metadata.current_snapshot_id
+
+    lake.configure(format="debezium", tables=BOTH)
+    (filled,) = run(lake, "notes")
+    assert total(filled) == Counts(read=2, applied=1, ignored=1)
+    assert texts(lake, "notes") == {7: "x"}
+    assert lake.catalog.load_table(("shop", "orders")).metadata.current_snapshot_id == orders
+    assert run(lake, "notes") == []
+    assert run(lake) == []
+
+
+def test_files_that_are_read_ahead_stay_free(lake: Sandbox) -> None:
+    lake.configure(format="debezium", tables=BOTH)
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "x")])
+    run(lake, "s.notes")
+    assert lake.context().ledger.known_files("p") == {}
+
+    lake.write("b.jsonl", [event(12, "notes", 7, "y")])
+    (whole,) = run(lake)
+    assert total(whole) == Counts(read=3, applied=2, superseded=1)
+    assert (texts(lake, "orders"), texts(lake, "notes")) == ({1: "a"}, {7: "y"})
+
+
+def test_a_table_that_is_not_listed_is_refused(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, "orders", 1, "a")])
+    with pytest.raises(ConfigError, match=r"no table 'notes'; its `tables:` are s\.orders"):
+        stages.run(lake.context(), tables=["notes"])
