@@ -21,7 +21,7 @@ from sluice.names import (
     tombstone_table,
 )
 
-_DEAD = frozenset({states.LANDED, states.LOADING, states.FAILED, states.ROLLED_BACK})
+_DEAD = frozenset({states.FAILED, states.ROLLED_BACK})
 
 
 def drop_vacant(ctx: Context) -> list[str]:
@@ -29,10 +29,10 @@ def drop_vacant(ctx: Context) -> list[str]:
     changelogs, tombstones and histories; returns their names.
 
     Their types and key are those of a batch that failed, perhaps for a hint that is mended by now.
-    Nothing is dropped while anybody works on a batch of the pipeline, for it may be their table.
+    Nothing is dropped while a batch is on its way, for it may be its table: a driver takes the
+    lease only when it has decoded.
     """
-    unfinished = ctx.ledger.unfinished(ctx.pipeline.name)
-    if not all(ctx.ledger.has_lapsed(row) for row in unfinished):
+    if any(row.state not in _DEAD for row in ctx.ledger.unfinished(ctx.pipeline.name)):
         return []
     living = [r.batch_id for r in ctx.ledger.batches(ctx.pipeline.name) if r.state not in _DEAD]
     dropped = []

@@ -90,8 +90,8 @@ def test_a_table_with_changes_of_a_batch_that_is_published_stays(context: Contex
     assert there(context) == ALL
 
 
-def test_nothing_goes_while_somebody_works_on_a_batch(context: Context) -> None:
-    lease = Lease(this_holder(), 60)
+@pytest.mark.parametrize("lease", [None, Lease(this_holder(), 60)])
+def test_nothing_goes_while_a_batch_is_on_its_way(context: Context, lease: Lease | None) -> None:
     context.ledger.record_batch("shop", "b2", LANDED, lease=lease)
     assert drop_vacant(context) == []
     assert there(context) == ALL
