@@ -48,6 +48,11 @@ def land_tables(
     return made
 
 
+def told_tables(manifest: Manifest) -> dict[str, list[str]]:
+    """What the ledger keeps of a batch that is for some tables; nothing for any other."""
+    return {"tables": list(manifest.tables)} if manifest.tables else {}
+
+
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     row = ctx.ledger.batch(manifest.pipeline, manifest.batch_id)
     if row is not None and row.state == states.PUBLISHED:
@@ -57,7 +62,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     if row is None or row.state == states.ROLLED_BACK:
         ctx.ledger.record_batch(
             manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
-            detail={"tables": list(manifest.tables)},
+            detail=told_tables(manifest),
         )  # fmt: skip
     listed = ", ".join(manifest.tables)
     ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from sluice import ledger as states
-from sluice.ahead import land_tables
+from sluice.ahead import land_tables, told_tables
 from sluice.context import Context, open_context
 from sluice.deadletters import EPOCH, trace
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
@@ -122,7 +122,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=_detail(result) | trace(manifest.reprocess),
+        detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest),
     )  # fmt: skip
     reach(Point.PUBLISH_DONE)
 

@@ -52,6 +52,9 @@ def test_a_table_that_is_added_later_is_filled_from_loaded_files(lake: Sandbox) 
     assert total(filled) == Counts(read=2, applied=1, ignored=1)
     assert texts(lake, "notes") == {7: "x"}
     assert lake.catalog.load_table(("shop", "orders")).metadata.current_snapshot_id == orders
+    row = lake.context().ledger.batch("p", filled.batch_id)
+    assert row is not None
+    assert row.details["tables"] == ["notes"]
     assert run(lake, "notes") == []
     assert run(lake) == []
 
