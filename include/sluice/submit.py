@@ -26,11 +26,20 @@ AVRO_LIMITS: Final = " ".join(
 )
 # The best compiler takes the cores that the data needs. A small batch ends before that pays: it
 # goes without (200 k events on 2 cores: 36 s instead of 45). In a larger one what is compiled so
-# has to be hot (1 M events: 68 s instead of 93 without): four times the JVM's own thresholds.
+# has to be hot (1 M events: 68 s instead of 93 without): four times the JVM's own thresholds, and
+# ten times that for what plans a query, for it works on no rows (64 s).
 _COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1"
 _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
+)
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+_PLANNING: Final = (
+    *(f"{_CATALYST}.{part}" for part in ("analysis", "optimizer", "plans", "trees")),
+    "org.antlr", "org.codehaus", "java.lang.invoke", "sun.invoke", "jdk.internal.org.objectweb",
+)  # fmt: skip
+_PLAN_UNCOMPILED: Final = "-XX:CompileCommand=quiet " + " ".join(
+    f"-XX:CompileCommand=CompileThresholdScaling,{package}.*::*,10" for package in _PLANNING
 )
 _SMALL_BATCH_BYTES: Final = 192 << 20
 _COMPRESSED: Final = (".gz", ".bz2")
@@ -59,7 +68,8 @@ def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
     `small`: the driver has little to do, see `is_small`.
     """
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    options = f"-XX:+UseParallelGC {_COMPILE_QUICKLY if small else _COMPILE_LATE}"
+    compiler = _COMPILE_QUICKLY if small else f"{_COMPILE_LATE} {_PLAN_UNCOMPILED}"
+    options = f"-XX:+UseParallelGC {compiler}"
     conf = {**_DEFAULT_CONF, JAVA_OPTIONS: options, **given}
     return {**conf, JAVA_OPTIONS: f"{conf[JAVA_OPTIONS]} {startup.java_options()}".strip()}
 

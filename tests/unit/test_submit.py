@@ -91,3 +91,4 @@ def test_a_small_batch_does_without_the_best_compiler(tmp_path: Path) -> None:
     bare = load_sound(tmp_path)
     assert "TieredStopAtLevel=1" in spark_conf(bare, small=True)[JAVA_OPTIONS]
     assert "TieredStopAtLevel" not in spark_conf(bare)[JAVA_OPTIONS]
+    assert "CompileThresholdScaling,org.antlr.*::*,10" in spark_conf(bare)[JAVA_OPTIONS]
