@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from sluice.coltypes import ColumnType, parse_type
+from sluice.configchecks import Check
 from sluice.configerrors import explain
 from sluice.configfields import (
     Hint,
@@ -140,6 +141,12 @@ class TableConfig(Strict):
     )
     write_mode: Literal["merge-on-read", "copy-on-write"] = "merge-on-read"
     format_version: Literal[2, 3] = 2
+    checks: list[Check] = Field(
+        default_factory=list, description="queries that must find nothing, or nothing is published"
+    )
+    max_row_swing: float | None = Field(
+        None, gt=0, description="share of its rows that a batch may add or take; absent: any"
+    )
 
     @field_validator("key")
     @classmethod

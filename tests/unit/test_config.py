@@ -175,6 +175,23 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
             "modes: [current, history]\ntables: {a: {key: []}}\n",
             "shop.yaml:6: tables: expected a key for a, or its modes without history",
         ),
+        (
+            "tables: {a: {checks: [{name: c, sql: SELECT 1}]}}\n",
+            "shop.yaml:5: tables.a.checks[0].sql: expected one SELECT over {table}",
+        ),
+        (
+            "tables: {a: {checks: [{name: c, sql: 'DELETE FROM {table}'}]}}\n",
+            "checks[0].sql: expected one SELECT over {table}",
+        ),
+        (
+            "tables: {a: {checks: [{name: c, sql: 'SELECT * FROM {table}; DROP TABLE x'}]}}\n",
+            "checks[0].sql: expected one SELECT over {table}",
+        ),
+        (
+            "tables: {a: {checks: [{name: c, sql: 'SELECT ) FROM {table}'}]}}\n",
+            "checks[0].sql: expected one SELECT over {table}",
+        ),
+        ("tables: {a: {max_row_swing: 0}}\n", "tables.a.max_row_swing: expected greater than 0"),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),
     ],

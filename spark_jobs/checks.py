@@ -1,0 +1,106 @@
+"""checks: what the configuration demands of a table, judged on the branch of a batch.
+
+Checks see the rows as the batch would leave them; other tables that they name, as published.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+from uuid import uuid4
+
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+from pyspark.sql import DataFrame
+
+from sluice import configchecks
+from sluice.config import SHARE_COUNTS_FROM, TableConfig
+from sluice.configchecks import Check
+from sluice.errors import AuditFailed
+from sluice.result import StagedTable
+from spark_jobs.job import Job
+from spark_jobs.lake import TableId
+
+_SHOWN: Final = 3
+_ROW_CHARACTERS: Final = 300
+_OWN_FAULT: Final = (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+
+
+def refuse_unsound(job: Job, staged: StagedTable, config: TableConfig) -> None:
+    """Raise AuditFailed where the staged target fails a check, or gained or lost too many rows."""
+    rows = _at(job, staged, staged.head_snapshot)
+    if config.max_row_swing is not None and staged.base_snapshot is not None:
+        before = _at(job, staged, staged.base_snapshot).count()
+        _refuse_swing(job, staged, before, rows.count(), config.max_row_swing)
+    for check in config.checks:
+        if found := _found(job, staged, rows, check):
+            raise AuditFailed(_told(job, staged, check, found))
+
+
+def _at(job: Job, staged: StagedTable, snapshot: int) -> DataFrame:
+    table = TableId(staged.namespace, staged.name).sql()
+    return job.spark.read.option("versionAsOf", snapshot).table(table)
+
+
+def _refuse_swing(job: Job, staged: StagedTable, before: int, after: int, most: float) -> None:
+    """A table of a few rows may swing as it likes."""
+    if before >= SHARE_COUNTS_FROM and abs(after - before) > most * before:
+        raise AuditFailed(
+            f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
+            f"max_row_swing of {most} allows; nothing is published. If that is right, raise "
+            f"max_row_swing and run again. {_instead(job)}"
+        )
+
+
+def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list[dict[str, object]]:
+    """The first rows that a check returns; each asks a view of its own."""
+    view = f"checked_{uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        found = job.spark.sql(check.sql.replace(configchecks.TABLE, view)).limit(_SHOWN + 1)
+        return [row.asDict(recursive=True) for row in found.collect()]
+    except _OWN_FAULT as error:
+        raise AuditFailed(
+            f"{_where(job, staged)} cannot be checked, so nothing is published: {check.name}: "
+            f"{str(error).splitlines()[0]}. Mend its sql and run again. {_instead(job)}"
+        ) from error
+    finally:
+        job.spark.catalog.dropTempView(view)
+
+
+def _told(job: Job, staged: StagedTable, check: Check, found: list[dict[str, object]]) -> str:
+    shown = "; ".join(_short(row) for row in found[:_SHOWN])
+    more = " and more" if len(found) > _SHOWN else ""
+    return (
+        f"{_where(job, staged)} fails check {check.name}, so nothing is published: {shown}{more}. "
+        f"If the check is wrong, mend it and run again. {_instead(job)}"
+    )
+
+
+def _where(job: Job, staged: StagedTable) -> str:
+    return f"{staged.namespace}.{staged.name}: batch {job.manifest.batch_id}"
+
+
+def _instead(job: Job) -> str:
+    pipeline, batch = job.pipeline.name, job.manifest.batch_id
+    return (
+        f"If the data is wrong: `sluice rollback {pipeline} --batch {batch}` goes on without its "
+        f"files, and `sluice release {pipeline} --batch {batch}` loads them together with what "
+        "corrects them, once that has landed"
+    )
+
+
+def _short(row: dict[str, object]) -> str:
+    text = json.dumps(row, default=str, ensure_ascii=False)
+    return text if len(text) <= _ROW_CHARACTERS else f"{text[:_ROW_CHARACTERS]}…"

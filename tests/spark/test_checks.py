@@ -1,0 +1,122 @@
+"""Checks of the configuration: what a batch would leave is judged before anybody sees it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.errors import AuditFailed
+from sluice.undo import release, rollback
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+POSITIVE = {"name": "positive", "sql": "SELECT id, amount FROM {table} WHERE amount < 0"}
+# More braces than the table's, and a table that is published already.
+KNOWN = {
+    "name": "known",
+    "sql": "SELECT o.id, '{}' AS d FROM {table} o "
+    "LEFT ANTI JOIN lake.shop.customers c ON o.id = c.id",
+}
+
+
+def project(**orders: Any) -> dict[str, Any]:
+    tables = {
+        "s.orders": {"key": ["id"], "columns": {"id": "bigint", "amount": "bigint"}, **orders},
+        "s.customers": {"key": ["id"], "columns": {"id": "bigint", "amount": "bigint"}},
+    }
+    return {"format": "debezium", "tables": tables}
+
+
+def event(lsn: int, ident: int, amount: int, table: str = "orders", op: str = "c") -> Any:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": table, "lsn": lsn}
+    row = {"id": ident, "amount": amount}
+    before, after = (row, None) if op == "d" else (None, row)
+    return {"op": op, "before": before, "after": after, "source": source, "ts_ms": 1}
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A shop with a published order and a published customer; drivers run in this process."""
+    made = Sandbox(spark, tmp_path, project())
+    monkeypatch.setattr(stages, "submit", made.drive)
+    made.write("first.jsonl", [event(1, 1, 10), event(2, 1, 10, "customers")])
+    stages.run(made.context())
+    return made
+
+
+def orders(shop: Sandbox) -> dict[int, int]:
+    return {int(row["id"]): int(row["amount"]) for row in shop.rows("orders")}
+
+
+def run(shop: Sandbox) -> str:
+    """Why the run failed, or nothing."""
+    _, failure = stages.run(shop.context())
+    assert failure is None or isinstance(failure, AuditFailed)
+    return str(failure or "")
+
+
+def test_a_row_that_a_check_finds_keeps_the_whole_batch_from_being_published(shop: Sandbox) -> None:
+    shop.configure(**project(checks=[POSITIVE]))
+    shop.write("bad.jsonl", [event(3, 2, -5), event(4, 3, 7), event(5, 2, 10, "customers")])
+    said = run(shop)
+    assert "shop.orders: batch " in said
+    assert 'fails check positive, so nothing is published: {"id": 2, "amount": -5}.' in said
+    assert orders(shop) == {1: 10}
+    assert len(shop.rows("customers")) == 1
+    shop.configure(**project())
+    assert run(shop) == ""
+    assert orders(shop) == {1: 10, 2: -5, 3: 7}
+
+
+def test_a_check_sees_the_batchs_own_rows_and_other_tables_as_published(shop: Sandbox) -> None:
+    shop.configure(**project(checks=[POSITIVE, KNOWN]))
+    shop.write("a.jsonl", [event(3, 1, 11, op="u")])
+    assert run(shop) == ""
+    both = shop.write("b.jsonl", [event(4, 2, 1), event(5, 2, 1, "customers")])
+    assert 'fails check known, so nothing is published: {"id": 2, "d": "{}"}' in run(shop)
+    assert both.key in shop.context().ledger.known_files("p")
+    assert orders(shop) == {1: 11}
+
+
+def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) -> None:
+    shop.configure(**project(checks=[POSITIVE]))
+    shop.write("bad.jsonl", [event(3, 2, -5)])
+    batch = re.search(r"`sluice rollback p --batch (\S+)` .* `sluice release p --batch", run(shop))
+    assert batch is not None
+    rollback(shop.context(), batch[1], hold=True)
+    shop.write("good.jsonl", [event(4, 3, 7)])
+    assert run(shop) == ""
+    assert orders(shop) == {1: 10, 3: 7}
+
+    shop.write("mended.jsonl", [event(6, 2, 5, op="u")])
+    release(shop.context(), batch[1])
+    assert run(shop) == ""
+    assert orders(shop) == {1: 10, 2: 5, 3: 7}
+
+
+def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
+    for sql in ("SELECT nothing FROM {table}", "SELECT id FROM {table} WHERE 1 / (id - id) > 0"):
+        shop.configure(**project(checks=[{"name": "odd", "sql": sql}]))
+        shop.write(f"{len(sql)}.jsonl", [event(len(sql), 2, 5)])
+        said = run(shop)
+        assert "cannot be checked, so nothing is published: odd: [" in said
+        assert orders(shop) == {1: 10}
+        rollback(shop.context(), said.split("--batch ")[1].split("`")[0], hold=True)
+
+
+def test_a_table_does_not_lose_too_many_rows_at_once(shop: Sandbox) -> None:
+    shop.configure(**project(max_row_swing=0.5))
+    shop.write("many.jsonl", [event(100 + n, n, n) for n in range(2, 101)])
+    assert run(shop) == ""  # one row is no table to judge a swing by
+    shop.write("gone.jsonl", [event(300 + n, n, n, op="d") for n in range(1, 52)])
+    assert "takes it from 100 rows to 49, more than its max_row_swing of 0.5" in run(shop)
+    assert len(orders(shop)) == 100
+    shop.configure(**project(max_row_swing=0.51))
+    assert run(shop) == ""
+    assert len(orders(shop)) == 49
