@@ -25,6 +25,7 @@ from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.deadletters import resolutions
 from sluice.errors import ConfigError, SluiceError, TransientError
+from sluice.lean import without_pandas
 from sluice.ledger import Ledger
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
@@ -312,3 +313,9 @@ def _done(lines: list[str], as_json: bool) -> None:
         return
     for line in lines:
         out.print(escape(line), highlight=False)
+
+
+def main() -> None:
+    """The command `sluice`, in a process of its own."""
+    without_pandas()
+    app()
