@@ -94,6 +94,8 @@ def _where(job: Job, staged: StagedTable) -> str:
 
 def _instead(job: Job) -> str:
     pipeline, batch = job.pipeline.name, job.manifest.batch_id
+    if job.manifest.repeats:  # its files are other batches'
+        return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"
     return (
         f"If the data is wrong: `sluice rollback {pipeline} --batch {batch}` goes on without its "
         f"files, and `sluice release {pipeline} --batch {batch}` loads them together with what "

@@ -174,13 +174,17 @@ class Driver:
         )  # fmt: skip
 
     def _restored(self) -> list[str]:
-        """Only where nobody works on another batch, who may have rows for the new columns."""
-        if self.lake is None or any(
-            row.batch_id != self.manifest.batch_id and not self.ledger.has_lapsed(row)
-            for row in self.ledger.unfinished(self.pipeline.name)
-        ):
+        """Only where nobody else is at work, who may have rows for the new columns."""
+        rows = self.ledger.unfinished(self.pipeline.name)
+        if self.lake is None or any(map(self._is_anothers, rows)):
             return []
         return self.lake.restore_schemas()
+
+    def _is_anothers(self, row: states.BatchRow) -> bool:
+        """Another batch on its way, or this one in the hands of a later attempt."""
+        mine = row.batch_id == self.manifest.batch_id
+        later = row.state != states.LANDED and row.attempt not in ("", self.attempt)
+        return (not mine or later) and not self.ledger.has_lapsed(row)
 
     def _may_fail(self, row: states.BatchRow | None) -> bool:
         """Not where another attempt has the batch, or somebody has finished it."""

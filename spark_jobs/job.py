@@ -14,12 +14,11 @@ from spark_jobs.writer import Attempt
 
 
 def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
-    """The manifest's pipeline, with the tables that the batch is for; for a reprocess at the epoch
-    of what it repeats."""
+    """The manifest's pipeline, with the tables that the batch is for, at the epoch of the batches
+    that it repeats."""
     pipeline, again = only(project.pipeline(manifest.pipeline), manifest.tables), manifest.reprocess
-    if again is None or again.epoch is None:
-        return pipeline
-    return pipeline.model_copy(update={"epoch": again.epoch})
+    epoch = manifest.epoch if again is None else again.epoch
+    return pipeline if epoch is None else pipeline.model_copy(update={"epoch": epoch})
 
 
 @dataclass(frozen=True)

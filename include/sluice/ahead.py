@@ -7,15 +7,19 @@ for the others. Nothing is claimed; the next run takes a free file whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from sluice import ledger as states
+from sluice.claims import checksums
 from sluice.context import Context
+from sluice.deadletters import EPOCH
 from sluice.land import Window, chunks, inspect_all, open_landing, selected
 from sluice.leases import Lease
-from sluice.manifest import Manifest, name_by_content
+from sluice.ledger_rows import FILE_HELD, FILE_LOADED, FILE_RELEASED, FileRow
+from sluice.manifest import Manifest, SourceFile, name_by_content
+from sluice.store import StoredObject
 from sluice.tablechoice import only
 
 
@@ -36,16 +40,61 @@ def land_tables(
     names = tuple(sorted(set(tables)))
     only(ctx.pipeline, names)
     store = open_landing(ctx)
-    found = selected(ctx, store, window, until, files)
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
+    seen = checksums(known)
     made = []
-    for chunk in chunks(ctx, found):
-        looks = inspect_all(ctx, store, chunk, named=files is not None)
-        whole = tuple(look.file for _, look in looks)
-        # What landing rejected is told by the batch that takes the file.
-        manifest = Manifest(ctx.pipeline.name, "", whole, tables=names)
-        key = _record(ctx, replace(manifest, batch_id=name_by_content(manifest)), lease)
-        made += [key] if key else []
+    for epoch, objects in _by_epoch(ctx, found, known):
+        for chunk in chunks(ctx, objects):
+            looks = inspect_all(ctx, store, chunk, named=files is not None)
+            whole = tuple(look.file for _, look in looks)
+            # What landing rejected is told by the batch that takes the file.
+            manifest = Manifest(
+                ctx.pipeline.name, "", _originals(whole, known, seen), tables=names, epoch=epoch
+            )
+            key = _record(ctx, replace(manifest, batch_id=name_by_content(manifest)), lease)
+            made += [key] if key else []
     return made
+
+
+def _may_be_read(ctx: Context, found: StoredObject, known: Mapping[str, FileRow]) -> bool:
+    """Not what is held, nor what was replaced since it was loaded: no run reads that."""
+    row = known.get(found.key)
+    if row is None or row.state == FILE_RELEASED:
+        return True
+    changed = (found.size, found.etag, found.version_id) != (row.size, row.etag, row.version_id)
+    if changed or row.state == FILE_HELD:
+        why = "has changed since it was loaded" if changed else "is held"
+        ctx.say(f"land: {found.key} of batch {row.batch_id} {why}: it is not read")
+        return False
+    return True
+
+
+def _by_epoch(
+    ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
+) -> Iterator[tuple[int | None, list[StoredObject]]]:
+    """Files that are loaded keep the epoch that their events have; None: the pipeline's own."""
+    epochs = {row.batch_id: row.details.get(EPOCH) for row in ctx.ledger.batches(ctx.pipeline.name)}
+    groups: dict[int | None, list[StoredObject]] = {}
+    for one in found:
+        row = known.get(one.key)
+        epoch = None if row is None or row.state != FILE_LOADED else epochs.get(row.batch_id)
+        groups.setdefault(None if epoch == ctx.pipeline.epoch else epoch, []).append(one)
+    yield from groups.items()
+
+
+def _originals(
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], seen: set[str]
+) -> tuple[SourceFile, ...]:
+    """Without those that bring the bytes of another object, as when they are landed."""
+    kept = []
+    for file in files:
+        row = known.get(file.key)
+        taken = row is not None and row.state != FILE_RELEASED
+        if taken or not file.sha256 or file.sha256 not in seen:
+            kept.append(file)
+        seen.add(file.sha256)
+    return tuple(kept)
 
 
 def told_tables(manifest: Manifest) -> dict[str, list[str]]:
@@ -54,6 +103,8 @@ def told_tables(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
+    if not manifest.files:
+        return ""
     row = ctx.ledger.batch(manifest.pipeline, manifest.batch_id)
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"land: batch {manifest.batch_id} has read these files for these tables already")

@@ -37,6 +37,14 @@ class BatchFiles:
         self.store.put_if_absent(key, manifest.to_json().encode())
         return key
 
+    def has_another(self, manifest: Manifest) -> bool:
+        """Whether a manifest of this name is there, of other content."""
+        try:
+            there = self.store.get(self.manifest_key(manifest.pipeline, manifest.batch_id))
+        except FileNotFoundError:
+            return False
+        return there != manifest.to_json().encode()
+
     def read_manifest(self, key: str) -> Manifest:
         """Read a manifest; raises TerminalError where there is none."""
         try:

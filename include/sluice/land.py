@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from sluice.faults import Point, reach
 from sluice.landing import Inspection, inspect
 from sluice.leases import Lease
 from sluice.ledger import FileRow
-from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch
+from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.reading import reading_of
 from sluice.store import ObjectStore, StoredObject, open_store
 
@@ -225,6 +225,9 @@ def _write_manifest(
     ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
 ) -> Manifest:
     manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
+    if ctx.files.has_another(manifest):
+        # The same objects, released and read in another way: what was fixed then is not theirs.
+        manifest = replace(manifest, batch_id=name_by_content(manifest))
     ctx.files.write_manifest(manifest)
     return manifest
 

@@ -64,7 +64,8 @@ class Manifest:
     """What one batch loads.
 
     `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`:
-    the source tables that it is for, all of them where it is empty.
+    the source tables that it is for, all of them where it is empty. `epoch`: the one at which its
+    files were loaded before; None: the pipeline's.
     """
 
     pipeline: str
@@ -75,6 +76,7 @@ class Manifest:
     version: int = field(default=MANIFEST_VERSION)
     reprocess: Reprocess | None = None
     tables: tuple[str, ...] = ()
+    epoch: int | None = None
 
     @property
     def repeats(self) -> bool:

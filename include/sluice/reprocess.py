@@ -30,6 +30,12 @@ class _Taken:
     held: Held
     files: tuple[SourceFile, ...]
     generation: int
+    tables: tuple[str, ...] = ()
+
+    @property
+    def alike(self) -> tuple[int | None, tuple[str, ...]]:
+        """What batches that are decoded again together have to share: epoch and tables."""
+        return self.held.epoch, self.tables
 
     @property
     def bytes(self) -> int:
@@ -78,17 +84,18 @@ def _take(ctx: Context, held: Held) -> _Taken:
             f"pipeline {name}: the manifest of batch {held.batch_id} does not name {strangers}, "
             "where it has records in quarantine; reprocess the other batches one by one (--batch)"
         )
-    return _Taken(held, files, manifest.reprocess.generation if manifest.reprocess else 0)
+    generation = manifest.reprocess.generation if manifest.reprocess else 0
+    return _Taken(held, files, generation, manifest.tables)
 
 
 def _chunks(ctx: Context, taken: list[_Taken]) -> Iterator[list[_Taken]]:
-    """Whole batches of one epoch, as many together as the ceilings allow."""
+    """Whole batches of one epoch and for the same tables, as many as the ceilings allow."""
     chunk: list[_Taken] = []
     for one in taken:
         together = [*chunk, one]
         files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
         full = files > ctx.pipeline.max_files_per_batch or size > ctx.pipeline.max_bytes_per_batch
-        if chunk and (full or chunk[0].held.epoch != one.held.epoch):
+        if chunk and (full or chunk[0].alike != one.alike):
             yield chunk
             together = [one]
         chunk = together
@@ -105,7 +112,8 @@ def _manifest(ctx: Context, chunk: list[_Taken], reason: str) -> Manifest:
     records = sum(taken.held.records for taken in chunk)
     again = Reprocess(batches, records, generation, reason, chunk[0].held.epoch)
     rejects = tuple(reject for i in looks for reject in i.rejects)
-    manifest = Manifest(ctx.pipeline.name, "", files, rejects, reprocess=again)
+    tables = chunk[0].tables
+    manifest = Manifest(ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables)
     return replace(manifest, batch_id=name_by_content(manifest))
 
 

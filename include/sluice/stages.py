@@ -19,7 +19,14 @@ from sluice.manifest import Manifest
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, is_small, spark_conf, submit
-from sluice.undo import drop_all_branches, published_after, release, rollback, rollback_to
+from sluice.undo import (
+    drop_all_branches,
+    give_up,
+    published_after,
+    release,
+    rollback,
+    rollback_to,
+)
 from sluice.vacant import drop_vacant
 
 __all__ = [
@@ -96,8 +103,13 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
-    if row is not None and row.state in (states.PUBLISHED, states.ROLLED_BACK):
-        ctx.say(f"publish: batch {result.batch_id} is {row.state}; nothing to do")
+    if row is not None and row.state == states.ROLLED_BACK:
+        raise TerminalError(
+            f"batch {result.batch_id} was rolled back, so it is not published; its files are held: "
+            f"sluice release {ctx.pipeline.name} --batch {result.batch_id}, then run again"
+        )
+    if row is not None and row.state == states.PUBLISHED:
+        ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
         return
     _hold(ctx, result)
     reach(Point.PUBLISH_HELD)
@@ -270,12 +282,33 @@ def load_and_publish(
     results: list[BatchResult] = []
     failure: SluiceError | None = None
     for key in manifests:
+        if _is_finished(ctx, key):
+            continue
         try:
             load(ctx, key)
             results.append(publish(ctx, key))
         except SluiceError as error:
-            failure = failure or error
-            ctx.say(f"{type(error).__name__}: {error}")
-            for line in rollback(ctx, ctx.files.read_manifest(key).batch_id):
-                ctx.say(f"rollback: {line}")
+            # Another run may have had the batch too: then it is in the tables, and stays there.
+            if not _is_finished(ctx, key):
+                failure = failure or error
+                ctx.say(f"{type(error).__name__}: {error}")
+                _give_up(ctx, key)
     return results, failure
+
+
+def _is_finished(ctx: Context, manifest_key: str) -> bool:
+    batch_id = ctx.files.read_manifest(manifest_key).batch_id
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is None or row.state not in states.FINISHED:
+        return False
+    ctx.say(f"batch {batch_id} is {row.state} by another run")
+    return True
+
+
+def _give_up(ctx: Context, manifest_key: str) -> None:
+    """Drop what the batch staged; where another run has it, that run sees to it."""
+    try:
+        for line in give_up(ctx, ctx.files.read_manifest(manifest_key).batch_id):
+            ctx.say(f"rollback: {line}")
+    except SluiceError as error:
+        ctx.say(f"rollback: {error}")

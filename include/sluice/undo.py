@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyiceberg.exceptions import NoSuchNamespaceError
+from typing import Final
+
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice import ledger as states
@@ -29,6 +31,8 @@ from sluice.snapshots import (
     rollback_table,
 )
 
+_ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
+
 
 def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
     """Undo a batch: what it published goes back, what it staged is dropped.
@@ -39,10 +43,26 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
     Raises RollbackRefused, before anything moves, when somebody wrote after the batch.
     """
     row = _known(ctx, batch_id)
-    if row.state == states.ROLLED_BACK:
-        return [f"batch {batch_id} is rolled back already"]
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
+    return _undo_unpublished(ctx, row, hold, dry_run)
+
+
+def give_up(ctx: Context, batch_id: str) -> list[str]:
+    """What `rollback` does with a batch that failed, for the next run to load it again.
+
+    One that another run has published meanwhile stays published.
+    """
+    row = _known(ctx, batch_id)
+    if row.state == states.PUBLISHED:
+        return [f"batch {batch_id} is published, by another run"]
+    return _undo_unpublished(ctx, row, hold=False, dry_run=False)
+
+
+def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+    batch_id = row.batch_id
+    if row.state == states.ROLLED_BACK:
+        return [f"batch {batch_id} is rolled back already"]
     half = row.state == states.PUBLISHING or bool(_publications(ctx, batch_id))
     if row.state == states.PUBLISHING and not hold:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
@@ -91,6 +111,7 @@ def _known(ctx: Context, batch_id: str) -> BatchRow:
 def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
     """Undo published batches, given from the newest on, after a look at all of their tables."""
     published = {batch_id: _publications(ctx, batch_id) for batch_id in batches}
+    _refuse_on_the_way(ctx, batches)
     _refuse_if_repeated(ctx, batches)
     _refuse_if_followed(ctx, published)
     moves = _moves(ctx, published)
@@ -110,7 +131,10 @@ def _publications(ctx: Context, batch_id: str) -> list[Publication]:
 
 
 def _is_in_main(ctx: Context, p: Publication) -> bool:
-    table = ctx.catalog.load_table((p.namespace, p.table_name))
+    try:
+        table = ctx.catalog.load_table((p.namespace, p.table_name))
+    except NoSuchTableError:  # nothing was ever published in it
+        return False
     return p.head_snapshot in ancestors(table, head(table))
 
 
@@ -148,6 +172,18 @@ def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list
     reach(Point.ROLLBACK_RECORDED)
     _end(ctx, batch_id, states.FILE_HELD)
     return done
+
+
+def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
+    """What a batch on its way found late, or there already, it did not stage: without the batch
+    that it was compared with, its publication would leave that in no table."""
+    for row in ctx.ledger.unfinished(ctx.pipeline.name):
+        if row.batch_id not in batches and row.state in _ON_THE_WAY:
+            raise RollbackRefused(
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
+                "shall be undone: let it end (sluice run, or its DAG run), or give it up (sluice "
+                f"rollback {ctx.pipeline.name} --batch {row.batch_id}), and try again"
+            )
 
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:

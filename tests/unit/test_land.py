@@ -14,6 +14,7 @@ from sluice.errors import TerminalError, Unsettled
 from sluice.land import Window, covers, hour_start, land
 from sluice.landing import Inspection, inspect
 from sluice.ledger import LANDED
+from sluice.manifest import Manifest
 from sluice.originals import refuse_replaced
 from sluice.stages import reconcile
 from sluice.store import ObjectStore, StoredObject
@@ -143,3 +144,27 @@ def test_the_same_bytes_written_again_are_fine(context: Context) -> None:
     path.write_text(path.read_text())
     os.utime(path, (1, 1))
     refuse_replaced(context.pipeline, context.files.read_manifest(key))
+
+
+def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> None:
+    """Their batch had fixed what landing rejected; read in another way they are another batch."""
+    root = context.project.root
+    for path in (root / "landing").iterdir():
+        path.unlink()
+    (root / "landing" / "rows.csv").write_text("id;v\n1,5;2\n")
+    rows = PIPELINE.replace("debezium", "rows") + "tables: {rows: {key: [id]}}\n"
+
+    def land_with(options: str) -> Manifest:
+        (root / "pipelines" / "shop.yaml").write_text(f"{rows}format_options: {options}\n")
+        (key,) = land(open_context(root, "shop"))
+        return context.files.read_manifest(key)
+
+    wrong = land_with("{table: rows}")
+    assert [reject.reason for reject in wrong.rejects] == ["wrong_field_count"]
+    rollback(context, wrong.batch_id, hold=True)
+    release(context, wrong.batch_id)
+    mended = land_with('{table: rows, csv_delimiter: ";"}')
+    assert (mended.rejects, mended.batch_id != wrong.batch_id) == ((), True)
+    rollback(context, mended.batch_id, hold=True)
+    release(context, mended.batch_id)
+    assert land_with('{table: rows, csv_delimiter: ";"}') == mended

@@ -14,11 +14,22 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice import stages
 from sluice.context import Context, open_context
-from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError
-from sluice.ledger import FAILED, INTENT, PUBLISHED, PUBLISHING, ROLLED_BACK, Publication
+from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError, TransientError
+from sluice.leases import Lease
+from sluice.ledger import (
+    FAILED,
+    INTENT,
+    LANDED,
+    LOADED,
+    LOADING,
+    PUBLISHED,
+    PUBLISHING,
+    ROLLED_BACK,
+    Publication,
+)
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
-from sluice.result import StagedTable
+from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, publish_table
 from sluice.undo import release, rollback, rollback_to
 
@@ -244,3 +255,71 @@ def changelog(context: Context, name: str, *batches: str) -> None:
     ident = ("shop__cdc", changelog_table(name))
     table = context.catalog.create_table(ident, rows, partition_spec=by_batch)
     table.append(pa.table({BATCH_ID: list(batches)}))
+
+
+def test_a_batch_that_another_run_published_meanwhile_stays_published(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = context.files.write_manifest(Manifest("shop", "b4", ()))
+    context.ledger.record_batch("shop", "b4", LANDED, manifest=key)
+
+    def load_too_late(*_: object) -> None:
+        publish(context, "b4", 4)
+        raise TransientError("batch b4 of shop is published; attempt a2 stops here")
+
+    monkeypatch.setattr(stages, "load", load_too_late)
+    assert stages.load_and_publish(context, [key]) == ([], None)
+    assert (state(context, "b4"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3, 4]] * 2)
+    assert context.ledger.known_files("shop")["b4.jsonl"].state == "claimed"
+    # Nor is it loaded again by who comes later.
+    assert stages.load_and_publish(context, [key]) == ([], None)
+
+
+def test_a_failed_load_of_what_another_run_holds_leaves_it_alone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [context.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5)]
+    lease = Lease("elsewhere:1", 60)
+    context.ledger.record_batch("shop", "b4", LOADING, attempt="a2", lease=lease)
+    stage(context, "b4", "orders", 4)
+    context.ledger.record_batch("shop", "b5", LANDED)
+
+    def fail(*_: object) -> None:
+        raise TransientError("the lease is another batch's")
+
+    monkeypatch.setattr(stages, "load", fail)
+    results, failure = stages.load_and_publish(context, keys)
+    assert (results, str(failure)) == ([], "the lease is another batch's")
+    assert [state(context, b) for b in ("b4", "b5")] == [LOADING, FAILED]
+    orders = context.catalog.load_table(("shop", "orders"))
+    assert branch_name("b4", "a1") in orders.metadata.refs
+
+
+@pytest.mark.parametrize("on_the_way", [LOADING, LOADED])
+def test_nothing_is_undone_under_a_batch_that_is_compared_with_it(
+    context: Context, on_the_way: str
+) -> None:
+    context.ledger.record_batch("shop", "b4", on_the_way, attempt="a1")
+    with pytest.raises(RollbackRefused, match=rf"batch b4 of shop is {on_the_way}, compared with"):
+        rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    context.ledger.record_batch("shop", "b4", FAILED)
+    rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2]] * 2
+
+
+def test_a_batch_that_was_rolled_back_is_not_told_to_be_published(context: Context) -> None:
+    key = context.files.write_manifest(Manifest("shop", "b3", ()))
+    context.files.write_result(BatchResult("shop", "b3", "a1", ()))
+    rollback(context, "b3")
+    with pytest.raises(TerminalError, match=r"b3 was rolled back.*sluice release shop --batch b3"):
+        stages.publish(context, key)
+
+
+def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) -> None:
+    publish(context, "b4", 4, tables=(), state=PUBLISHING)
+    context.catalog.drop_table(("shop", "users"))
+    context.ledger.record_batch("shop", "b4", FAILED)
+    rollback(context, "b4", hold=True)
+    assert state(context, "b4") == ROLLED_BACK
+    assert ids(context, "orders") == [0, 1, 2, 3]

@@ -1,0 +1,93 @@
+"""What a run for some tables reads: no more than other runs would, at the epoch that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.ahead import land_tables
+from sluice.context import Context, open_context
+from sluice.land import land
+from sluice.ledger import FILE_LOADED, PUBLISHED
+from sluice.undo import release, rollback
+from spark_jobs.job import pipeline_of
+
+PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
+PIPELINE = """name: shop
+namespace: shop
+format: debezium
+landing: {url: landing}
+tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}
+"""
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """A pipeline whose first file is loaded."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "sluice.yaml").write_text(PROJECT)
+    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
+    (tmp_path / "landing").mkdir()
+    context = open_context(tmp_path, "shop")
+    write(context, "a.jsonl", "first")
+    load(context, epoch=0)
+    return context
+
+
+def write(context: Context, name: str, text: str) -> None:
+    (context.project.root / "landing" / name).write_text(f'{{"op": "{text}"}}\n')
+
+
+def load(context: Context, epoch: int) -> str:
+    """What a run leaves in the ledger."""
+    (key,) = land(context)
+    batch = context.files.read_manifest(key).batch_id
+    context.ledger.mark_files("shop", batch, FILE_LOADED)
+    context.ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+    return batch
+
+
+def taken(context: Context) -> list[tuple[int, list[str]]]:
+    """The files of each batch that a run for one table makes, and the epoch it decodes them at."""
+    found = []
+    for key in land_tables(context, ["s.notes"]):
+        manifest = context.files.read_manifest(key)
+        epoch = pipeline_of(context.project, manifest).epoch
+        found.append((epoch, [file.key for file in manifest.files]))
+    return found
+
+
+def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
+    write(context, "b.jsonl", "second")
+    assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
+
+
+def test_loaded_files_keep_their_epoch_after_it_was_raised(context: Context) -> None:
+    path = context.project.root / "pipelines" / "shop.yaml"
+    path.write_text(PIPELINE + "epoch: 1\n")
+    raised = open_context(context.project.root, "shop")
+    write(raised, "b.jsonl", "second")
+    assert taken(raised) == [(0, ["a.jsonl"]), (1, ["b.jsonl"])]
+
+
+def test_held_files_are_not_read_until_they_are_released(context: Context) -> None:
+    write(context, "b.jsonl", "second")
+    (key,) = land(context)
+    batch = context.files.read_manifest(key).batch_id
+    rollback(context, batch, hold=True)
+    assert taken(context) == [(0, ["a.jsonl"])]
+    release(context, batch)
+    assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
+
+
+def test_a_file_that_was_replaced_since_it_was_loaded_is_not_read(context: Context) -> None:
+    write(context, "a.jsonl", "other bytes")
+    assert taken(context) == []
+
+
+def test_the_bytes_of_another_file_are_not_read_again(context: Context) -> None:
+    for name in ("c.jsonl", "b.jsonl"):
+        write(context, name, "first" if name == "c.jsonl" else "second")
+    write(context, "d.jsonl", "second")
+    assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
