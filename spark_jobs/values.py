@@ -18,6 +18,8 @@ from spark_jobs.numbertext import decimal_text, shift_point, unscaled_text
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
+# To a time alone the cast would add today's date, to a month its first day.
+_DATED: Final = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
 _OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -104,7 +106,7 @@ def _micros(text: Column, unit: str) -> Column:
 def _timestamp(text: Column, kind: ColumnType) -> Column:
     if kind.encoding:
         return F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
-    exact = text.rlike(r"\D") & ~text.rlike(_BELOW_MICROSECOND)
+    exact = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND)
     if kind.name == "timestamp_ntz":
         text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
         # The cast would drop another zone without a word.
@@ -118,7 +120,7 @@ def _date(text: Column, kind: ColumnType) -> Column:
     if kind.encoding:
         return _whole_day(F.timestamp_micros(_micros(text, kind.encoding)))
     short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\d$"), text.try_cast("date"))
-    return F.coalesce(short, F.when(text.rlike(r"\D"), _whole_day(text.try_cast("timestamp"))))
+    return F.coalesce(short, F.when(text.rlike(_DATED), _whole_day(text.try_cast("timestamp"))))
 
 
 def _whole_day(instant: Column) -> Column:

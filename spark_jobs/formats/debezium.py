@@ -224,13 +224,19 @@ def _flatten(layout: _Layout) -> list[Column]:
     schemas = [form.replace("payload.", "") for form in forms if "payload." in form]
     types = _first(schemas, "schema") if schemas else F.lit(None).cast("string")
     keyed = any(form.startswith("value.") for form in forms)
-    key = _key() if keyed else F.lit(None).cast(IMAGE_TYPE)
+    key = _key_of(forms) if keyed else F.lit(None).cast(IMAGE_TYPE)
     return [*fields, types.alias("types"), key.alias("key"), F.col("_corrupt_record").alias("raw")]
 
 
 def _first(forms: Sequence[str], name: str) -> Column:
     """A field of the envelope, from whichever place the record has it in."""
     return F.expr(f"coalesce({', '.join(form + name for form in forms)})")
+
+
+def _key_of(forms: Sequence[str]) -> Column:
+    """The key of a change or of a tombstone; beside any other value it tells nothing."""
+    tells = F.col("value").isNull() | _first(forms, "op").isNotNull()
+    return F.when(tells, _key())
 
 
 def _key_by_column() -> Column:

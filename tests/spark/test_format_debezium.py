@@ -100,6 +100,7 @@ EVENTS: dict[str, Any] = {
     "text": '"text"',
     "bare_number": "17",
     "unwrapped": ROW,
+    "unwrapped_keyed": {"key": {"id": 1}, "value": ROW},
     "unwrapped_op": ROW | {"op": "c"},
     "empty_object": {},
     "unknown_op": event("x"),
@@ -217,6 +218,7 @@ def test_a_heartbeat_with_a_key_is_ignored(rows: dict[str, Row]) -> None:
     [
         ("garbage", "not_json"), ("cut", "not_json"), ("text", "not_json"),
         ("bare_number", "not_json"), ("unwrapped", "not_an_envelope"),
+        ("unwrapped_keyed", "not_an_envelope"),
         ("unwrapped_op", "image_missing"), ("empty_object", "not_an_envelope"),
         ("unknown_op", "unknown_op:x"), ("no_after", "image_missing"),
         ("unknown_op_changes", "unknown_op:x"), ("key_alone", "not_an_envelope"),

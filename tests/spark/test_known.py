@@ -200,3 +200,22 @@ def test_a_rollback_leaves_the_mark_and_the_rows_are_compared(lake: Sandbox) -> 
     assert notes(lake) == {1: "a", 2: "b"}
     lake.load_records([event(50, after=order(1, "between"))])
     assert notes(lake) == {1: "between", 2: "b"}
+
+
+@pytest.mark.parametrize("first", ["plain", "schema"])
+def test_keyed_records_of_another_form_are_no_tombstones(lake: Sandbox, first: str) -> None:
+    def keyed(lsn: int, ident: int, form: str) -> Row:
+        value, key = event(lsn, after=order(ident, form)), {"id": ident}
+        if form == "plain":
+            return {"key": key, "value": value}
+        wrap = {"schema": {}, "payload": key}, {"schema": {}, "payload": value}
+        return dict(zip(("key", "value"), wrap, strict=True))
+
+    second = "schema" if first == "plain" else "plain"
+    files = [
+        lake.write("a.jsonl", [keyed(30, 5, first)]),
+        lake.write("b.jsonl", [keyed(31, 6, second), {"key": {"id": 9}, "value": None}]),
+    ]
+    counts = total(lake.load(*files))
+    assert (counts.read, counts.applied, counts.ignored) == (3, 2, 1)
+    assert notes(lake) == {1: "a", 2: "b", 5: first, 6: second}
