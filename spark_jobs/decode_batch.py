@@ -203,7 +203,8 @@ def make_plans(job: Job, found: list[Found]) -> list[TablePlan]:
     plans, mistakes = [], []
     for table in found:
         config = table_config(job.pipeline, table.source)
-        if config is None or (not table.images and table.records == table.ddl):
+        passed = table.ddl + (table.truncates if job.pipeline.on_truncate == "ignore" else 0)
+        if config is None or (not table.images and table.records == passed):
             continue
         try:
             plans.append(_plan(job, table))

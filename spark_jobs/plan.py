@@ -148,11 +148,15 @@ def _column_names(
     config: TableConfig,
     existing: Mapping[str, str],
 ) -> list[str]:
-    """Stored columns first, then described ones in their order, then the rest by name."""
+    """Stored columns first, then described ones in their order, then the rest by name.
+
+    Of a table of which no row has come, but a TRUNCATE, those that are hinted.
+    """
     names = dict.fromkeys(n for n in existing if n not in RESERVED_COLUMNS)
     for columns in described.values():
         names.update(dict.fromkeys(columns))
-    names.update(dict.fromkeys(c for c in config.columns if c in found.columns))
+    bare = not found.images and not names
+    names.update(dict.fromkeys(c for c in config.columns if bare or c in found.columns))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
 
@@ -216,7 +220,11 @@ def _key(
         raise PlanError(_no_key(pipeline, found))
     missing = [c for c in told if c not in names]
     if missing:
-        raise PlanError(f"table {found.source.name}: key columns {missing} are not in its events")
+        lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
+        raise PlanError(
+            f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
+            "give these a type in `columns:` where the first event is a TRUNCATE"
+        )
     if stored is not None and tuple(told) != stored:
         raise PlanError(
             f"table {found.source.name}: the key is {told}, but the stored table has {list(stored)}"

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sluice import stages
 from sluice.errors import AuditFailed
 from sluice.undo import release, rollback
-from tests.spark.sandbox import Sandbox
+from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
 
@@ -63,3 +63,30 @@ def test_a_first_batch_that_is_rolled_back_can_be_loaded_with_other_types(lake: 
     assert {(row["id"], str(row["amount"])) for row in lake.rows("orders")} == {
         (1, "7.00"), (2, "2.00"),
     }  # fmt: skip
+
+
+def truncate(lsn: int) -> dict[str, Any]:
+    return {**event(lsn, 0, ""), "op": "t", "after": None}
+
+
+def test_a_truncate_may_be_the_first_that_is_heard_of_a_table(lake: Sandbox) -> None:
+    lake.configure(**project({"key": ["id"]}))
+    lake.write("a.jsonl", [truncate(10)])
+    _, failure = stages.run(lake.context())
+    assert "key columns ['id'] have no type, and no row has come yet" in str(failure)
+
+    lake.configure(**project({"key": ["id"], "columns": {"id": "bigint"}}))
+    (first,), _ = stages.run(lake.context())
+    assert (total(first).read, total(first).applied) == (1, 1)
+    lake.write("b.jsonl", [event(9, 1, "gone"), event(11, 2, "here")])
+    (second,), _ = stages.run(lake.context())
+    assert (total(second).late, total(second).applied) == (1, 1)
+    assert [(row["id"], row["amount"]) for row in lake.rows("orders")] == [(2, "here")]
+
+
+def test_a_truncate_that_is_ignored_needs_no_table(lake: Sandbox) -> None:
+    lake.configure(**project({"key": ["id"]}), on_truncate="ignore")
+    lake.write("a.jsonl", [truncate(10)])
+    (result,), failure = stages.run(lake.context())
+    assert failure is None
+    assert (total(result).read, total(result).ignored) == (1, 1)
