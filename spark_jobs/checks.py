@@ -24,7 +24,8 @@ from sluice.configchecks import Check
 from sluice.errors import AuditFailed
 from sluice.result import StagedTable
 from spark_jobs.job import Job
-from spark_jobs.lake import TableId
+from spark_jobs.lake import TableId, target_id
+from spark_jobs.plan import TablePlan
 
 _SHOWN: Final = 3
 _ROW_CHARACTERS: Final = 300
@@ -37,20 +38,24 @@ _OWN_FAULT: Final = (
 )
 
 
-def refuse_unsound(job: Job, staged: StagedTable, config: TableConfig) -> None:
-    """Raise AuditFailed where the staged target fails a check, or gained or lost too many rows."""
-    rows = _at(job, staged, staged.head_snapshot)
-    if config.max_row_swing is not None and staged.base_snapshot is not None:
-        before = _at(job, staged, staged.base_snapshot).count()
-        _refuse_swing(job, staged, before, rows.count(), config.max_row_swing)
+def refuse_unsound(job: Job, plan: TablePlan, staged: tuple[StagedTable, ...]) -> None:
+    """Raise AuditFailed where a staged target fails a check, or gained or lost too many rows."""
+    target = target_id(plan)
+    for table in staged:
+        if TableId(table.namespace, table.name) == target:
+            _refuse_unsound(job, table, plan.config)
+
+
+def _refuse_unsound(job: Job, staged: StagedTable, config: TableConfig) -> None:
+    table = TableId(staged.namespace, staged.name)
+    before = job.lake.rows(table, staged.base_snapshot)
+    rows = job.lake.rows(table, staged.head_snapshot)
+    assert rows is not None
+    if config.max_row_swing is not None and before is not None:
+        _refuse_swing(job, staged, before.count(), rows.count(), config.max_row_swing)
     for check in config.checks:
         if found := _found(job, staged, rows, check):
             raise AuditFailed(_told(job, staged, check, found))
-
-
-def _at(job: Job, staged: StagedTable, snapshot: int) -> DataFrame:
-    table = TableId(staged.namespace, staged.name).sql()
-    return job.spark.read.option("versionAsOf", snapshot).table(table)
 
 
 def _refuse_swing(job: Job, staged: StagedTable, before: int, after: int, most: float) -> None:

@@ -203,7 +203,7 @@ def make_plans(job: Job, found: list[Found]) -> list[TablePlan]:
     plans, mistakes = [], []
     for table in found:
         config = table_config(job.pipeline, table.source)
-        passed = table.ddl + (table.truncates if job.pipeline.on_truncate == "ignore" else 0)
+        passed = table.passed_over(job.pipeline.on_truncate)
         if config is None or (not table.images and table.records == passed):
             continue
         try:

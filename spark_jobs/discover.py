@@ -57,6 +57,10 @@ class Found:
         """Names of all columns that an image carries."""
         return {name for image in self.images.values() for name in image}
 
+    def passed_over(self, on_truncate: str) -> int:
+        """How many events change no row, by the pipeline's `on_truncate`."""
+        return self.ddl + (self.truncates if on_truncate == "ignore" else 0)
+
     @property
     def duplicated(self) -> set[str]:
         """Columns that one image names twice."""

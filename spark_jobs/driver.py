@@ -182,15 +182,17 @@ class Driver:
 
     def _is_anothers(self, row: states.BatchRow) -> bool:
         """Another batch on its way, or this one in the hands of a later attempt."""
-        mine = row.batch_id == self.manifest.batch_id
-        later = row.state != states.LANDED and row.attempt not in ("", self.attempt)
-        return (not mine or later) and not self.ledger.has_lapsed(row)
+        mine = row.batch_id == self.manifest.batch_id and not self._is_taken_over(row)
+        return not mine and not self.ledger.has_lapsed(row)
 
     def _may_fail(self, row: states.BatchRow | None) -> bool:
         """Not where another attempt has the batch, or somebody has finished it."""
-        if row is None or row.state == states.LANDED:
+        if row is None:
             return True
-        return row.attempt in ("", self.attempt) and row.state not in states.FINISHED
+        return not self._is_taken_over(row) and row.state not in states.FINISHED
+
+    def _is_taken_over(self, row: states.BatchRow) -> bool:
+        return row.state != states.LANDED and row.attempt not in ("", self.attempt)
 
 
 def drive(

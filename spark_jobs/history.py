@@ -37,7 +37,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         return
     table = history_id(writer.plan)
     kept = Kept(
-        writer.lake.rows(table, writer.bases[table]),
+        writer.lake.rows(table, writer.bases[table].snapshot),
         source_ts=names.VALID_FROM,
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,

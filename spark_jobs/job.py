@@ -16,8 +16,7 @@ from spark_jobs.writer import Attempt
 def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
     """The manifest's pipeline, with the tables that the batch is for, at the epoch of the batches
     that it repeats."""
-    pipeline, again = only(project.pipeline(manifest.pipeline), manifest.tables), manifest.reprocess
-    epoch = manifest.epoch if again is None else again.epoch
+    pipeline, epoch = only(project.pipeline(manifest.pipeline), manifest.tables), manifest.epoch
     return pipeline if epoch is None else pipeline.model_copy(update={"epoch": epoch})
 
 

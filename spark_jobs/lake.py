@@ -361,11 +361,11 @@ class Lake:
             return Base(None, schema, "")
         return Base(main.snapshot_id, schema, loaded.properties.get(names.PROP_HIGHEST))
 
-    def rows(self, table: TableId, base: Base) -> DataFrame | None:
-        """What the table held at the base, in the columns that it had then; None: nothing."""
-        if base.snapshot is None:
+    def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
+        """What the table held at a snapshot, in the columns that it had then; None: nothing."""
+        if snapshot is None:
             return None
-        return self.spark.read.option("versionAsOf", base.snapshot).table(table.sql())
+        return self.spark.read.option("versionAsOf", snapshot).table(table.sql())
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
         """Make the branch from the base."""

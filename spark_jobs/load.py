@@ -27,7 +27,7 @@ from spark_jobs.discover import Found
 from spark_jobs.job import Job
 from spark_jobs.lake import TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.merge import Merged, merge_table
-from spark_jobs.plan import TablePlan, table_config
+from spark_jobs.plan import TablePlan
 from spark_jobs.threads import side_by_side
 
 
@@ -73,9 +73,8 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
     reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)
-    _refuse_unsound(job, plan, merged)
-    passed = found.ignored + found.ddl
-    passed += found.truncates if job.pipeline.on_truncate == "ignore" else 0
+    refuse_unsound(job, plan, merged.staged)
+    passed = found.ignored + found.passed_over(job.pipeline.on_truncate)
     lost = table.bad + found.rejected
     counts = merged.counts + Counts(read=passed + lost, ignored=passed, quarantined=lost)
     counts += beyond
@@ -86,13 +85,6 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
             f"but {counts.read} are accounted for: {counts}"
         )
     return TableResult(found.source.name, plan.name, counts, merged.staged, found.newest_source_ts)
-
-
-def _refuse_unsound(job: Job, plan: TablePlan, merged: Merged) -> None:
-    config = table_config(job.pipeline, plan.source)
-    for staged in merged.staged:
-        if config and (staged.namespace, staged.name) == (plan.namespace, plan.target):
-            refuse_unsound(job, staged, config)
 
 
 def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:

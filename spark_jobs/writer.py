@@ -250,7 +250,7 @@ class Writer:
     def fill(self) -> None:
         """Give stored rows what they hold in columns that came after them, by all that is told."""
         for table in self.bases:
-            rows = self.lake.rows(table, self.bases[table])
+            rows = self.lake.rows(table, self.bases[table].snapshot)
             if rows is not None and table != tombstone_id(self.plan):
                 types = {c.name: c.stored.spark for c in self.plan.columns}
                 of_rows = {n: types[n] for n in types if n not in self.plan.key}
@@ -305,8 +305,8 @@ def stored_at(
     """What target and tombstones hold at their bases, and the newest TRUNCATE; `truncated` is the
     batch's own, `told` what rows hold in columns that came after them."""
     target, graves = target_id(plan), tombstone_id(plan)
-    rows = lake.rows(target, bases[target])
-    tombstones = lake.rows(graves, bases[graves])
+    rows = lake.rows(target, bases[target].snapshot)
+    tombstones = lake.rows(graves, bases[graves].snapshot)
     before = None
     if tombstones is not None:
         whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()

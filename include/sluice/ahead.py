@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from sluice import ledger as states
-from sluice.claims import checksums
+from sluice.claims import checksums, fresh_content, is_free, is_replaced
 from sluice.context import Context
 from sluice.deadletters import EPOCH
 from sluice.land import Window, chunks, inspect_all, open_landing, selected
 from sluice.leases import Lease
-from sluice.ledger_rows import FILE_HELD, FILE_LOADED, FILE_RELEASED, FileRow
+from sluice.ledger_rows import FILE_HELD, FILE_LOADED, FileRow
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.store import StoredObject
 from sluice.tablechoice import only
@@ -60,11 +60,11 @@ def land_tables(
 def _may_be_read(ctx: Context, found: StoredObject, known: Mapping[str, FileRow]) -> bool:
     """Not what is held, nor what was replaced since it was loaded: no run reads that."""
     row = known.get(found.key)
-    if row is None or row.state == FILE_RELEASED:
+    if row is None or is_free(row):
         return True
-    changed = (found.size, found.etag, found.version_id) != (row.size, row.etag, row.version_id)
-    if changed or row.state == FILE_HELD:
-        why = "has changed since it was loaded" if changed else "is held"
+    replaced = is_replaced(found, row)
+    if replaced or row.state == FILE_HELD:
+        why = "has changed since it was loaded" if replaced else "is held"
         ctx.say(f"land: {found.key} of batch {row.batch_id} {why}: it is not read")
         return False
     return True
@@ -87,14 +87,9 @@ def _originals(
     files: tuple[SourceFile, ...], known: Mapping[str, FileRow], seen: set[str]
 ) -> tuple[SourceFile, ...]:
     """Without those that bring the bytes of another object, as when they are landed."""
-    kept = []
-    for file in files:
-        row = known.get(file.key)
-        taken = row is not None and row.state != FILE_RELEASED
-        if taken or not file.sha256 or file.sha256 not in seen:
-            kept.append(file)
-        seen.add(file.sha256)
-    return tuple(kept)
+    free = tuple(file for file in files if is_free(known.get(file.key)))
+    copies = set(free) - set(fresh_content(free, seen))
+    return tuple(file for file in files if file not in copies)
 
 
 def told_tables(manifest: Manifest) -> dict[str, list[str]]:

@@ -17,6 +17,11 @@ FOLDER: Final = "_sluice"
 SCRATCH: Final = "decoded-"
 
 
+def batch_of(manifest_key: str) -> str:
+    """The batch's id: the folder of its manifest."""
+    return manifest_key.rsplit("/", 2)[-2]
+
+
 class BatchFiles:
     """Reads and writes what belongs to batches in the project's warehouse."""
 
@@ -32,18 +37,14 @@ class BatchFiles:
         return f"{pipeline}/staged/"
 
     def write_manifest(self, manifest: Manifest) -> str:
-        """Write it unless it is there; returns its key."""
-        key = self.manifest_key(manifest.pipeline, manifest.batch_id)
-        self.store.put_if_absent(key, manifest.to_json().encode())
-        return key
+        """Write it unless one of its name is there; returns its key."""
+        self.fix_manifest(manifest)
+        return self.manifest_key(manifest.pipeline, manifest.batch_id)
 
-    def has_another(self, manifest: Manifest) -> bool:
-        """Whether a manifest of this name is there, of other content."""
-        try:
-            there = self.store.get(self.manifest_key(manifest.pipeline, manifest.batch_id))
-        except FileNotFoundError:
-            return False
-        return there != manifest.to_json().encode()
+    def fix_manifest(self, manifest: Manifest) -> bool:
+        """The same; False where the one that is there is another."""
+        key, text = self.manifest_key(manifest.pipeline, manifest.batch_id), manifest.to_json()
+        return self.store.put_if_absent(key, text.encode()) or self.store.get(key) == text.encode()
 
     def read_manifest(self, key: str) -> Manifest:
         """Read a manifest; raises TerminalError where there is none."""

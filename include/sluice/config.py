@@ -29,6 +29,7 @@ from sluice.configfields import (
     PartitionText,
     Pattern,
     Schedule,
+    Strict,
     TableName,
 )
 from sluice.errors import ConfigError
@@ -50,12 +51,6 @@ _CATALOG_SCHEMES: Final = {
     "jdbc": (_SQLITE, "postgresql://"),
     "rest": ("http://", "https://"),
 }
-
-
-class Strict(BaseModel):
-    """What every part of the configuration has in common: no unknown keys, no coercion."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 _M = TypeVar("_M", bound=Strict)
@@ -192,7 +187,7 @@ class Pipeline(Strict):
     landing: Landing
     namespace: Namespace
     table_name: TableName = "{table}"
-    modes: Modes = [CURRENT]
+    modes: Modes = Field([CURRENT])
     tables: dict[str, TableConfig] | None = None
     schedule: Schedule | None = "0 * * * *"
     on_bad_record: Literal["quarantine", "fail"] = "quarantine"

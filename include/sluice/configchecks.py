@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from sluice.configfields import Name, Strict
 
 TABLE: Final = "{table}"
 _EXPECTED: Final = f"one SELECT over {TABLE} that returns the rows which should not be there"
@@ -27,12 +29,10 @@ def _query(value: str) -> str:
     return value
 
 
-class Check(BaseModel):
+class Check(Strict):
     """A query on a table as the batch would leave it; any row that it returns fails the batch."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    name: str = Field(pattern=r"^[a-z0-9_-]+$", description="what the error calls it")
+    name: Name = Field(description="what the error calls it")
     sql: Annotated[str, AfterValidator(_query)] = Field(
         description="one SELECT; {table} is the table with the batch in it"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sluice.coltypes import parse_type
 from sluice.names import LEDGER_NAMESPACE
@@ -15,6 +15,12 @@ _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 _CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
+
+
+class Strict(BaseModel):
+    """What every part of the configuration has in common: no unknown keys, no coercion."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def _namespace(value: str) -> str:

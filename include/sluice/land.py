@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from sluice import ledger as states
+from sluice.claims import is_free, is_replaced
 from sluice.context import Context
 from sluice.errors import TerminalError, Unsettled
 from sluice.faults import Point, reach
 from sluice.landing import Inspection, inspect
 from sluice.leases import Lease
-from sluice.ledger import FileRow
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.reading import reading_of
 from sluice.store import ObjectStore, StoredObject, open_store
@@ -157,21 +157,12 @@ def _unknown(ctx: Context, objects: list[StoredObject]) -> list[StoredObject]:
     known = ctx.ledger.known_files(ctx.pipeline.name)
     for found in objects:
         row = known.get(found.key)
-        if row is not None and _changed(found, row):
+        if row is not None and not is_free(row) and is_replaced(found, row):
             ctx.say(
                 f"land: {found.key} has changed since batch {row.batch_id} took it; "
                 "it is not loaded again unless its batch is rolled back and released"
             )
-    return [o for o in objects if _is_free(known.get(o.key))]
-
-
-def _changed(found: StoredObject, row: FileRow) -> bool:
-    old = (row.size, row.etag, row.version_id)
-    return row.state != states.FILE_RELEASED and (found.size, found.etag, found.version_id) != old
-
-
-def _is_free(row: FileRow | None) -> bool:
-    return row is None or row.state == states.FILE_RELEASED
+    return [o for o in objects if is_free(known.get(o.key))]
 
 
 def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
@@ -225,10 +216,10 @@ def _write_manifest(
     ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
 ) -> Manifest:
     manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
-    if ctx.files.has_another(manifest):
+    if not ctx.files.fix_manifest(manifest):
         # The same objects, released and read in another way: what was fixed then is not theirs.
         manifest = replace(manifest, batch_id=name_by_content(manifest))
-    ctx.files.write_manifest(manifest)
+        ctx.files.write_manifest(manifest)
     return manifest
 
 

@@ -126,7 +126,7 @@ class Ledger:
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
             known = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
             won = available(files, known, again)
-            won = fresh_content(won, known) if once_by_content else won
+            won = fresh_content(won, checksums(known)) if once_by_content else won
             if not won:
                 return [], ("", ())
             batch_id = name(won)

@@ -48,15 +48,13 @@ class Reprocess:
     """The published batches whose quarantined records a batch decodes again, and why.
 
     `records`: how many of them there are. `generation`: one more than that of the latest reprocess
-    among those batches, 0 for a batch that landed. `epoch`: the one they were loaded at, at which
-    their positions are; None: not known.
+    among those batches, 0 for a batch that landed.
     """
 
     batches: tuple[str, ...]
     records: int
     generation: int = 1
     reason: str = ""
-    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Manifest:
 
     `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`:
     the source tables that it is for, all of them where it is empty. `epoch`: the one at which its
-    files were loaded before; None: the pipeline's.
+    files were loaded before, where their positions are; None: the pipeline's.
     """
 
     pipeline: str
@@ -98,6 +96,8 @@ class Manifest:
         raw["window"] = tuple(raw["window"]) if raw["window"] else None
         again = raw.pop("reprocess", None)
         if again is not None:
+            if (epoch := again.pop("epoch", None)) is not None:  # where older ones have it
+                raw["epoch"] = epoch
             again = Reprocess(**{**again, "batches": tuple(again["batches"])})
         tables = tuple(raw.pop("tables", ()))
         return Manifest(**raw, reprocess=again, tables=tables)

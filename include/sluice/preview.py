@@ -11,6 +11,7 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sluice.claims import fresh_content
 from sluice.context import Context
 from sluice.land import Window, candidates, chunks, inspect_all, open_landing
 from sluice.landing import Inspection
@@ -106,12 +107,9 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
 def _by_content(ctx: Context, looks: list[Inspection]) -> tuple[list[Inspection], list[Inspection]]:
     """The files to take, and those with bytes that were taken before, as a claim would decide."""
     seen = ctx.ledger.known_checksums(ctx.pipeline.name)
-    fresh: list[Inspection] = []
-    repeated: list[Inspection] = []
-    for look in looks:
-        (repeated if look.file.sha256 in seen else fresh).append(look)
-        seen.add(look.file.sha256)
-    return fresh, repeated
+    taken = set(fresh_content(tuple(look.file for look in looks), seen))
+    fresh = [look for look in looks if look.file in taken]
+    return fresh, [look for look in looks if look.file not in taken]
 
 
 def _forecast(ctx: Context, folder: str, looks: list[Inspection]) -> Forecast:

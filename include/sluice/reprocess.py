@@ -110,10 +110,12 @@ def _manifest(ctx: Context, chunk: list[_Taken], reason: str) -> Manifest:
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
     batches = tuple(sorted(taken.held.batch_id for taken in chunk))
     records = sum(taken.held.records for taken in chunk)
-    again = Reprocess(batches, records, generation, reason, chunk[0].held.epoch)
+    again = Reprocess(batches, records, generation, reason)
     rejects = tuple(reject for i in looks for reject in i.rejects)
-    tables = chunk[0].tables
-    manifest = Manifest(ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables)
+    epoch, tables = chunk[0].alike
+    manifest = Manifest(
+        ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables, epoch=epoch
+    )
     return replace(manifest, batch_id=name_by_content(manifest))
 
 

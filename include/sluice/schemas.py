@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from sluice.config import Pipeline, ProjectFile, Strict
+from sluice.config import Pipeline, ProjectFile
+from sluice.configfields import Strict
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Final[dict[str, type[Strict]]] = {

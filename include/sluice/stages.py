@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sluice import ledger as states
 from sluice.ahead import land_tables, told_tables
+from sluice.batchfiles import batch_of
 from sluice.context import Context, open_context
 from sluice.deadletters import EPOCH, trace
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
@@ -34,6 +35,7 @@ __all__ = [
     "Context",
     "Window",
     "current_result",
+    "give_up",
     "land",
     "land_tables",
     "load",
@@ -297,7 +299,7 @@ def load_and_publish(
 
 
 def _is_finished(ctx: Context, manifest_key: str) -> bool:
-    batch_id = ctx.files.read_manifest(manifest_key).batch_id
+    batch_id = batch_of(manifest_key)
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or row.state not in states.FINISHED:
         return False
@@ -308,7 +310,7 @@ def _is_finished(ctx: Context, manifest_key: str) -> bool:
 def _give_up(ctx: Context, manifest_key: str) -> None:
     """Drop what the batch staged; where another run has it, that run sees to it."""
     try:
-        for line in give_up(ctx, ctx.files.read_manifest(manifest_key).batch_id):
+        for line in give_up(ctx, batch_of(manifest_key)):
             ctx.say(f"rollback: {line}")
     except SluiceError as error:
         ctx.say(f"rollback: {error}")

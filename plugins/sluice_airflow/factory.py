@@ -19,6 +19,7 @@ from airflow.sdk import (
     task_group,
 )
 
+from sluice.batchfiles import batch_of
 from sluice.config import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.maintenance import DEFAULT_BUDGET_MINUTES
@@ -184,13 +185,13 @@ def _batches(project: str, pipelines: list[str], landed: Any) -> None:
     )
     def publish(manifest: str) -> dict[str, Any]:
         context = get_current_context()
-        context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
+        context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
         return tasks.publish(project, tasks.pipeline_of(manifest), manifest, dict(context))
 
     @task(task_id="rollback", map_index_template="{{ batch_id }}", priority_weight=SOON)
     def rollback(manifest: str) -> list[str]:
         context = get_current_context()
-        context["batch_id"] = tasks.batch_of(manifest)  # type: ignore[typeddict-unknown-key]
+        context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
         return tasks.clean_up(project, tasks.pipeline_of(manifest), manifest)
 
     @task_group(group_id="batch")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
+from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
 from sluice.ledger import FAILED, FINISHED, PUBLISHING
 from sluice.result import BatchResult
@@ -230,12 +231,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         if row.state == PUBLISHING:
             return list(stages.reconcile(ctx))
         log.warning("batch %s is not published: dropping what it staged", batch_id)
-        return list(stages.rollback(ctx, batch_id))
-
-
-def batch_of(manifest: str) -> str:
-    """The batch's id: the folder of its manifest."""
-    return manifest.rsplit("/", 2)[-2]
+        return list(stages.give_up(ctx, batch_id))
 
 
 def pipeline_of(manifest: str) -> str:

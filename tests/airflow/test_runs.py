@@ -50,6 +50,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.land_tables = lambda ctx, *given: landed(fake, *given)
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
+    module.give_up = lambda ctx, batch: undone(fake, batch, False)
     module.rollback_to = lambda ctx, batch, dry_run: undone(fake, "after", batch, dry_run)
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3

@@ -12,8 +12,8 @@ from sluice.land import land
 from sluice.ledger import FILE_LOADED, PUBLISHED
 from sluice.undo import release, rollback
 from spark_jobs.job import pipeline_of
+from tests.unit.projects import open_shop
 
-PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
 PIPELINE = """name: shop
 namespace: shop
 format: debezium
@@ -25,11 +25,7 @@ tables: {s.orders: {key: [id]}, s.notes: {key: [id]}}
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     """A pipeline whose first file is loaded."""
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
-    (tmp_path / "landing").mkdir()
-    context = open_context(tmp_path, "shop")
+    context = open_shop(tmp_path, PIPELINE)
     write(context, "a.jsonl", "first")
     load(context, epoch=0)
     return context

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from sluice.context import Context, open_context
+from sluice.context import Context
 from sluice.leases import Lease
 from sluice.ledger import LANDED, LOADED, LOADING
 from sluice.manifest import Manifest
 from spark_jobs.driver import Driver
-
-PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
-PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
+from tests.unit.projects import open_shop
 
 
 class NewColumns:
@@ -26,10 +24,7 @@ class NewColumns:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
-    return open_context(tmp_path, "shop")
+    return open_shop(tmp_path)
 
 
 @pytest.mark.parametrize(

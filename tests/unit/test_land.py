@@ -19,23 +19,15 @@ from sluice.originals import refuse_replaced
 from sluice.stages import reconcile
 from sluice.store import ObjectStore, StoredObject
 from sluice.undo import release, rollback
-
-PROJECT = """lake:
-  catalog: {type: jdbc, uri: "sqlite:///lake.db"}
-  warehouse: warehouse
-"""
-PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
+from tests.unit.projects import PIPELINE, open_shop
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
-    (tmp_path / "landing").mkdir()
+    context = open_shop(tmp_path)
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / "landing" / name).write_text(f'{{"op": "{name}"}}\n')
-    return open_context(tmp_path, "shop")
+    return context
 
 
 @pytest.fixture

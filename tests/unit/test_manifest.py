@@ -85,5 +85,13 @@ def test_a_manifest_from_before_reprocess_is_read() -> None:
     old = json.loads(Manifest("p", "b", FILES).to_json())
     del old["reprocess"]
     assert Manifest.from_json(json.dumps(old)) == Manifest("p", "b", FILES)
-    again = Manifest("p", "b", FILES, reprocess=Reprocess(("b1",), 3))
+    again = Manifest("p", "b", FILES, reprocess=Reprocess(("b1",), 3), epoch=2)
     assert Manifest.from_json(again.to_json()) == again
+
+
+def test_the_epoch_of_an_older_reprocess_is_read_from_where_it_was() -> None:
+    now = Manifest("p", "b", FILES, reprocess=Reprocess(("b1",), 3), epoch=2)
+    raw = json.loads(now.to_json())
+    del raw["epoch"]
+    raw["reprocess"]["epoch"] = 2
+    assert Manifest.from_json(json.dumps(raw)) == now

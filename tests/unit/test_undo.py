@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice import stages
-from sluice.context import Context, open_context
+from sluice.context import Context
 from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError, TransientError
 from sluice.leases import Lease
 from sluice.ledger import (
@@ -32,19 +32,15 @@ from sluice.names import BATCH_ID, branch_name, changelog_table
 from sluice.result import BatchResult, StagedTable
 from sluice.snapshots import head, publish_table
 from sluice.undo import release, rollback, rollback_to
+from tests.unit.projects import open_shop
 
-PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
-PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
 TABLES = ("orders", "users")
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     """Two tables with a row from before, and batches b1, b2, b3 that add a row to each."""
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
-    context = open_context(tmp_path, "shop")
+    context = open_shop(tmp_path)
     context.catalog.create_namespace("shop")
     for name in TABLES:
         context.catalog.create_table(

@@ -11,14 +11,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from sluice.context import Context, open_context
+from sluice.context import Context
 from sluice.leases import Lease, this_holder
 from sluice.ledger import FAILED, LANDED, PUBLISHED
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
 from sluice.vacant import drop_vacant
+from tests.unit.projects import open_shop
 
-PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
-PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
 ROWS = Schema(
     NestedField(1, "id", LongType(), required=False),
     NestedField(2, BATCH_ID, StringType(), required=False),
@@ -34,10 +33,7 @@ ALL = {
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     """What a failed batch leaves of one table, its changes included."""
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "sluice.yaml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
-    context = open_context(tmp_path, "shop")
+    context = open_shop(tmp_path)
     for namespace in ("shop", "shop__cdc"):
         context.catalog.create_namespace(namespace)
     for ident in ALL:
