@@ -10,13 +10,12 @@ from typing import Final
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot, Summary
 
 from sluice import ledger as states
 from sluice import names
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import Ledger
-from sluice.snapshots import ancestors, head
+from sluice.snapshots import ancestors, foreign, head
 from spark_jobs import defaults
 from spark_jobs.defaults import Default
 from spark_jobs.lake import TableId
@@ -24,7 +23,6 @@ from spark_jobs.lake import TableId
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 2.0
 _FOREIGN_AT_MOST: Final = 5
-_REPLACE: Final = "replace"
 
 
 @dataclass(frozen=True)
@@ -64,26 +62,8 @@ class Cut:
         loaded = self.tables.get(table)
         if loaded is None:
             return ()
-        past = ancestors(loaded, self.heads[table])
-        found = [s for s in loaded.metadata.snapshots if s.snapshot_id in past]
-        newest_first = sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
-        strange = [s for s in newest_first if s.summary and _is_foreign(s.summary)]
-        return tuple(f"{s.snapshot_id} ({_operation(s)})" for s in strange[:_FOREIGN_AT_MOST])
-
-
-def _is_foreign(summary: Summary) -> bool:
-    """No batch wrote it, and it changed rows; making a branch of an empty table writes one that
-    changed nothing."""
-    told = summary.additional_properties
-    return (
-        names.SUMMARY_BATCH not in told
-        and summary.operation.value != _REPLACE
-        and told.get("changed-partition-count") != "0"
-    )
-
-
-def _operation(snapshot: Snapshot) -> str:
-    return snapshot.summary.operation.value if snapshot.summary else "unknown"
+        found = foreign(loaded, ancestors(loaded, self.heads[table]))
+        return tuple(found[:_FOREIGN_AT_MOST])
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from sluice.result import BatchResult
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
+from spark_jobs.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
 from spark_jobs.writer import Attempt
 
@@ -71,7 +72,7 @@ class Driver:
         try:
             with self._renewing():
                 refuse_replaced(self.pipeline, self.manifest)
-                result = load(self._job(), self._take_lease, retried)
+                result = self._work(retried)
             # What was read in between was read from what is there before and after.
             refuse_replaced(self.pipeline, self.manifest)
             # After the last renewal, which would make the lease this process's own again.
@@ -85,6 +86,11 @@ class Driver:
         finally:
             self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
         return result
+
+    def _work(self, retried: bool) -> BatchResult:
+        if self.manifest.rebuild is not None:
+            return rebuild(self._job(), self.manifest.rebuild, self._take_lease)
+        return load(self._job(), self._take_lease, retried)
 
     def _row(self) -> states.BatchRow | None:
         return self.ledger.batch(self.manifest.pipeline, self.manifest.batch_id)

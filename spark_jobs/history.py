@@ -44,11 +44,12 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         whole=not _left_behind(writer),
     )
     found = replay(writer, kept, newer, stored.truncated_at)
-    rows = _rows(found, [c.name for c in writer.plan.columns])
+    rows = rows_of(found, [c.name for c in writer.plan.columns])
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 
 
-def _rows(found: DataFrame, data: list[str]) -> DataFrame:
+def rows_of(found: DataFrame, data: list[str]) -> DataFrame:
+    """Versions (see `versions.versions`) as a history's rows."""
     return found.select(
         *(quoted(c) for c in data),
         F.col(names.SOURCE_TS).alias(names.VALID_FROM),

@@ -52,7 +52,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     job = replace(job, attempt=replace(job.attempt, published=hold_lease()))
     reach(Point.LOAD_LEASED)
     for plan in plans:
-        _drop_older_branches(job, plan)
+        drop_older_branches(job, plan)
     tables = side_by_side(batch.tables, lambda table: _merge(job, batch.envelope, table))
     result = BatchResult(
         job.pipeline.name,
@@ -218,7 +218,8 @@ def _instead(manifest: Manifest) -> str:
     )
 
 
-def _drop_older_branches(job: Job, plan: TablePlan) -> None:
+def drop_older_branches(job: Job, plan: TablePlan) -> None:
+    """Remove what earlier attempts of the batch staged of a table."""
     prefix = names.branch_name(job.manifest.batch_id, "")
     for table in (target_id(plan), tombstone_id(plan), history_id(plan)):
         drop_branches(job.lake.catalog, table.namespace, table.name, prefix)

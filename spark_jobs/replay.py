@@ -7,6 +7,7 @@ stored version counts where maintenance has expired its event.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -54,7 +55,7 @@ def replay(writer: Writer, kept: Kept, newer: bool, truncated_at: str | None) ->
         keys = _concerned(writer, _mine(writer, log), kept, rows)
         changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
     if rows is not None:
-        changes = _with_stored(writer, changes, rows, kept)
+        changes = with_stored(writer.plan.key, changes, rows, kept)
     truncates = log.where(F.col(names.OP) == OP_TRUNCATE if truncated_at else F.lit(False))
     return versions(changes, truncates, writer.plan.key, _data(writer))
 
@@ -89,8 +90,9 @@ def _concerned(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> 
     return changed.union(rows.join(F.broadcast(truncates), cut, "left_semi").select(*keys))
 
 
-def _with_stored(writer: Writer, changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
-    known = changes.select(*(quoted(k) for k in writer.plan.key), names.POSITION)
+def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
+    """Changes, and stored versions in the place of those of them that have expired."""
+    known = changes.select(*(quoted(k) for k in key), names.POSITION)
     begins = begun(rows, kept.source_ts)
     if kept.floor is not None:  # there it is below every event that the changelog still has
         begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))

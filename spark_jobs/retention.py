@@ -81,13 +81,22 @@ def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> N
     upkeep.lake.set_property(target, names.PROP_FLOOR, max(before, *positions))
 
 
+def _statement(table: TableId, batches: str) -> str:
+    """A changelog's partitions go as they are. Such a snapshot carries no signature, so rows of
+    tombstones, which a rollback asks who took away, go by a MERGE."""
+    if names.is_changelog(table.namespace, table.name):
+        return f"DELETE FROM {table.sql()} WHERE {names.BATCH_ID} IN ({batches})"
+    return (
+        f"MERGE INTO {table.sql()} t USING (SELECT explode(array({batches})) AS batch) s "
+        f"ON t.{names.BATCH_ID} = s.batch WHEN MATCHED THEN DELETE"
+    )
+
+
 def _delete(upkeep: Upkeep, expired: Expired) -> None:
     """Signed as maintenance, which a rollback of the last batches passes over."""
     batches = ", ".join(literal(batch) for batch in expired.batches)
     upkeep.spark.conf.set(_SUMMARY, "retention")
     try:
-        upkeep.spark.sql(
-            f"DELETE FROM {expired.table.sql()} WHERE {names.BATCH_ID} IN ({batches})"
-        ).collect()
+        upkeep.spark.sql(_statement(expired.table, batches)).collect()
     finally:
         upkeep.spark.conf.unset(_SUMMARY)

@@ -33,7 +33,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         return
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
     found = replay(writer, _kept(stored.rows, floor), newer, stored.truncated_at)
-    rows = _newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
+    rows = newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
     writer.upsert(target_id(writer.plan), rows, by=writer.plan.key)
 
 
@@ -50,12 +50,13 @@ def _kept(rows: DataFrame | None, floor: str | None) -> Kept:
     return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
 
 
-def _newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
+def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
+    """The newest version of every key (see `versions.versions`), as the target's rows."""
     kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]
     order = F.struct(names.POSITION, *(quoted(c) for c in kept))
-    newest = found.groupBy(*(quoted(k) for k in key)).agg(F.max(order).alias(_NEWEST))
+    last = found.groupBy(*(quoted(k) for k in key)).agg(F.max(order).alias(_NEWEST))
     values = [F.col(quoted(c)) if c in key else F.col(_NEWEST)[c].alias(c) for c in data]
-    return newest.select(
+    return last.select(
         *values,
         *(F.col(_NEWEST)[c].alias(c) for c in names.TARGET_METADATA),
         F.col(_NEWEST)[ENDED_TS].alias(names.DELETED_AT),

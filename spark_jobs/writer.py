@@ -14,10 +14,19 @@ from sluice.faults import Point, reach
 from sluice.result import StagedTable
 from sluice.snapshots import head
 from spark_jobs import defaults
-from spark_jobs.canonical import OP_DELETE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
 from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.kept import keep
-from spark_jobs.lake import Base, Lake, TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.lake import (
+    Base,
+    Lake,
+    TableId,
+    changelog_id,
+    history_id,
+    literal,
+    target_id,
+    tombstone_id,
+)
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
 from spark_jobs.written import refuse_loss
@@ -192,6 +201,26 @@ class Writer:
             f"WHEN MATCHED AND ({differs}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         )
 
+    def settle(
+        self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
+    ) -> None:
+        """Put the rows that are `wanted` in the place of those that are `there`, which are all of
+        the table's that may go; rows are told apart by `by`, and those that stay are not touched.
+        """
+        if there is None:
+            wanted.writeTo(self._branch(table)).append()
+            return
+        changed = wanted.subtract(_in_the_columns_of(wanted, there))
+        gone = there.join(wanted, [quoted(c) for c in by], "left_anti")
+        source = keep(
+            changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
+                gone.withColumn(names.OP, F.lit(OP_DELETE)).select(*map(quoted, by), names.OP),
+                allowMissingColumns=True,
+            )
+        )
+        if not source.isEmpty():
+            self._merge(table, source, by, wanted.columns, _DELETED)
+
     def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
         rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
         if rewrites and table != tombstone_id(self.plan):
@@ -230,10 +259,22 @@ class Writer:
         if position is None or position != stored.truncated_at:
             return
         for table in self.compared[1:] if self.plan.soft_delete else self.compared:
-            branch = self._branch(table)
-            self.lake.spark.sql(
-                f"DELETE FROM {branch} WHERE {quoted(names.POSITION)} <= '{position}'"
-            )
+            self._delete(table, f"t.{quoted(names.POSITION)} <= {literal(position)}")
+        self.mark(position)
+
+    def unmark(self) -> None:
+        """Take the tombstone of the whole table away."""
+        nulls = [f"t.{quoted(k)} IS NULL" for k in self.plan.key] or ["true"]
+        self._delete(tombstone_id(self.plan), " AND ".join(nulls))
+
+    def _delete(self, table: TableId, condition: str) -> None:
+        """By a MERGE: a DELETE of whole files writes a snapshot that does not say whose it is."""
+        one = self.lake.spark.range(1)
+        merge = f"MERGE INTO {self._branch(table)} t USING {{source}} s ON {condition}"
+        self._sql(table, one, f"{merge} WHEN MATCHED THEN DELETE")
+
+    def mark(self, position: str) -> None:
+        """Write the tombstone of the whole table: its newest TRUNCATE."""
         keys = [
             f"CAST(NULL AS {c.stored.spark}) AS {quoted(c.name)}"
             for c in self.plan.columns
@@ -241,7 +282,7 @@ class Writer:
         ]
         mark = self.lake.spark.range(1).selectExpr(
             *keys,
-            f"'{position}' AS {names.POSITION}",
+            f"{literal(position)} AS {names.POSITION}",
             f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
             f"'{self.attempt.batch_id}' AS {names.BATCH_ID}",
         )
@@ -293,6 +334,15 @@ class Writer:
             return staged
         told = defaults.write(self.defaults) if self.defaults else None
         return replace(staged, created=self.created, defaults=told)
+
+
+def _in_the_columns_of(wanted: DataFrame, there: DataFrame) -> DataFrame:
+    """Stored rows in other rows' columns; one that came later was NULL."""
+    types = {f.name: f.dataType for f in wanted.schema}
+    known = set(there.columns)
+    return there.select(
+        *(F.col(quoted(c)) if c in known else F.lit(None).cast(types[c]).alias(c) for c in types)
+    )
 
 
 def stored_at(

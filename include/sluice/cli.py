@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import DBAPIError
 
-from sluice import epochs, maintenance, query, report, stages, verify_report
+from sluice import epochs, maintenance, query, refolding, report, stages, verify_report
 from sluice.catalog import open_catalog
 from sluice.config import load_project, load_sound
 from sluice.deadletters import resolutions
@@ -241,18 +241,27 @@ def rollback(
     pipeline: str,
     batch: Annotated[str, typer.Option(help="The batch to undo")] = "",
     to: Annotated[str, typer.Option(help="Undo every batch published after this one")] = "",
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make targets again from their changelogs")
+    ] = False,
+    table: Annotated[str, typer.Option(help="With --rebuild: this table alone")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would move")] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Undo one batch, or all down to one, in all tables; files are held until `release`."""
-    if bool(batch) == bool(to):
-        raise ConfigError("sluice rollback: name the batch to undo (--batch), or the one to go to")
+    if [bool(batch), bool(to), rebuild].count(True) != 1 or (table and not rebuild):
+        raise ConfigError(
+            "sluice rollback: name the batch to undo (--batch), or the one to go back to (--to), "
+            "or ask for targets to be made again (--rebuild, with --table for one)"
+        )
     ctx = open_context(project, pipeline, _say)
-    if to:
-        _done(stages.rollback_to(ctx, to, dry_run), as_json)
-        return
-    _done(stages.rollback(ctx, batch, hold=True, dry_run=dry_run), as_json)
+    if rebuild:
+        _done(refolding.rebuild(ctx, table, dry_run), as_json)
+    elif to:
+        _done(refolding.rollback_to(ctx, to, dry_run), as_json)
+    else:
+        _done(refolding.rollback(ctx, batch, dry_run), as_json)
 
 
 @app.command()

@@ -59,3 +59,7 @@ class CommitStateUnknown(SluiceError):
 
 class RollbackRefused(TerminalError):
     """Somebody else wrote after the batch; the message says who moved what."""
+
+
+class Followed(RollbackRefused):
+    """Another batch is built on it: fold its keys again without it (`sluice.refolding`)."""

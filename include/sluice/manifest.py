@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -58,8 +59,23 @@ class Reprocess:
 
 
 @dataclass(frozen=True)
+class Rebuild:
+    """Targets that are made again from their changelogs, where the batches `without` do not count.
+
+    Those are undone so: only the keys that they changed are looked at. Where there are none, all
+    keys are. `bases`: `main` of each target before the first of them was published. `at`: when it
+    was asked for, which tells two alike apart.
+    """
+
+    targets: tuple[str, ...]
+    at: str
+    without: tuple[str, ...] = ()
+    bases: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """What one batch loads.
+    """What one batch loads: files, or with `rebuild` no file, but what is loaded already.
 
     `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`:
     the source tables that it is for, all of them where it is empty. `epoch`: the one at which its
@@ -75,6 +91,7 @@ class Manifest:
     reprocess: Reprocess | None = None
     tables: tuple[str, ...] = ()
     epoch: int | None = None
+    rebuild: Rebuild | None = None
 
     @property
     def repeats(self) -> bool:
@@ -100,7 +117,11 @@ class Manifest:
                 raw["epoch"] = epoch
             again = Reprocess(**{**again, "batches": tuple(again["batches"])})
         tables = tuple(raw.pop("tables", ()))
-        return Manifest(**raw, reprocess=again, tables=tables)
+        rebuild = raw.pop("rebuild", None)
+        if rebuild is not None:
+            listed = {name: tuple(rebuild[name]) for name in ("targets", "without")}
+            rebuild = Rebuild(**{**rebuild, **listed})
+        return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
 
 
 def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:

@@ -7,7 +7,7 @@ required instead (design, "A batch", 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
+from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
     PROP_DEFAULTS,
     PROP_HIGHEST,
@@ -216,14 +216,39 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
     walk: int | None = current
     while walk is not None and walk != head_snapshot:
         snapshot = snapshots[walk]
-        operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+        operation = _operation(snapshot)
         if operation != "replace" and not _is_maintenance(snapshot):
             writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
-            raise RollbackRefused(
+            raise (RollbackRefused if writer is None else Followed)(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
-                f"snapshot {walk} ({operation}) after batch {batch_id}; roll that back first"
+                f"snapshot {walk} ({operation}) after batch {batch_id}"
             )
         walk = snapshot.parent_snapshot_id
+
+
+def strangers_since(table: Table, snapshot: int) -> list[str]:
+    """The snapshots of `main` after a given one that are `foreign`, newest first."""
+    past = ancestors(table, head(table)) - ancestors(table, snapshot)
+    return foreign(table, past)
+
+
+def foreign(table: Table, among: Container[int]) -> list[str]:
+    """Snapshots by which neither a batch nor maintenance changed rows, with their operation."""
+    found = [s for s in table.metadata.snapshots if s.snapshot_id in among and _is_foreign(s)]
+    newest_first = sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
+    return [f"{s.snapshot_id} ({_operation(s)})" for s in newest_first]
+
+
+def _is_foreign(snapshot: Snapshot) -> bool:
+    """To make a branch of an empty table writes a snapshot that changed nothing."""
+    told = snapshot.summary.additional_properties if snapshot.summary else {}
+    ours = SUMMARY_BATCH in told or SUMMARY_MAINTENANCE in told
+    empty = told.get("changed-partition-count") == "0"
+    return not ours and _operation(snapshot) != "replace" and not empty
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return snapshot.summary.operation.value if snapshot.summary else "unknown"
 
 
 def _is_maintenance(snapshot: Snapshot) -> bool:

@@ -27,6 +27,8 @@ from sluice.undo import (
     release,
     rollback,
     rollback_to,
+    take_out,
+    told,
 )
 from sluice.vacant import drop_vacant
 
@@ -129,6 +131,8 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
     ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)
+    for undone in manifest.rebuild.without if manifest.rebuild else ():
+        take_out(ctx, undone)
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
     reach(Point.PUBLISH_FILES)
     # Before the batch is finished, for nobody looks at it after that.
@@ -136,7 +140,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest),
+        detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest) | told(manifest),
     )  # fmt: skip
     reach(Point.PUBLISH_DONE)
 

@@ -54,6 +54,8 @@ _DEFAULT_CONF: Final = {
 
 def is_small(manifest: Manifest) -> bool:
     """Whether a batch is loaded before the JVM's best compiler has paid for itself."""
+    if manifest.rebuild is not None:
+        return False
     text = sum(f.size if _is_plain(f) else f.size * _AS_PLAIN_TEXT for f in manifest.files)
     return text <= _SMALL_BATCH_BYTES
 

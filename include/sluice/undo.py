@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -10,27 +11,32 @@ from pyiceberg.table import Table
 from sluice import ledger as states
 from sluice.context import Context
 from sluice.deadletters import resolutions
-from sluice.errors import LeaseHeld, RollbackRefused, TerminalError
+from sluice.errors import Followed, LeaseHeld, RollbackRefused, TerminalError
 from sluice.faults import Point, reach
 from sluice.leases import this_holder
 from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
+from sluice.manifest import Manifest
 from sluice.names import (
     BATCH_ID,
     branch_name,
     changelog_namespace,
     changelog_table,
+    tag_name,
     target_of,
 )
 from sluice.snapshots import (
     ancestors,
     branches,
     drop_branches,
+    drop_tags,
     head,
     refuse_rollback,
     rollback_table,
 )
 
+UNDONE: Final = "undone"
+REBUILT: Final = "rebuilt"
 _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 
 
@@ -40,7 +46,8 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
     `hold` keeps the files of an unpublished batch from being loaded again (those of a published
     one are always held) until `release`. Returns what was done, or with `dry_run` what would be.
     Without it a batch that is half published stays so, for a publication goes on.
-    Raises RollbackRefused, before anything moves, when somebody wrote after the batch.
+    Raises RollbackRefused, before anything moves, when somebody wrote after the batch; Followed,
+    where that was a batch.
     """
     row = _known(ctx, batch_id)
     if row.state == states.PUBLISHED:
@@ -63,7 +70,7 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
     batch_id = row.batch_id
     if row.state == states.ROLLED_BACK:
         return [f"batch {batch_id} is rolled back already"]
-    half = row.state == states.PUBLISHING or bool(_publications(ctx, batch_id))
+    half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
     if row.state == states.PUBLISHING and not hold:
         return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
     mine = row.holder == this_holder()
@@ -110,9 +117,9 @@ def _known(ctx: Context, batch_id: str) -> BatchRow:
 
 def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
     """Undo published batches, given from the newest on, after a look at all of their tables."""
-    published = {batch_id: _publications(ctx, batch_id) for batch_id in batches}
-    _refuse_on_the_way(ctx, batches)
-    _refuse_if_repeated(ctx, batches)
+    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    refuse_in_use(ctx, batches)
+    _refuse_refolded(ctx, batches)
     _refuse_if_followed(ctx, published)
     moves = _moves(ctx, published)
     if dry_run:
@@ -121,7 +128,7 @@ def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str
     return [line for batch_id in batches for line in _undo_one(ctx, batch_id, published[batch_id])]
 
 
-def _publications(ctx: Context, batch_id: str) -> list[Publication]:
+def publications(ctx: Context, batch_id: str) -> list[Publication]:
     """The tables that the batch published, and those that it meant to and, as it shows, did."""
     return [
         p
@@ -164,14 +171,50 @@ def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list
         )  # fmt: skip
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
-    done += _forget_changes(ctx, batch_id)
+    return done + _close(ctx, batch_id, published)
+
+
+def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
+    """What follows when no table holds the batch any more: its changes go, its files are held."""
+    done = _forget_changes(ctx, batch_id)
     reach(Point.ROLLBACK_CHANGES)
-    ctx.ledger.record_publications(
-        Publication(**{**vars(p), "state": states.ROLLED_BACK}) for p in published
-    )
+    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
     reach(Point.ROLLBACK_RECORDED)
     _end(ctx, batch_id, states.FILE_HELD)
     return done
+
+
+def take_out(ctx: Context, batch_id: str) -> list[str]:
+    """The end of a batch without which its tables were folded again; once done, nothing."""
+    if _known(ctx, batch_id).state != states.PUBLISHED:
+        return []
+    published = publications(ctx, batch_id)
+    for p in published:
+        table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
+        drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
+    return _close(ctx, batch_id, published)
+
+
+def refuse_in_use(ctx: Context, batches: list[str]) -> None:
+    """Raise RollbackRefused where a batch on its way, or a reprocess, is built on one of them."""
+    _refuse_on_the_way(ctx, batches)
+    _refuse_if_repeated(ctx, batches)
+
+
+def told(manifest: Manifest) -> dict[str, list[str]]:
+    """What the ledger keeps of a batch that made targets again: which, or without which batches."""
+    if manifest.rebuild is None:
+        return {}
+    if manifest.rebuild.without:
+        return {UNDONE: list(manifest.rebuild.without)}
+    return {REBUILT: list(manifest.rebuild.targets)}
+
+
+def _refuse_refolded(ctx: Context, batches: list[str]) -> None:
+    """`main` before a batch that was made to undo another holds that other one's rows."""
+    for batch_id in batches:
+        if undone := _known(ctx, batch_id).details.get(UNDONE):
+            raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
 
 
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
@@ -192,7 +235,10 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
     for batch_id in batches:
         later = resolved.get(batch_id)
         if later is not None and later not in batches:
-            raise _follows(ctx, later, f"reprocessed batch {batch_id}")
+            raise RollbackRefused(
+                f"batch {later} reprocessed batch {batch_id}, and has its changes too: roll that "
+                f"back first (sluice rollback {ctx.pipeline.name} --batch {later})"
+            )
 
 
 def _refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
@@ -208,7 +254,7 @@ def _refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -
             before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
             if p.state == states.PUBLISHED and before is not None:
                 did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
-                raise _follows(ctx, row.batch_id, did)
+                raise Followed(f"batch {row.batch_id} {did}")
     _refuse_if_compared(ctx, published)
 
 
@@ -225,21 +271,14 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
             for other in others:
                 if any(changes.scan(row_filter=equals(BATCH_ID, other)).plan_files()):
                     did = f"has changes in {namespace}.{name}, which were compared with {batch_id}"
-                    raise _follows(ctx, other, did)
+                    raise Followed(f"batch {other} {did}")
 
 
 def _changelogs(ctx: Context, publications: list[Publication]) -> list[tuple[str, str]]:
     """The changelogs of the targets that these publications are of."""
     wanted = {changelog_table(target_of(p.table_name)) for p in publications}
     wanted |= {changelog_table(p.table_name) for p in publications}
-    return [(namespace, name) for namespace, name in _tables(ctx) if name in wanted]
-
-
-def _follows(ctx: Context, later: str, did: str) -> RollbackRefused:
-    return RollbackRefused(
-        f"batch {later} {did}: roll that back first "
-        f"(sluice rollback {ctx.pipeline.name} --batch {later}), or all of them with --to"
-    )
+    return [(namespace, name) for namespace, name in tables(ctx) if name in wanted]
 
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
@@ -260,7 +299,7 @@ def _nothing_staged(row: BatchRow) -> str:
 
 def _forget_changes(ctx: Context, batch_id: str) -> list[str]:
     done = []
-    for namespace, name in _tables(ctx):
+    for namespace, name in tables(ctx):
         table = ctx.catalog.load_table((namespace, name))
         mine = equals(BATCH_ID, batch_id)
         by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
@@ -296,7 +335,7 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
     prefix = branch_name(batch_id, "")
     take = branches if dry_run else drop_branches
     dropped = []
-    for namespace, name in _tables(ctx):
+    for namespace, name in tables(ctx):
         for branch in take(ctx.catalog, namespace, name, prefix):
             dropped.append(f"{namespace}.{name}: branch {branch} dropped")
     if not dry_run:
@@ -304,7 +343,8 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
     return dropped
 
 
-def _tables(ctx: Context) -> list[tuple[str, str]]:
+def tables(ctx: Context) -> list[tuple[str, str]]:
+    """All tables of the pipeline's two namespaces."""
     found: list[tuple[str, str]] = []
     for namespace in (ctx.pipeline.namespace, changelog_namespace(ctx.pipeline.namespace)):
         try:

@@ -227,6 +227,13 @@ def rollback_dag(project: Project) -> DAG:
     with _manual_dag("sluice_rollback", "Undo a batch: all of its tables", project) as dag:
         dag.params["batch"] = _text("Batch", "The one to undo, as `sluice status` lists it.")
         dag.params["to"] = _text("To", "Or: undo every batch that was published after this one.")
+        dag.params["rebuild"] = Param(
+            False,
+            type="boolean",
+            title="Rebuild",
+            description="Or: make every target again from its changelog.",
+        )
+        dag.params["table"] = _text("Table", "With Rebuild: this target alone.")
         dag.params["release"] = Param(
             False,
             type="boolean",
@@ -243,14 +250,15 @@ def rollback_dag(project: Project) -> DAG:
         @task(task_id="rollback", retries=0)
         def rollback() -> list[str]:
             params = get_current_context()["params"]
-            return tasks.roll_back(
-                str(project.root),
-                params["pipeline"],
-                params["batch"] or "",
-                params["to"] or "",
-                params["release"],
-                params["dry_run"],
+            asked = tasks.Undoing(
+                batch=params["batch"] or "",
+                to=params["to"] or "",
+                rebuild=params["rebuild"],
+                table=params["table"] or "",
+                release=params["release"],
+                dry_run=params["dry_run"],
             )
+            return tasks.roll_back(str(project.root), params["pipeline"], asked)
 
         rollback()
     return dag

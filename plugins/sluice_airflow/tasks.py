@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 
 from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
-from sluice.ledger import FAILED, FINISHED, PUBLISHING
+from sluice.ledger import FAILED, FINISHED, PUBLISHING, ROLLED_BACK
 from sluice.result import BatchResult
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
@@ -252,25 +253,56 @@ def land_again(project: str, pipeline: str, batch_id: str, reason: str) -> list[
         return manifests
 
 
-def roll_back(
-    project: str, pipeline: str, batch_id: str, to: str, release: bool, dry_run: bool
-) -> list[str]:
-    """Undo one batch, or all after `to`; `release` lets the next run take their files again."""
+@dataclass(frozen=True)
+class Undoing:
+    """What the form of `sluice_rollback` asks for: exactly one of `batch`, `to` and `rebuild`."""
+
+    batch: str
+    to: str
+    rebuild: bool
+    table: str
+    release: bool
+    dry_run: bool
+
+
+def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
+    """Undo one batch, or all after one, or make targets again; `release` lets the next run take
+    the files of what was undone again."""
     from sluice import stages
 
     with advised("rollback", pipeline):
-        if bool(batch_id) == bool(to):
-            raise ConfigError("the form: name the batch to undo, or the batch to go back to")
+        if [bool(asked.batch), bool(asked.to), asked.rebuild].count(True) != 1:
+            raise ConfigError(
+                "the form: name the batch to undo, or the batch to go back to, or ask for a rebuild"
+            )
+        # Where later batches are built on what is undone, a driver folds keys again.
+        require_spark_connection()
+        use_connections_master()
         ctx = open_context(project, pipeline)
-        batches = stages.published_after(ctx, to) if to else [batch_id]
-        lines = (
-            stages.rollback_to(ctx, to, dry_run)
-            if to
-            else stages.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
-        )
-        if release and not dry_run:
-            count = sum(stages.release(ctx, batch) for batch in batches)
+        batches = stages.published_after(ctx, asked.to) if asked.to else [asked.batch]
+        lines = _undo(ctx, asked)
+        if asked.release and not asked.dry_run:
+            count = sum(_release(ctx, batch) for batch in batches if batch)
             lines.append(f"{count} files released: the next run takes them")
         for line in lines:
             log.info("%s", line)
         return lines
+
+
+def _undo(ctx: Any, asked: Undoing) -> list[str]:
+    from sluice import refolding
+
+    if asked.rebuild:
+        return refolding.rebuild(ctx, asked.table, asked.dry_run)
+    if asked.to:
+        return refolding.rollback_to(ctx, asked.to, asked.dry_run)
+    return refolding.rollback(ctx, asked.batch, asked.dry_run)
+
+
+def _release(ctx: Any, batch: str) -> int:
+    """Batches without files, which undid others, are left as they are."""
+    from sluice import stages
+
+    row = ctx.ledger.batch(ctx.pipeline.name, batch)
+    undone = row is not None and row.state == ROLLED_BACK
+    return stages.release(ctx, batch) if undone else 0

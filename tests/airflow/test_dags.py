@@ -115,7 +115,7 @@ def test_the_kind_of_an_error_decides_on_a_retry(shop: Any, error: str, action: 
 def test_the_form_asks_for_window_files_tables_and_dry_run(dags: dict[str, Any]) -> None:
     form = set(dags["sluice_shop"].params)
     assert form == {"window_start", "window_end", "files", "tables", "dry_run"}
-    undo = {"pipeline", "batch", "to", "release", "dry_run"}
+    undo = {"pipeline", "batch", "to", "rebuild", "table", "release", "dry_run"}
     assert set(dags["sluice_rollback"].params) == undo
     assert set(dags["sluice_reprocess"].params) == {"pipeline", "batch", "reason"}
     assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]

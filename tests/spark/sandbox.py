@@ -27,6 +27,7 @@ from spark_jobs.forecast import forecast
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
+from spark_jobs.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
 from spark_jobs.writer import Attempt
 
@@ -90,6 +91,8 @@ class Sandbox:
             Attempt(batch_id, branch_name(batch_id, attempt)), attempt,
             str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
+        if manifest.rebuild is not None:
+            return rebuild(job, manifest.rebuild, lambda: tuple(self.published))
         return load(job, lambda: tuple(self.published), retried=False)
 
     def drive(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:

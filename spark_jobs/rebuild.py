@@ -1,0 +1,295 @@
+"""rebuild: targets made again from their changelogs, or some keys of them without some batches.
+
+What is published of a changelog, without the batches that are undone, says what target, tombstones
+and history must hold; where that is not what they hold, it is merged into the batch's branches.
+What maintenance has forgotten, up to a table's floor, its stored rows stand for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.coltypes import parse_type
+from sluice.config import TableConfig
+from sluice.errors import RollbackRefused
+from sluice.manifest import Rebuild
+from sluice.modes import CURRENT, HISTORY, SOFT_DELETE
+from sluice.result import BatchResult, Counts, TableResult
+from spark_jobs import history, softdelete
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.discover import Found, Source
+from spark_jobs.floor import since_floor
+from spark_jobs.fold import fold_columns
+from spark_jobs.job import Job
+from spark_jobs.kept import keep
+from spark_jobs.lake import TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.load import drop_older_branches
+from spark_jobs.nokey import NoKeyChanges, plan_rows
+from spark_jobs.plan import PlannedColumn, TablePlan, table_config
+from spark_jobs.replay import Kept, with_stored
+from spark_jobs.threads import side_by_side
+from spark_jobs.versions import versions
+from spark_jobs.writer import Span, Writer
+
+_BEFORE = "_sluice_before"
+
+
+def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
+    """Stage what the targets must hold; `hold_lease` as in `load.load`.
+
+    Raises RollbackRefused where it cannot be told any more what rows were without the batches.
+    """
+    started = time.monotonic()
+    published = hold_lease()
+    gone = sorted(set(asked.without) - set(published))
+    if gone:
+        raise RollbackRefused(f"batches {gone} of {job.pipeline.name} are not published any more")
+    counted = tuple(b for b in published if b not in asked.without)
+    job = replace(job, attempt=replace(job.attempt, published=counted))
+    plans = [_plan(job, target) for target in asked.targets]
+    for plan in plans:
+        drop_older_branches(job, plan)
+    tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, asked))
+    seconds = round(time.monotonic() - started, 2)
+    return BatchResult(
+        job.pipeline.name, job.manifest.batch_id, job.attempt_id, tuple(tables),
+        seconds=seconds, epoch=job.pipeline.epoch,
+    )  # fmt: skip
+
+
+def _plan(job: Job, target: str) -> TablePlan:
+    """A table as it is, or, where it is gone, as its changelog has it."""
+    namespace = job.pipeline.namespace
+    changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
+    source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
+    key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
+    stored = job.lake.columns(changelog) or {}
+    columns = tuple(
+        PlannedColumn(name, parse_type(kind), {})
+        for name, kind in stored.items()
+        if name not in names.RESERVED_COLUMNS
+    )
+    config = table_config(job.pipeline, source) or TableConfig()
+    plan = TablePlan(source, namespace, target, columns, key, config, Found(source))
+    return replace(plan, modes=_modes(job, plan))
+
+
+def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
+    """Those in which the tables are, whatever is configured now."""
+    target = job.lake.columns(target_id(plan))
+    if target is None:
+        return tuple(job.pipeline.modes_of(plan.config))
+    modes = [CURRENT]
+    if job.lake.property(history_id(plan), names.PROP_HISTORY_OF) == plan.name:
+        modes.append(HISTORY)
+    return (*modes, SOFT_DELETE) if names.IS_DELETED in target else tuple(modes)
+
+
+def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
+    created = job.lake.ensure(plan)
+    writer = Writer(job.lake, plan, job.attempt, Span(), created)
+    remains = _Remains(writer, asked)
+    if plan.keyed:
+        _settle_keyed(remains)
+    else:
+        _settle_rows(remains)
+    if remains.truncated_at != remains.marked_at:
+        if remains.marked_at is not None:
+            writer.unmark()
+        if remains.truncated_at is not None:
+            writer.mark(remains.truncated_at)
+    return TableResult(plan.source.name, plan.name, Counts(), writer.staged())
+
+
+class _Remains:
+    """What is known of a table without the batches that are undone."""
+
+    def __init__(self, writer: Writer, asked: Rebuild) -> None:
+        self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
+        self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
+        self.before = self._before(asked) if asked.without else None
+        stored = writer.stored(None)
+        self.rows, self.tombstones, self.marked_at = (
+            stored.rows, stored.tombstones, stored.truncated_at,
+        )  # fmt: skip
+        log = writer.changelog()
+        self.truncates = log.where(_is_truncate())
+        self.truncated_at = self._truncated_at()
+        self.undone = self._undone(asked.without) if asked.without else None
+        self.keys = keep(self._keys(log)) if self.plan.keyed else None
+        self.changes = self.of_keys(log.where(~_is_truncate()))
+
+    def _truncated_at(self) -> str | None:
+        row = self.truncates.agg(F.max(names.POSITION)).first()
+        forgotten = self.marked_at if _not_above(self.marked_at, self.floor) else None
+        found = (p for p in (row[0] if row else None, forgotten) if p is not None)
+        return max(found, default=None)
+
+    def _undone(self, without: tuple[str, ...]) -> DataFrame:
+        changes = self.lake.spark.table(changelog_id(self.plan).sql())
+        return changes.where(F.col(names.BATCH_ID).isin(*without))
+
+    def _keys(self, log: DataFrame) -> DataFrame:
+        """Those that the undone batches changed; all, where they truncated, or none is undone."""
+        key = [quoted(k) for k in self.plan.key]
+        if self.undone is not None and self.undone.where(_is_truncate()).isEmpty():
+            return self.undone.select(*key).distinct()
+        tables = (log.where(~_is_truncate()), self.rows, self.tombstones, self.versions())
+        every = [t.select(*key) for t in tables if t is not None]
+        return reduce(DataFrame.union, every).distinct()
+
+    def versions(self) -> DataFrame | None:
+        """The stored history; None: no rows, or the table has none."""
+        if not self.plan.history:
+            return None
+        table = history_id(self.plan)
+        return self.lake.rows(table, self.writer.bases[table].snapshot)
+
+    def of_keys(self, rows: DataFrame) -> DataFrame:
+        """The rows of the keys that are looked at."""
+        if self.keys is None:
+            return rows
+        return rows.join(self.keys, [quoted(k) for k in self.plan.key], "left_semi")
+
+    def known(self) -> DataFrame:
+        """What target and tombstones follow from: the changes above the newest TRUNCATE, and the
+        stored rows in the place of those that are forgotten."""
+        known = self.changes
+        if self.truncated_at is not None:
+            known = known.where(F.col(names.POSITION) > self.truncated_at)
+        if self.floor is None or self.keys is None:
+            return known
+        rows = self.standing()
+        if rows is not None and not self.writer.partial:
+            rows = rows.where(F.col(names.POSITION) <= self.floor)
+        return since_floor(known, rows, self.keys, self.floor, self.plan.key)
+
+    def standing(self) -> DataFrame | None:
+        """The rows that stand for what is forgotten: those from before the undone batches."""
+        return self.rows if self.undone is None else self.before
+
+    def _before(self, asked: Rebuild) -> DataFrame | None:
+        target, base = target_id(self.plan), asked.bases.get(self.plan.target)
+        loaded = self.lake.load(target)
+        if base is not None and self.floor and loaded and loaded.snapshot_by_id(base) is None:
+            raise RollbackRefused(
+                f"{self.plan.name}: snapshot {base}, from before batches "
+                f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
+            )
+        return self.lake.rows(target, base) if self.floor else None
+
+
+def _is_truncate() -> Column:
+    return F.col(names.OP) == OP_TRUNCATE
+
+
+def _not_above(position: str | None, floor: str | None) -> bool:
+    return position is not None and floor is not None and position <= floor
+
+
+def _settle_rows(remains: _Remains) -> None:
+    """A table without a key: its rows are counted anew, from all of its changes."""
+    data = tuple(c.name for c in remains.plan.columns)
+    changes = NoKeyChanges(
+        remains.changes, remains.changes.limit(0), data, remains.truncated_at, truncates=False
+    )
+    wanted = plan_rows(changes).instances.where(F.col(names.OP) != OP_DELETE)
+    columns = [quoted(c) for c in (*data, *names.TARGET_METADATA)]
+    target = target_id(remains.plan)
+    remains.writer.settle(target, wanted.select(*columns), remains.rows, by=(names.POSITION,))
+
+
+def _settle_keyed(remains: _Remains) -> None:
+    plan, writer = remains.plan, remains.writer
+    _refuse_forgotten(remains)
+    data = [c.name for c in plan.columns]
+    folded = keep(fold_columns(remains.known(), plan.key, data))
+    deleted = F.col(names.OP) == OP_DELETE
+    graves = folded.where(deleted).select(*_columns(plan.key))
+    there = None if remains.tombstones is None else remains.of_keys(remains.tombstones)
+    if there is not None and remains.floor is not None:
+        forgotten = there.where(F.col(names.POSITION) <= remains.floor)
+        forgotten = forgotten.join(folded, [quoted(k) for k in plan.key], "left_anti")
+        graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
+    writer.settle(tombstone_id(plan), graves, there, by=plan.key)
+    rows = folded.where(~deleted).select(*_columns(data))
+    if plan.history or plan.soft_delete:
+        rows = _settle_versions(remains, data, rows)
+    there = None if remains.rows is None else remains.of_keys(remains.rows)
+    writer.settle(target_id(plan), rows, there, by=plan.key)
+
+
+def _columns(data: list[str] | tuple[str, ...]) -> list[str]:
+    return [quoted(c) for c in (*data, *names.TARGET_METADATA)]
+
+
+def _settle_versions(remains: _Remains, data: list[str], rows: DataFrame) -> DataFrame:
+    """Settle the history; returns the target's rows, which with soft deletes are versions too."""
+    plan, there = remains.plan, remains.versions()
+    if plan.history:
+        there = None if there is None else remains.of_keys(there)
+        kept = None if there is None else _forgotten(remains, there, names.POSITION_TO)
+        found = _versions(
+            remains, data, kept, (names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
+        )
+        by = (*plan.key, names.POSITION)
+        remains.writer.settle(history_id(plan), history.rows_of(found, data), there, by)
+    if not plan.soft_delete:
+        return rows
+    stored = remains.standing()
+    kept = None if stored is None else _forgotten(remains, stored, names.DELETED_POSITION)
+    ends = (names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT)
+    return softdelete.newest(_versions(remains, data, kept, ends), plan.key, data)
+
+
+def _forgotten(remains: _Remains, rows: DataFrame, ended_at: str) -> DataFrame | None:
+    """Stored versions, and their ends, of which maintenance may have expired the events."""
+    floor = remains.floor
+    if floor is None:
+        return None
+    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
+    if remains.undone is not None:
+        event = [*(quoted(k) for k in remains.plan.key), names.POSITION]
+        rows = rows.join(remains.undone, event, "left_anti")
+    return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
+
+
+def _versions(
+    remains: _Remains, data: list[str], rows: DataFrame | None, ends: tuple[str, str, str]
+) -> DataFrame:
+    changes = remains.changes.select(
+        *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
+    )
+    if rows is not None:
+        changes = with_stored(remains.plan.key, changes, rows, Kept(rows, *ends))
+    return versions(changes, remains.truncates, remains.plan.key, data)
+
+
+def _refuse_forgotten(remains: _Remains) -> None:
+    """Up to the floor the rows before the undone batches stand for all events, where they can."""
+    floor, plan = remains.floor, remains.plan
+    if remains.undone is None or floor is None:
+        return
+    if remains.writer.partial:
+        raise RollbackRefused(
+            f"{plan.name}: its rows are put together from changes of which maintenance has "
+            f"forgotten those up to {floor}: a batch that others followed cannot be undone"
+        )
+    known = remains.changes.where(F.col(names.POSITION) <= floor)
+    keys = [quoted(k) for k in plan.key]
+    if remains.before is not None:
+        before = remains.before.select(*keys, F.col(names.POSITION).alias(_BEFORE))
+        known = known.join(before, list(plan.key), "left")
+        known = known.where(F.col(_BEFORE).isNull() | (F.col(names.POSITION) > F.col(_BEFORE)))
+    if not known.isEmpty():
+        raise RollbackRefused(
+            f"{plan.name}: some keys have late changes that came up to the floor {floor}, where "
+            "deletes are forgotten: without the batch nobody can tell whether they count"
+        )

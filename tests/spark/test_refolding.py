@@ -1,0 +1,178 @@
+"""A batch undone beneath later ones leaves what the others make; a rebuild makes a target again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import ledger as states
+from sluice import names, refolding, stages
+from sluice.errors import Followed, RollbackRefused, TerminalError
+from sluice.result import BatchResult
+from sluice.undo import release, rollback
+from spark_jobs.cut import Cutter
+from spark_jobs.verify import verify
+from tests import reference
+from tests.reference import Change
+from tests.spark.dialects.debezium import event
+from tests.spark.histories import KEYED, TABLES, as_rows, drawn, meaning, of_table, play
+from tests.spark.sandbox import NAMESPACE, Sandbox
+from tests.spark.test_history import histories, newest, spelled
+
+pytestmark = pytest.mark.spark
+
+MODES = {"keyed": ["current", "history"], "partial": ["soft_delete", "history"]}
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """The tables of the property tests, two of them with histories; drivers run in here."""
+    tables = TABLES | {name: KEYED | {"modes": modes} for name, modes in MODES.items()}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    return sandbox
+
+
+def history(seed: int, parts: int) -> tuple[list[Change], list[list[Change]]]:
+    """Changes of every table, with key changes and TRUNCATEs, dealt out in no order."""
+    log = [change for source in play(drawn(seed)) for change in source.log]
+    rng = random.Random(seed)
+    dealt: list[list[Change]] = [[] for _ in range(parts)]
+    for change in log:
+        rng.choice(dealt).append(change)
+    return log, dealt
+
+
+def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
+    """Load and publish one file as one batch, as `sluice run` does."""
+    lake.write(name, [event(change, "db") for change in changes])
+    return run(lake).batch_id
+
+
+def run(lake: Sandbox) -> BatchResult:
+    (result,), failure = stages.run(lake.context())
+    assert failure is None
+    return result
+
+
+def refuse_difference(lake: Sandbox, log: list[Change]) -> None:
+    """Every table, history and tombstone is what these changes make, and nothing else."""
+    for table in TABLES:
+        mine = reference.versions(of_table(log, table), "id") if table in MODES else []
+        if table in MODES:
+            assert histories(lake, table) == spelled(mine), table
+        if table == "partial":
+            assert newest(lake, table) == spelled({v.values["id"]: v for v in mine}.values())
+        else:
+            assert as_rows(lake.rows(table)) == meaning(log, table), table
+    ledger = lake.context().ledger
+    found = verify(lake.spark, Cutter(lake.catalog, ledger, "p", NAMESPACE), None)
+    assert [t.agrees for t in found.tables] == [True] * len(TABLES), found
+
+
+def state(lake: Sandbox, batch_id: str) -> str:
+    row = lake.context().ledger.batch("p", batch_id)
+    assert row is not None
+    return row.state
+
+
+def test_a_batch_beneath_others_is_undone_alone_and_comes_again(lake: Sandbox) -> None:
+    log, parts = history(seed=2, parts=3)
+    batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
+    refuse_difference(lake, log)
+    with pytest.raises(Followed):
+        rollback(lake.context(), batches[1], hold=True)
+
+    assert any(
+        "would fold" in line for line in refolding.rollback(lake.context(), batches[1], True)
+    )
+    refuse_difference(lake, log)
+    refolding.rollback(lake.context(), batches[1])
+    refuse_difference(lake, parts[0] + parts[2])
+    assert [state(lake, b) for b in batches] == [
+        states.PUBLISHED, states.ROLLED_BACK, states.PUBLISHED,
+    ]  # fmt: skip
+    assert lake.context().ledger.known_files("p")["1.jsonl"].state == states.FILE_HELD
+
+    # What was built on the batch that is gone is undone in the same way.
+    refolding.rollback(lake.context(), batches[0])
+    refuse_difference(lake, parts[2])
+    assert release(lake.context(), batches[1]) == 1
+    assert run(lake).batch_id == batches[1]
+    refuse_difference(lake, parts[1] + parts[2])
+    (undoing,) = [
+        row.batch_id for row in lake.context().ledger.batches("p")
+        if row.details.get("undone") == [batches[0]]
+    ]  # fmt: skip
+    with pytest.raises(RollbackRefused, match="release"):
+        refolding.rollback(lake.context(), undoing)
+
+
+@pytest.mark.long
+def test_to_undoes_the_batches_that_were_published_between(lake: Sandbox) -> None:
+    log, parts = history(seed=5, parts=4)
+    batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
+    refolding.rollback(lake.context(), batches[2])
+    refuse_difference(lake, [c for c in log if c not in parts[2]])
+    refolding.rollback_to(lake.context(), batches[0])
+    refuse_difference(lake, parts[0])
+
+
+@pytest.fixture
+def damaged(lake: Sandbox) -> list[Change]:
+    """A lake of which somebody has changed every table behind Sluice's back."""
+    log, parts = history(seed=3, parts=2)
+    for at, part in enumerate(parts):
+        load(lake, f"{at}.jsonl", part)
+    tombstones = f"{names.changelog_namespace(NAMESPACE)}.keyed__tombstones"
+    for table in (*TABLES, "keyed__history", "partial__history"):
+        damage(lake, f"{NAMESPACE}.{table}")
+    damage(lake, tombstones)
+    return log
+
+
+def damage(lake: Sandbox, table: str) -> None:
+    """Of a third of the rows one is missing, one moved to another key or content, one is double."""
+    name = f"lake.{table}"
+    column = lake.spark.table(name).columns[0]
+    lake.spark.sql(f"DELETE FROM {name} WHERE pmod(hash(_position), 3) = 0")
+    lake.spark.sql(f"UPDATE {name} SET `{column}` = 77 WHERE pmod(hash(_position), 3) = 1")
+
+
+def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change]) -> None:
+    with pytest.raises(AssertionError):
+        refuse_difference(lake, damaged)
+    first = lake.context().ledger.batches("p")[0].batch_id
+    with pytest.raises(RollbackRefused, match="somebody else"):
+        refolding.rollback(lake.context(), first)
+    assert refolding.rebuild(lake.context(), dry_run=True) == [
+        f"would make again: {NAMESPACE}.{table}" for table in sorted(TABLES)
+    ]
+    refolding.rebuild(lake.context())
+    refuse_difference(lake, damaged)
+    assert refolding.rebuild(lake.context(), "keyed") == []  # nothing differs, nothing moves
+    with pytest.raises(TerminalError, match="keyless"):
+        refolding.rebuild(lake.context(), "orders")
+
+
+def test_a_crash_in_the_publication_is_completed(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, parts = history(seed=4, parts=2)
+    batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
+    with monkeypatch.context() as crash:
+        crash.setattr(stages, "take_out", lambda ctx, batch: died())
+        with pytest.raises(ZeroDivisionError):
+            refolding.rollback(lake.context(), batches[0])
+    assert state(lake, batches[0]) == states.PUBLISHED
+    assert stages.reconcile(lake.context()) == []
+    assert state(lake, batches[0]) == states.ROLLED_BACK
+    refuse_difference(lake, parts[1])
+
+
+def died() -> Any:
+    raise ZeroDivisionError
