@@ -11,7 +11,7 @@ from sluice import names
 from sluice.ledger_tables import QUARANTINE
 from sluice.result import Counts
 from spark_jobs import quarantine
-from spark_jobs.canonical import PLACE, quoted
+from spark_jobs.canonical import as_place, quoted
 from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, typed_changes
 from spark_jobs.floor import BEYOND, mark, mark_all
@@ -74,7 +74,7 @@ def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, fl
         F.lit(REASON).alias("reason"),
         F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)).alias("detail"),
         F.lit(None).cast("string").alias("raw"),
-        *PLACE,
+        *as_place(),
     )
     texts = quarantine.texts(job.spark, job.manifest.files)
     named = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)

@@ -43,6 +43,8 @@ OP_TRUNCATE: Final = "truncate"
 OP_DDL: Final = "ddl"
 
 PLACE: Final = ("file", "block", "ordinal")
+# The same beside columns of a source, which may have such names.
+PLACED: Final = tuple(f"_sluice_{name}" for name in PLACE)
 ENVELOPE: Final = (
     "outcome", "reason", "database", "schema", "table", "op", "position", "before", "after",
     "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", *PLACE,
@@ -60,6 +62,11 @@ those too that only later events name. No source allows it as a column's name.""
 def quoted(name: str) -> str:
     """An identifier in backticks; text from files never becomes SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def as_place() -> list[Column]:
+    """PLACED as PLACE, for a frame that has no columns of a source."""
+    return [F.col(name).alias(own) for own, name in zip(PLACE, PLACED, strict=True)]
 
 
 def number(text: Column) -> Column:

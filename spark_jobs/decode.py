@@ -18,17 +18,19 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     OUTCOME_EVENT,
+    PLACE,
+    PLACED,
 )
 from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats_column, with_facts
 from spark_jobs.plan import PlannedColumn, TablePlan
 from spark_jobs.values import decode
 
-BAD = "_bad"
+BAD = "_sluice_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
 _TYPES_ID = "_types_id"
-_DOUBLED = "_doubled"
+_DOUBLED = "_sluice_doubled"
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,15 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 
 
 def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
-    """Typed changelog rows of one table, with `_bad`: what did not fit ('' where all did).
+    """Typed changelog rows of one table, PLACED, and BAD: what did not fit ('' where all did).
 
     In three steps, texts → values → what did not fit, so that Spark computes each value once.
     """
     texts = _split_key_changes(events, plan).select(*_texts(plan), *_carried(plan, batch))
     values = texts.select("*", *(_value(c, i) for i, c in enumerate(plan.columns)))
     named = [F.col(_value_name(i)).alias(c.name) for i, c in enumerate(plan.columns)]
-    return values.select(
-        *named, *names.CHANGELOG_METADATA, _bad(plan).alias(BAD), "file", "block", "ordinal"
-    )
+    placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
+    return values.select(*named, *names.CHANGELOG_METADATA, _bad(plan).alias(BAD), *placed)
 
 
 def _text_name(index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -22,9 +22,11 @@ from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.threads import side_by_side
+from spark_jobs.unfit import refuse_too_many, unfit_names
 from spark_jobs.writer import Span
 
 _PART = "part"
+_MOST_FOLDERS = 512
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,17 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
         envelope = _without_tombstones(job, envelope)
         found = discover(envelope)
+    if unfit := unfit_names(job.pipeline, found):
+        envelope = unfit.rejected(envelope)
+        found = discover(envelope)
+    refuse_too_many(job.pipeline, found)
     return envelope, found
 
 
 def _kept(job: Job, envelope: DataFrame) -> DataFrame:
     """Written once by source table, for each table's pass to read no more than its own part."""
     names_of = (F.coalesce(part, F.lit("")) for part in ("database", "schema", "table"))
-    part = short_name(F.concat_ws(".", *names_of)).alias(_PART)
+    part = _folder(F.concat_ws(".", *names_of)).alias(_PART)
     parts = envelope.select("*", part)
     writer = parts.write.partitionBy(_PART).option("compression", "lz4_raw")
     writer.mode("overwrite").parquet(job.scratch)
@@ -144,7 +150,12 @@ def _part_of(envelope: DataFrame, source: Source) -> DataFrame:
     if _PART not in envelope.columns:
         return envelope
     name = F.lit(f"{source.database}.{source.schema}.{source.table}")
-    return envelope.where(F.col(_PART) == short_name(name))
+    return envelope.where(F.col(_PART) == _folder(name))
+
+
+def _folder(name: Column) -> Column:
+    """Tables share folders where there are very many of them."""
+    return F.pmod(short_name(name), F.lit(_MOST_FOLDERS))
 
 
 def _remember(job: Job, table: Decoded) -> None:

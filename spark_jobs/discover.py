@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from sluice.errors import PlanError
 from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
+
+_MOST_FORMS: Final = 50_000
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,17 @@ def short_name(part: Column) -> Column:
 
 
 def discover(envelope: DataFrame) -> list[Found]:
-    """Summarise an envelope per source table; rejects without a table come under an empty one."""
-    rows = _summary(envelope).collect()
+    """Summarise an envelope per source table; rejects without a table come under an empty one.
+
+    Raises PlanError for a batch of more forms than a driver can hold.
+    """
+    rows = _summary(envelope).limit(_MOST_FORMS + 1).collect()
+    if len(rows) > _MOST_FORMS:
+        raise PlanError(
+            f"the batch's records have more than {_MOST_FORMS} forms (tables, sets of columns, "
+            "keys): load fewer files at once (max_files_per_batch), or take the table out whose "
+            "documents all differ"
+        )
     found: dict[Source, Found] = {}
     for row in rows:
         source = Source(row["database"] or "", row["schema"] or "", row["table"] or "")

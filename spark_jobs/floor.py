@@ -16,7 +16,7 @@ from sluice import names
 from spark_jobs.canonical import OP_INSERT, OP_TRUNCATE
 from spark_jobs.resolve import ROW, TOMBSTONE, Stored, with_stored
 
-BEYOND: Final = "_beyond"
+BEYOND: Final = "_sluice_beyond"
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:

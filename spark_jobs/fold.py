@@ -18,10 +18,10 @@ from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 from sluice import names
 from spark_jobs.canonical import ALL_BUT, OP_DELETE
 
-RECORDS: Final = "_records"
-DISTINCT: Final = "_distinct"
-WINNER: Final = "_winner"
-_HASH: Final = "_hash"
+RECORDS: Final = "_sluice_records"
+DISTINCT: Final = "_sluice_distinct"
+WINNER: Final = "_sluice_winner"
+_HASH: Final = "_sluice_hash"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
@@ -101,7 +101,7 @@ def _event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
 
 def _identity(changes: DataFrame, data: Sequence[str]) -> Column:
     identity = F.xxhash64(F.col(names.POSITION), _event_hash(changes, data))
-    return F.when(F.col(names.COUNTED), identity).alias("_identity")
+    return F.when(F.col(names.COUNTED), identity).alias("_sluice_identity")
 
 
 def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:
@@ -114,7 +114,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     A column holds the newest value that some event since the key's last delete carried.
     """
     keys = [F.col(_q(k)) for k in key]
-    position, ended = F.col(names.POSITION), F.col("_ended")
+    position, ended = F.col(names.POSITION), F.col("_sluice_ended")
     changed = (F.col(names.OP) != OP_DELETE) & (ended.isNull() | (position > ended))
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
@@ -135,12 +135,12 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     same key nothing was deleted, and the columns that it does not carry live on.
     """
     deleted = F.col(names.OP) == OP_DELETE
-    halves = changes.groupBy(*keys, place().alias("_place")).agg(
-        F.max(F.when(deleted, F.col(names.POSITION))).alias("_deleted"),
-        F.count_if(~deleted).alias("_renewed"),
+    halves = changes.groupBy(*keys, place().alias("_sluice_place")).agg(
+        F.max(F.when(deleted, F.col(names.POSITION))).alias("_sluice_deleted"),
+        F.count_if(~deleted).alias("_sluice_renewed"),
     )
-    last = F.max(F.when(F.col("_renewed") == 0, F.col("_deleted")))
-    return halves.groupBy(*keys).agg(last.alias("_ended"))
+    last = F.max(F.when(F.col("_sluice_renewed") == 0, F.col("_sluice_deleted")))
+    return halves.groupBy(*keys).agg(last.alias("_sluice_ended"))
 
 
 def place() -> Column:

@@ -19,7 +19,7 @@ from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
 from spark_jobs.beyond import set_aside
-from spark_jobs.canonical import OUTCOME_REJECT, PLACE, by_arrival
+from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
 from spark_jobs.checks import refuse_unsound
 from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
@@ -168,7 +168,7 @@ def _rejects(
                     F.lit("does_not_fit").alias("reason"),
                     F.col(BAD).alias("detail"),
                     F.lit(None).cast("string").alias("raw"),
-                    *PLACE,
+                    *as_place(),
                 )
             )
     lines = quarantine.texts(job.spark, job.manifest.files)

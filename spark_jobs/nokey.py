@@ -105,13 +105,13 @@ def _paired(
     content = Window.partitionBy(*(F.col(quoted(c)) for c in data))
     ranked = rows.withColumns(
         {
-            "_deletes": F.count_if(_is_delete()).over(content),
-            "_inserts": F.count_if(~_is_delete()).over(content),
-            "_rank": F.row_number().over(
+            "_sluice_deletes": F.count_if(_is_delete()).over(content),
+            "_sluice_inserts": F.count_if(~_is_delete()).over(content),
+            "_sluice_rank": F.row_number().over(
                 content.orderBy(_is_delete(), F.col(names.POSITION).desc())
             ),
         }
     )
-    stays = F.col("_rank") <= F.col("_inserts") - F.col("_deletes")
+    stays = F.col("_sluice_rank") <= F.col("_sluice_inserts") - F.col("_sluice_deletes")
     op = F.when(stays, F.lit(OP_INSERT)).otherwise(F.lit(OP_DELETE))
     return ranked.where(~_is_delete()).withColumn(names.OP, op)

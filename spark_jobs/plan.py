@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sluice.coltypes import STRING, ColumnType, parse_type, widest
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
-from sluice.names import IS_DELETED, RESERVED_COLUMNS, history_table
+from sluice.names import IS_DELETED, OWN_COLUMNS, RESERVED_COLUMNS, history_table
+from sluice.sourcenames import ICEBERG_COLUMNS
 from spark_jobs import defaults
 from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
+
+_RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -174,10 +177,11 @@ def _by_policy(
 
 
 def _check_names(found: Found, names: list[str]) -> None:
-    reserved = sorted(RESERVED_COLUMNS.intersection(names))
+    reserved = sorted(n for n in names if n in _RESERVED or n.startswith(OWN_COLUMNS))
     if reserved:
         raise PlanError(
-            f"table {found.source.name}: columns {reserved} have names that Sluice keeps for itself"
+            f"table {found.source.name}: columns {reserved} have names that Sluice and Iceberg "
+            "keep for themselves"
         )
     folded: dict[str, str] = {}
     for name in names:

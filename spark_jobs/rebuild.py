@@ -156,7 +156,7 @@ class _Remains:
         """The rows of the keys that are looked at."""
         if self.keys is None:
             return rows
-        return rows.join(self.keys, [quoted(k) for k in self.plan.key], "left_semi")
+        return rows.join(self.keys, list(self.plan.key), "left_semi")
 
     def known(self) -> DataFrame:
         """What target and tombstones follow from: the changes above the newest TRUNCATE, and the
@@ -216,7 +216,7 @@ def _settle_keyed(remains: _Remains) -> None:
     there = None if remains.tombstones is None else remains.of_keys(remains.tombstones)
     if there is not None and remains.floor is not None:
         forgotten = there.where(F.col(names.POSITION) <= remains.floor)
-        forgotten = forgotten.join(folded, [quoted(k) for k in plan.key], "left_anti")
+        forgotten = forgotten.join(folded, list(plan.key), "left_anti")
         graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
     writer.settle(tombstone_id(plan), graves, there, by=plan.key)
     rows = folded.where(~deleted).select(*_columns(data))
@@ -256,7 +256,7 @@ def _forgotten(remains: _Remains, rows: DataFrame, ended_at: str) -> DataFrame |
         return None
     rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
     if remains.undone is not None:
-        event = [*(quoted(k) for k in remains.plan.key), names.POSITION]
+        event = [*remains.plan.key, names.POSITION]
         rows = rows.join(remains.undone, event, "left_anti")
     return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
 

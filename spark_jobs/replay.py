@@ -18,7 +18,7 @@ from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.versions import begun, ended, versions
 from spark_jobs.writer import Writer
 
-_AT = "_at"
+_AT = "_sluice_at"
 
 
 @dataclass(frozen=True)

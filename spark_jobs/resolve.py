@@ -14,13 +14,13 @@ from sluice.result import Counts
 from spark_jobs.canonical import OP_DELETE, by_source, quoted
 from spark_jobs.fold import DISTINCT, RECORDS, content_hash, count_distinct
 
-STATUS: Final = "_status"
+STATUS: Final = "_sluice_status"
 APPLY: Final = "apply"
 EQUAL: Final = "equal"
 LATE: Final = "late"
-CONTRADICTS: Final = "_contradicts"
-ROW: Final = "_row"
-TOMBSTONE: Final = "_tombstone"
+CONTRADICTS: Final = "_sluice_contradicts"
+ROW: Final = "_sluice_row"
+TOMBSTONE: Final = "_sluice_tombstone"
 _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 
 
@@ -105,20 +105,22 @@ def settle_ties(
 ) -> DataFrame:
     """Equal position, different content: the higher content hash stays, whichever came first."""
     mine = resolved.where(F.col(STATUS) == EQUAL).select(
-        *(F.col(quoted(k)) for k in key), content_hash(resolved, data).alias("_mine")
+        *(F.col(quoted(k)) for k in key), content_hash(resolved, data).alias("_sluice_mine")
     )
     # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
     stored = [c for c in data if c in rows.columns]
     theirs = rows.select(
-        *(F.col(quoted(k)) for k in key), content_hash(rows, stored).alias("_theirs")
+        *(F.col(quoted(k)) for k in key), content_hash(rows, stored).alias("_sluice_theirs")
     )
     won = (
         mine.join(theirs, list(key))
-        .where(F.col("_mine") > F.col("_theirs"))
+        .where(F.col("_sluice_mine") > F.col("_sluice_theirs"))
         .select(*mine.columns[:-1])
     )
-    marked = resolved.join(F.broadcast(won.withColumn("_won", F.lit(True))), list(key), "left")
-    status = F.when(F.col("_won") & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
+    marked = resolved.join(
+        F.broadcast(won.withColumn("_sluice_won", F.lit(True))), list(key), "left"
+    )
+    status = F.when(F.col("_sluice_won") & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
     return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
         *(quoted(c) for c in resolved.columns)
     )

@@ -8,10 +8,13 @@ from sluice import __version__, names
 from sluice.config import Project
 from sluice.sparkcatalog import spark_catalog_conf
 
+# Names come from files, and a name like ${env:…} would be replaced by what the environment holds.
+_ALWAYS = {"spark.sql.variable.substitute": "false"}
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
+    **_ALWAYS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
@@ -37,7 +40,7 @@ def open_session(project: Project, app: str) -> SparkSession:
     """Start Spark with the lake's catalog; what `spark.conf` in sluice.yaml says wins."""
     builder = SparkSession.builder.appName(app).master(project.spark.master)
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    for key, value in {**DEFAULTS, **spark_catalog_conf(project), **given}.items():
+    for key, value in {**DEFAULTS, **spark_catalog_conf(project), **given, **_ALWAYS}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -21,7 +21,7 @@ from spark_jobs.resolve import Stored
 from spark_jobs.versions import ENDED_AT, ENDED_TS
 from spark_jobs.writer import Writer
 
-_NEWEST = "_newest"
+_NEWEST = "_sluice_newest"
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:

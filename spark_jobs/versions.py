@@ -18,10 +18,10 @@ from spark_jobs.fold import carried, content_hash, place
 
 ENDED_AT: Final = "_ended_at"
 ENDED_TS: Final = "_ended_ts"
-_ERA: Final = "_era"
-_HASH: Final = "_hash"
-_NEXT: Final = "_next"
-_TRUNCATES: Final = "_truncates"
+_ERA: Final = "_sluice_era"
+_HASH: Final = "_sluice_hash"
+_NEXT: Final = "_sluice_next"
+_TRUNCATES: Final = "_sluice_truncates"
 _KEPT: Final = (names.OP, *names.TARGET_METADATA, _ERA)
 
 
@@ -78,8 +78,10 @@ def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     """Without the old halves of updates whose new half has the same key: nothing was deleted."""
     deleted = F.col(names.OP) == OP_DELETE
     at_place = Window.partitionBy(*keys, place())
-    marked = changes.withColumn("_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0))
-    return marked.where(~F.col("_renewed")).drop("_renewed")
+    marked = changes.withColumn(
+        "_sluice_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0)
+    )
+    return marked.where(~F.col("_sluice_renewed")).drop("_sluice_renewed")
 
 
 def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:

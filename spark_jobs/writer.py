@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
@@ -170,13 +170,16 @@ class Writer:
         on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
         sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
         listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
+        branch = self._branch(table)
         self._sql(
             table,
             changes,
-            f"MERGE INTO {self._branch(table)} t USING {{source}} s ON {on} "
-            f"WHEN MATCHED AND {gone} THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET {sets} "
-            f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({listed}) VALUES ({values})",
+            lambda source: (
+                f"MERGE INTO {branch} t USING {source} s ON {on} "
+                f"WHEN MATCHED AND {gone} THEN DELETE "
+                f"WHEN MATCHED THEN UPDATE SET {sets} "
+                f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({listed}) VALUES ({values})"
+            ),
         )
 
     def _audit_written(self, table: TableId, rows: int | None) -> None:
@@ -197,8 +200,10 @@ class Writer:
         self._sql(
             table,
             rows,
-            f"MERGE INTO {branch} t USING {{source}} s ON {on} "
-            f"WHEN MATCHED AND ({differs}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+            lambda source: (
+                f"MERGE INTO {branch} t USING {source} s ON {on} "
+                f"WHEN MATCHED AND ({differs}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            ),
         )
 
     def settle(
@@ -211,7 +216,7 @@ class Writer:
             wanted.writeTo(self._branch(table)).append()
             return
         changed = wanted.subtract(_in_the_columns_of(wanted, there))
-        gone = there.join(wanted, [quoted(c) for c in by], "left_anti")
+        gone = there.join(wanted, list(by), "left_anti")
         source = keep(
             changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
                 gone.withColumn(names.OP, F.lit(OP_DELETE)).select(*map(quoted, by), names.OP),
@@ -221,7 +226,8 @@ class Writer:
         if not source.isEmpty():
             self._merge(table, source, by, wanted.columns, _DELETED)
 
-    def _sql(self, table: TableId, source: DataFrame, statement: str) -> None:
+    def _sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
+        """Run a statement over a view of `source`, whose name it is given."""
         rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
         if rewrites and table != tombstone_id(self.plan):
             # Spark 4.1 looks for the files to rewrite by a query of its own, in which it leaves
@@ -230,7 +236,7 @@ class Writer:
         view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
         source.createOrReplaceTempView(view)
         try:
-            self.lake.spark.sql(statement.format(source=view)).collect()
+            self.lake.spark.sql(statement(view)).collect()
         finally:
             self.lake.spark.catalog.dropTempView(view)
 
@@ -270,8 +276,8 @@ class Writer:
     def _delete(self, table: TableId, condition: str) -> None:
         """By a MERGE: a DELETE of whole files writes a snapshot that does not say whose it is."""
         one = self.lake.spark.range(1)
-        merge = f"MERGE INTO {self._branch(table)} t USING {{source}} s ON {condition}"
-        self._sql(table, one, f"{merge} WHEN MATCHED THEN DELETE")
+        merge = f"MERGE INTO {self._branch(table)} t USING"
+        self._sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
 
     def mark(self, position: str) -> None:
         """Write the tombstone of the whole table: its newest TRUNCATE."""
@@ -284,7 +290,7 @@ class Writer:
             *keys,
             f"{literal(position)} AS {names.POSITION}",
             f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
-            f"'{self.attempt.batch_id}' AS {names.BATCH_ID}",
+            f"{literal(self.attempt.batch_id)} AS {names.BATCH_ID}",
         )
         mark.writeTo(self._branch(tombstone_id(self.plan))).append()
 
@@ -305,12 +311,15 @@ class Writer:
             return
         sets = [f"t.{quoted(refill.name)} = {refill.value}" for refill in refills]
         changed = " OR ".join(f"NOT (t.{quoted(r.name)} <=> {r.value})" for r in refills)
+        branch = self._branch(table)
         self._sql(
             table,
             defaults.as_row(self.lake.spark, refills),
-            f"MERGE INTO {self._branch(table)} t USING {{source}} s "
-            f"ON t.{names.BATCH_ID} <> '{self.attempt.batch_id}' AND ({changed}) "
-            f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}",
+            lambda source: (
+                f"MERGE INTO {branch} t USING {source} s "
+                f"ON t.{names.BATCH_ID} <> {literal(self.attempt.batch_id)} AND ({changed}) "
+                f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}"
+            ),
         )
 
     def _note(self) -> None:

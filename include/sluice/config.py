@@ -202,6 +202,8 @@ class Pipeline(Strict):
     max_files_per_batch: int = Field(10_000, ge=1)
     max_bytes_per_batch: int = Field(10 * 1024 * MEBIBYTE, ge=1)
     max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)
+    max_tables_per_batch: int = Field(500, ge=1)
+    max_columns_per_table: int = Field(1000, ge=1)
     keep_tags: int = Field(72, ge=1)
     lease_seconds: int = Field(300, ge=10)
     maintenance: Maintenance = Maintenance()

@@ -41,6 +41,9 @@ RESERVED_COLUMNS: Final = frozenset(
     (*TARGET_METADATA, *CHANGELOG_METADATA, *HISTORY_METADATA, *SOFT_DELETE_METADATA)
 )
 
+# How the names of columns begin that a plan needs for itself, beside those of a source.
+OWN_COLUMNS: Final = "_sluice_"
+
 # Table properties.
 PROP_KEY: Final = "sluice.key"
 PROP_PIPELINE: Final = "sluice.pipeline"
