@@ -84,7 +84,9 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
             f"{plan.name}: {expected} records were read, "
             f"but {counts.read} are accounted for: {counts}"
         )
-    return TableResult(found.source.name, plan.name, counts, merged.staged, found.newest_source_ts)
+    return TableResult(
+        found.source.name, plan.name, counts, merged.staged, found.newest_source_ts, merged.compared
+    )
 
 
 def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:

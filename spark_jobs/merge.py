@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from sluice import names
-from sluice.result import Counts, StagedTable
+from sluice.result import ComparedTable, Counts, StagedTable
 from spark_jobs import history, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.floor import since_floor
@@ -44,6 +44,7 @@ class Merged:
     counts: Counts
     contradicting: int
     staged: tuple[StagedTable, ...]
+    compared: tuple[ComparedTable, ...]
 
 
 def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
@@ -66,7 +67,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     history.write(writer, stored, newer)
     writer.fill()
     counts = tallied.counts + truncated.counts(stored.truncated_at)
-    return Merged(counts, tallied.contradicting, writer.staged())
+    return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
 
 
 @dataclass(frozen=True)

@@ -96,16 +96,16 @@ def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
     created = job.lake.ensure(plan)
     writer = Writer(job.lake, plan, job.attempt, Span(), created)
     remains = _Remains(writer, asked)
-    if plan.keyed:
-        _settle_keyed(remains)
-    else:
-        _settle_rows(remains)
-    if remains.truncated_at != remains.marked_at:
-        if remains.marked_at is not None:
+    replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
+    marked_at = None if replaced else remains.marked_at
+    if remains.truncated_at != marked_at:
+        if marked_at is not None:
             writer.unmark()
         if remains.truncated_at is not None:
             writer.mark(remains.truncated_at)
-    return TableResult(plan.source.name, plan.name, Counts(), writer.staged())
+    return TableResult(
+        plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
+    )
 
 
 class _Remains:
@@ -125,6 +125,16 @@ class _Remains:
         self.undone = self._undone(asked.without) if asked.without else None
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
         self.changes = self.of_keys(log.where(~_is_truncate()))
+
+    def settle(
+        self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
+    ) -> bool:
+        """Make the table hold what is wanted of the keys; True where all of it was replaced."""
+        if self.undone is None:
+            return self.writer.replace(table, wanted, there)
+        found = there if there is None else self.of_keys(there)
+        self.writer.settle(table, wanted, found, by)
+        return False
 
     def _truncated_at(self) -> str | None:
         row = self.truncates.agg(F.max(names.POSITION)).first()
@@ -194,7 +204,7 @@ def _not_above(position: str | None, floor: str | None) -> bool:
     return position is not None and floor is not None and position <= floor
 
 
-def _settle_rows(remains: _Remains) -> None:
+def _settle_rows(remains: _Remains) -> bool:
     """A table without a key: its rows are counted anew, from all of its changes."""
     data = tuple(c.name for c in remains.plan.columns)
     changes = NoKeyChanges(
@@ -203,27 +213,30 @@ def _settle_rows(remains: _Remains) -> None:
     wanted = plan_rows(changes).instances.where(F.col(names.OP) != OP_DELETE)
     columns = [quoted(c) for c in (*data, *names.TARGET_METADATA)]
     target = target_id(remains.plan)
-    remains.writer.settle(target, wanted.select(*columns), remains.rows, by=(names.POSITION,))
+    remains.settle(target, wanted.select(*columns), remains.rows, by=(names.POSITION,))
+    return False
 
 
-def _settle_keyed(remains: _Remains) -> None:
-    plan, writer = remains.plan, remains.writer
+def _settle_keyed(remains: _Remains) -> bool:
+    """Target, tombstones and history; True where all tombstones were replaced."""
+    plan = remains.plan
     _refuse_forgotten(remains)
     data = [c.name for c in plan.columns]
     folded = keep(fold_columns(remains.known(), plan.key, data))
     deleted = F.col(names.OP) == OP_DELETE
     graves = folded.where(deleted).select(*_columns(plan.key))
-    there = None if remains.tombstones is None else remains.of_keys(remains.tombstones)
-    if there is not None and remains.floor is not None:
-        forgotten = there.where(F.col(names.POSITION) <= remains.floor)
+    if remains.tombstones is not None and remains.floor is not None:
+        forgotten = remains.of_keys(remains.tombstones).where(
+            F.col(names.POSITION) <= remains.floor
+        )
         forgotten = forgotten.join(folded, list(plan.key), "left_anti")
         graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
-    writer.settle(tombstone_id(plan), graves, there, by=plan.key)
+    replaced = remains.settle(tombstone_id(plan), graves, remains.tombstones, by=plan.key)
     rows = folded.where(~deleted).select(*_columns(data))
     if plan.history or plan.soft_delete:
         rows = _settle_versions(remains, data, rows)
-    there = None if remains.rows is None else remains.of_keys(remains.rows)
-    writer.settle(target_id(plan), rows, there, by=plan.key)
+    remains.settle(target_id(plan), rows, remains.rows, by=plan.key)
+    return replaced
 
 
 def _columns(data: list[str] | tuple[str, ...]) -> list[str]:
@@ -234,13 +247,12 @@ def _settle_versions(remains: _Remains, data: list[str], rows: DataFrame) -> Dat
     """Settle the history; returns the target's rows, which with soft deletes are versions too."""
     plan, there = remains.plan, remains.versions()
     if plan.history:
-        there = None if there is None else remains.of_keys(there)
         kept = None if there is None else _forgotten(remains, there, names.POSITION_TO)
         found = _versions(
             remains, data, kept, (names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
         )
         by = (*plan.key, names.POSITION)
-        remains.writer.settle(history_id(plan), history.rows_of(found, data), there, by)
+        remains.settle(history_id(plan), history.rows_of(found, data), there, by)
     if not plan.soft_delete:
         return rows
     stored = remains.standing()

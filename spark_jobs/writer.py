@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import TransientError
 from sluice.faults import Point, reach
-from sluice.result import StagedTable
+from sluice.result import ComparedTable, StagedTable
 from sluice.snapshots import head
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
@@ -226,6 +226,16 @@ class Writer:
         if not source.isEmpty():
             self._merge(table, source, by, wanted.columns, _DELETED)
 
+    def replace(self, table: TableId, wanted: DataFrame, there: DataFrame | None) -> bool:
+        """Make `wanted` all that the table holds, where that differs from what is `there`, in
+        which somebody may have put anything; True where it did."""
+        if there is not None:
+            found = _in_the_columns_of(wanted, there)
+            if wanted.exceptAll(found).isEmpty() and found.exceptAll(wanted).isEmpty():
+                return False
+        wanted.writeTo(self._branch(table)).overwrite(F.lit(True))
+        return True
+
     def _sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
         """Run a statement over a view of `source`, whose name it is given."""
         rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
@@ -334,6 +344,14 @@ class Writer:
     def staged(self) -> tuple[StagedTable, ...]:
         """Every table that got a branch, with the heads that publish will require."""
         return tuple(self._staged(table) for table in self.bases if table in self.branched)
+
+    def left_alone(self) -> tuple[ComparedTable, ...]:
+        """Every table that the batch was compared with and has nothing for."""
+        return tuple(
+            ComparedTable(table.namespace, table.name, base.snapshot)
+            for table, base in self.bases.items()
+            if table not in self.branched
+        )
 
     def _staged(self, table: TableId) -> StagedTable:
         base = self.bases[table]

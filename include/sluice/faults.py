@@ -1,7 +1,8 @@
 """Points at which a test may end a process, as if its machine had died just there.
 
-`SLUICE_FAULT=publish.table:2` kills the process the second time it comes to that point. Without
-the variable `reach` does nothing.
+`SLUICE_FAULT=publish.table:2` kills the process the second time it comes to that point;
+`SLUICE_FAULT=publish.table:2:stop` suspends it there, until somebody lets it go on (SIGCONT).
+Without the variable `reach` does nothing.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ _lock = threading.Lock()
 
 
 def reach(point: Point) -> None:
-    """Kill this process where the environment says so."""
-    wanted = os.environ.get(ENV_FAULT, "")
-    name, _, time = wanted.partition(":")
+    """Kill or suspend this process where the environment says so."""
+    name, _, rest = os.environ.get(ENV_FAULT, "").partition(":")
     if name != point:
         return
+    time, _, how = rest.partition(":")
     with _lock:
         _passed[name] = _passed.get(name, 0) + 1
         if _passed[name] == int(time or 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSTOP if how == "stop" else signal.SIGKILL)

@@ -51,14 +51,28 @@ class StagedTable:
 
 
 @dataclass(frozen=True)
+class ComparedTable:
+    """A table that the batch was compared with, at a snapshot of `main`, and has nothing for.
+
+    It holds only while `main` is there: of another state the batch might have had something.
+    """
+
+    namespace: str
+    name: str
+    snapshot: int | None
+
+
+@dataclass(frozen=True)
 class TableResult:
-    """One target: where its events came from, what happened to them, what it staged."""
+    """One target: where its events came from, what happened to them, what it staged, and which of
+    its tables it was compared with and left alone."""
 
     source: str
     target: str
     counts: Counts
     staged: tuple[StagedTable, ...] = ()
     newest_source_ts: str | None = None
+    compared: tuple[ComparedTable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,4 +103,6 @@ class BatchResult:
 
 def _table(raw: dict[str, Any]) -> TableResult:
     staged = tuple(StagedTable(**s) for s in raw.pop("staged"))
-    return TableResult(**{**raw, "counts": Counts(**raw["counts"])}, staged=staged)
+    compared = tuple(ComparedTable(**c) for c in raw.pop("compared", ()))
+    counts = Counts(**raw.pop("counts"))
+    return TableResult(**raw, counts=counts, staged=staged, compared=compared)

@@ -17,7 +17,7 @@ from sluice.leases import Lease, this_holder
 from sluice.ledger import Publication
 from sluice.ledger_rows import landed_anew
 from sluice.manifest import Manifest
-from sluice.result import BatchResult, StagedTable
+from sluice.result import BatchResult, ComparedTable, StagedTable
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.undo import (
@@ -118,21 +118,26 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     _hold(ctx, result)
     reach(Point.PUBLISH_HELD)
     staged = [s for table in result.tables for s in table.staged]
+    # A process that was suspended here is refused; one that dies is completed by reconcile.
+    ctx.ledger.record_batch(
+        ctx.pipeline.name, result.batch_id, states.PUBLISHING,
+        expected=lambda row: row is not None and _may_begin(row, result),
+    )  # fmt: skip
+    _require_mine(ctx, result)
+    reach(Point.PUBLISH_MARKED)
     ctx.ledger.record_publications(_intents(ctx, result, staged))
     reach(Point.PUBLISH_INTENT)
-    ctx.ledger.record_batch(
-        ctx.pipeline.name, result.batch_id, states.PUBLISHING, attempt=result.attempt
-    )
-    reach(Point.PUBLISH_MARKED)
-    refuse_moved(ctx, staged)
+    refuse_moved(ctx, staged, [c for table in result.tables for c in table.compared])
     for table in staged:
         publish_table(ctx.catalog, table, result.batch_id)
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
+    _require_mine(ctx, result)
     ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)
     for undone in manifest.rebuild.without if manifest.rebuild else ():
         take_out(ctx, undone)
+    _require_mine(ctx, result)
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
     reach(Point.PUBLISH_FILES)
     # Before the batch is finished, for nobody looks at it after that.
@@ -141,8 +146,29 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
         detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest) | told(manifest),
+        expected=lambda row: row is not None and _is_under_way(row, result),
     )  # fmt: skip
     reach(Point.PUBLISH_DONE)
+
+
+def _require_mine(ctx: Context, result: BatchResult) -> None:
+    """Raise LeaseHeld where somebody else has finished or undone the publication meanwhile, for
+    whom a process that was suspended here is dead."""
+    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    if row is None or not _is_under_way(row, result):
+        now = "gone" if row is None else row.state
+        raise LeaseHeld(
+            f"batch {result.batch_id} of {ctx.pipeline.name} is {now} by somebody else; "
+            f"attempt {result.attempt} stops here"
+        )
+
+
+def _may_begin(row: states.BatchRow, result: BatchResult) -> bool:
+    return row.attempt == result.attempt and row.state not in states.FINISHED
+
+
+def _is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
+    return row.state == states.PUBLISHING and row.attempt == result.attempt
 
 
 def _forget_copies(ctx: Context, manifest: Manifest) -> None:
@@ -165,14 +191,28 @@ def _hold(ctx: Context, result: BatchResult) -> None:
     )
 
 
-def refuse_moved(ctx: Context, staged: Iterable[StagedTable]) -> None:
-    """Look at every table before the first commit: most races end here, with nothing published."""
+def refuse_moved(
+    ctx: Context, staged: Iterable[StagedTable], compared: Iterable[ComparedTable] = ()
+) -> None:
+    """Look at every table before the first commit: most races end here, with nothing published.
+
+    What was only compared is looked at as long as nothing is published.
+    """
+    begun = False
     for table in staged:
         now = ctx.catalog.load_table((table.namespace, table.name))
+        begun = begun or is_published(now, table)
         if not is_published(now, table) and head(now) != table.base_snapshot:
             raise PublishRefused(
                 f"{table.namespace}.{table.name}: main is at {head(now)}, "
                 f"the batch was staged on {table.base_snapshot}"
+            )
+    for other in () if begun else compared:
+        at = head(ctx.catalog.load_table((other.namespace, other.name)))
+        if at != other.snapshot:
+            raise PublishRefused(
+                f"{other.namespace}.{other.name}: main is at {at}, "
+                f"the batch was compared with {other.snapshot}, and had nothing for it then"
             )
 
 

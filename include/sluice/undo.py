@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -125,7 +128,27 @@ def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str
     if dry_run:
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
         return [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
-    return [line for batch_id in batches for line in _undo_one(ctx, batch_id, published[batch_id])]
+    with _lease(ctx, batches):
+        refuse_in_use(ctx, batches)
+        done = [_undo_one(ctx, batch_id, published[batch_id]) for batch_id in batches]
+    return [line for lines in done for line in lines]
+
+
+@contextmanager
+def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
+    """The pipeline's lease, so that no load begins between the look and the moves.
+
+    Beside a batch that is half published nobody loads in any case. Raises LeaseHeld.
+    """
+    name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
+    if any(_known(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
+        yield
+        return
+    ctx.ledger.lease_maintenance(name, attempt, this_holder(), ctx.pipeline.lease_seconds)
+    try:
+        yield
+    finally:
+        ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
 
 
 def publications(ctx: Context, batch_id: str) -> list[Publication]:

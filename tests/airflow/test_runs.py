@@ -51,11 +51,16 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
-    module.rollback_to = lambda ctx, batch, dry_run: undone(fake, "after", batch, dry_run)
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     monkeypatch.setitem(sys.modules, "sluice.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
+    refolding: Any = ModuleType("sluice.refolding")
+    refolding.rollback = lambda ctx, batch, dry_run: undone(fake, batch, dry_run)
+    refolding.rollback_to = lambda ctx, batch, dry_run: undone(fake, "after", batch, dry_run)
+    refolding.rebuild = lambda ctx, table, dry_run: undone(fake, "rebuild", table, dry_run)
+    monkeypatch.setitem(sys.modules, "sluice.refolding", refolding)
+    monkeypatch.setattr(sluice, "refolding", refolding, raising=False)
     land: Any = ModuleType("sluice.land")
     land.candidates = land.landed = lambda ctx, window, until, files: []
     monkeypatch.setitem(sys.modules, "sluice.land", land)
@@ -267,14 +272,24 @@ def test_without_the_connection_the_first_task_fails(
 
 
 def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
+    stages.state = "rolled_back"
     conf = {"pipeline": "shop", "batch": "b7", "release": True}
     finished, _ = run("sluice_rollback", run_conf=conf)
     assert finished.state == "success"
-    assert stages.of("rollback") == [("b7", True)]
+    assert stages.of("rollback") == [("b7", False)]
     assert stages.of("release") == [("b7",)]
 
 
+def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
+    run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "table": "orders"})
+    assert stages.of("rollback") == [("rebuild", "orders", False)]
+    assert stages.of("release") == []
+    finished, _ = run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "to": "b"})
+    assert finished.state == "failed"
+
+
 def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
+    stages.state = "rolled_back"
     conf = {"pipeline": "shop", "to": "b6", "release": True}
     run("sluice_rollback", run_conf=conf)
     assert stages.of("rollback") == [("after", "b6", False)]

@@ -169,6 +169,9 @@ def test_a_crash_in_the_publication_is_completed(
         with pytest.raises(ZeroDivisionError):
             refolding.rollback(lake.context(), batches[0])
     assert state(lake, batches[0]) == states.PUBLISHED
+    ledger = lake.context().ledger
+    (left,) = ledger.unfinished("p")
+    ledger.release_lease("p", left.batch_id, left.attempt)
     assert stages.reconcile(lake.context()) == []
     assert state(lake, batches[0]) == states.ROLLED_BACK
     refuse_difference(lake, parts[1])

@@ -1,0 +1,111 @@
+"""A process that is suspended, given up, and wakes up when another has done its work.
+
+Its machine stood still, or its network was gone: it is alive, and knows nothing of what followed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sluice.faults import Point
+from tests.faults.lake import Contents, Lake, descendants, finish
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+PATIENCE_SECONDS: Final = 120
+LEASE_SECONDS: Final = 10
+DRIVER: Final = [Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED, Point.LOAD_RESULT]
+PUBLISHER: Final = [
+    Point.PUBLISH_HELD, Point.PUBLISH_INTENT, Point.PUBLISH_MARKED, Point.PUBLISH_TABLE,
+    Point.PUBLISH_RECORDED, Point.PUBLISH_FILES,
+]  # fmt: skip
+ALWAYS: Final = Point.LOAD_BRANCHED
+POINTS: Final = [
+    p if p == ALWAYS else pytest.param(p, marks=pytest.mark.long) for p in (*DRIVER, *PUBLISHER)
+]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake whose second hour is landed, and what it holds when that is loaded."""
+    lake = Lake.make(tmp_path_factory.mktemp("zombies") / "shop")
+    with (lake.root / "pipelines" / "shop.yaml").open("a") as pipeline:
+        pipeline.write(f"lease_seconds: {LEASE_SECONDS}\n")
+    assert lake.command("run", "shop")[0] == 0
+    lake.land_second_hour()
+    lake.save("landed")
+    assert lake.command("run", "shop")[0] == 0
+    lake.save("loaded")
+    return lake
+
+
+@pytest.fixture(scope="module")
+def wanted(lake: Lake) -> Contents:
+    lake.restore("loaded")
+    return lake.contents()
+
+
+def suspended(lake: Lake, point: Point) -> tuple[subprocess.Popen[str], int]:
+    """A run, and the process of it that stands still at the point."""
+    run = lake.start("run", "shop", fault=f"{point}:1:stop")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        for pid in (run.pid, *descendants(run.pid)):
+            if state(pid) == "T":
+                return run, pid
+        assert run.poll() is None, run.communicate()[0]
+        time.sleep(0.2)
+    raise AssertionError(f"{point} was never reached")
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: Point) -> None:
+    lake.restore("landed")
+    run, pid = suspended(lake, point)
+    try:
+        code, told = lake.command("run", "shop")
+        assert code == 0, told
+        assert lake.contents() == wanted
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    finish(run)
+    assert lake.contents() == wanted
+    assert lake.command("reconcile", "shop")[0] == 0
+    assert lake.leftovers() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", [Point.PUBLISH_TABLE, Point.PUBLISH_RECORDED])
+def test_what_was_rolled_back_meanwhile_stays_so(
+    lake: Lake, wanted: Contents, point: Point
+) -> None:
+    lake.restore("landed")
+    before = lake.contents()
+    run, pid = suspended(lake, point)
+    (batch,) = wanted.states.keys() - before.states.keys()
+    try:
+        assert lake.command("run", "shop")[0] == 0
+        code, told = lake.command("rollback", "shop", "--batch", batch)
+        assert code == 0, told
+        undone = lake.contents()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    finish(run)
+    assert lake.contents() == undone
+    assert undone.states[batch] == "rolled_back"
+    assert lake.context().ledger.known_files("shop").keys() >= {"dt=2026-03-01/hr=01/b.jsonl"}
+    held = {f.state for f in lake.context().ledger.batch_files("shop", batch)}
+    assert held == {"held"}
