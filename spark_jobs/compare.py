@@ -26,6 +26,7 @@ COLUMNS: Final = "columns"
 EXPECTED: Final = "expected"
 FOUND: Final = "found"
 _VALUES: Final = "values"
+_SIDE: Final = "_sluice_side"
 _WANTED: Final = "wanted"
 
 
@@ -143,3 +144,19 @@ def _text(value: Column, kind: DataType) -> Column:
     text = F.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
     short = F.concat(F.left(text, F.lit(_SHOWN_CHARACTERS)), F.lit("…"))
     return F.when(F.length(text) > _SHOWN_CHARACTERS, short).otherwise(text)
+
+
+def same_rows(one: DataFrame, two: DataFrame) -> bool:
+    """Whether both have every row equally often."""
+    signed = one.withColumn(_SIDE, F.lit(1)).unionByName(two.withColumn(_SIDE, F.lit(-1)))
+    counted = signed.groupBy(*map(quoted, one.columns)).agg(F.sum(_SIDE).alias(_SIDE))
+    return counted.where(F.col(_SIDE) != 0).isEmpty()
+
+
+def in_the_columns_of(wanted: DataFrame, there: DataFrame) -> DataFrame:
+    """Stored rows in other rows' columns; one that came later was NULL."""
+    types = {f.name: f.dataType for f in wanted.schema}
+    known = set(there.columns)
+    return there.select(
+        *(F.col(quoted(c)) if c in known else F.lit(None).cast(types[c]).alias(c) for c in types)
+    )

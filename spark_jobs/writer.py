@@ -15,6 +15,7 @@ from sluice.result import ComparedTable, StagedTable
 from sluice.snapshots import head
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
+from spark_jobs.compare import in_the_columns_of, same_rows
 from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.kept import keep
 from spark_jobs.lake import (
@@ -215,7 +216,7 @@ class Writer:
         if there is None:
             wanted.writeTo(self._branch(table)).append()
             return
-        changed = wanted.subtract(_in_the_columns_of(wanted, there))
+        changed = wanted.subtract(in_the_columns_of(wanted, there))
         gone = there.join(wanted, list(by), "left_anti")
         source = keep(
             changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
@@ -229,10 +230,8 @@ class Writer:
     def replace(self, table: TableId, wanted: DataFrame, there: DataFrame | None) -> bool:
         """Make `wanted` all that the table holds, where that differs from what is `there`, in
         which somebody may have put anything; True where it did."""
-        if there is not None:
-            found = _in_the_columns_of(wanted, there)
-            if wanted.exceptAll(found).isEmpty() and found.exceptAll(wanted).isEmpty():
-                return False
+        if there is not None and same_rows(wanted, in_the_columns_of(wanted, there)):
+            return False
         wanted.writeTo(self._branch(table)).overwrite(F.lit(True))
         return True
 
@@ -361,15 +360,6 @@ class Writer:
             return staged
         told = defaults.write(self.defaults) if self.defaults else None
         return replace(staged, created=self.created, defaults=told)
-
-
-def _in_the_columns_of(wanted: DataFrame, there: DataFrame) -> DataFrame:
-    """Stored rows in other rows' columns; one that came later was NULL."""
-    types = {f.name: f.dataType for f in wanted.schema}
-    known = set(there.columns)
-    return there.select(
-        *(F.col(quoted(c)) if c in known else F.lit(None).cast(types[c]).alias(c) for c in types)
-    )
 
 
 def stored_at(

@@ -129,6 +129,8 @@ def damaged(lake: Sandbox) -> list[Change]:
     for at, part in enumerate(parts):
         load(lake, f"{at}.jsonl", part)
     tombstones = f"{names.changelog_namespace(NAMESPACE)}.keyed__tombstones"
+    for name in ("pipeline", "batch", "attempt"):  # what the last load's session signs by
+        lake.spark.conf.unset(f"spark.sql.iceberg.snapshot-property.sluice.{name}")
     for table in (*TABLES, "keyed__history", "partial__history"):
         damage(lake, f"{NAMESPACE}.{table}")
     damage(lake, tombstones)

@@ -1,0 +1,88 @@
+"""An object store that is busy, slow, resets connections and cuts answers off."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+
+import boto3
+import pytest
+
+from sluice.errors import TransientError
+from sluice.s3store import S3Store
+from sluice.store import open_store
+from tests.flaky import FATES, Flaky, flaky
+from tests.s3_server import S3Server, S3ServerMissing, s3_server
+
+pytestmark = pytest.mark.s3
+OBJECTS = {f"{n}.jsonl": os.urandom(100_000) for n in range(6)}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    try:
+        with s3_server(tmp_path_factory.mktemp("s3")) as found:
+            yield found
+    except S3ServerMissing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def between(server: S3Server) -> Iterator[Flaky]:
+    host, _, port = server.endpoint.removeprefix("http://").partition(":")
+    with flaky((host, int(port)), share=0.0, seed=7) as found:
+        yield found
+
+
+@pytest.fixture
+def store(server: S3Server, between: Flaky, monkeypatch: pytest.MonkeyPatch) -> S3Store:
+    """A folder of a bucket of the test's own, reached through what lies between."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    bucket = f"b-{os.urandom(6).hex()}"
+    boto3.client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=bucket)
+    monkeypatch.setenv("SLUICE_S3_ENDPOINT", f"http://127.0.0.1:{between.port}")
+    found = open_store(f"s3://{bucket}/landing")
+    assert isinstance(found, S3Store)
+    return found
+
+
+def read(store: S3Store, key: str) -> bytes:
+    with store.open(key) as body:
+        return body.read()
+
+
+def at_last(action: Callable[[], bytes]) -> bytes:
+    """What is read when it is tried again, as the next run does."""
+    for _ in range(5):
+        try:
+            return action()
+        except TransientError:
+            continue
+    raise AssertionError("failed five times")
+
+
+def test_what_is_written_listed_and_read_is_whole(store: S3Store, between: Flaky) -> None:
+    between.share = 0.4
+    for key, content in OBJECTS.items():
+        store.put(key, content)
+    assert not store.put_if_absent("0.jsonl", b"another")
+    assert {o.key: o.size for o in store.list()} == {k: len(c) for k, c in OBJECTS.items()}
+    for key, content in OBJECTS.items():
+        found = at_last(lambda key=key: read(store, key))  # type: ignore[misc]
+        assert hashlib.sha256(found).digest() == hashlib.sha256(content).digest()
+    assert set(between.told) == {"", *FATES}
+
+
+def test_what_fails_for_good_is_an_error_to_try_again(
+    store: S3Store, between: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("a", b"1")
+    monkeypatch.setattr("sluice.s3store.ATTEMPTS", 2)
+    between.share, between.fates = 1.0, ("reset",)
+    for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
+        with pytest.raises(TransientError):
+            action()
