@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -31,6 +31,11 @@ from sluice.configfields import (
     Schedule,
     Strict,
     TableName,
+)
+from sluice.configsecrets import (
+    holds_secret,
+    refuse_secret_addresses,
+    refuse_secret_settings,
 )
 from sluice.errors import ConfigError
 from sluice.formatnames import FormatName, refuse_unknown_options
@@ -96,7 +101,9 @@ class Spark(Strict):
     """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
 
     master: str = "local[*]"
-    conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    conf: Annotated[
+        dict[str, str | int | float | bool], BeforeValidator(refuse_secret_settings)
+    ] = Field(default_factory=dict)
 
 
 class ProjectFile(Strict):
@@ -210,6 +217,7 @@ class Pipeline(Strict):
     @classmethod
     def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         refuse_unknown_options(info.data.get("format", ""), value)
+        refuse_secret_addresses(value)
         return value
 
     @field_validator("tables", mode="before")
@@ -350,20 +358,20 @@ def _resolve_lake(root: Path, lake: Lake) -> Lake:
 def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     if uri := os.environ.get(ENV_CATALOG_URI):
         catalog = _overridden(catalog, uri)
-    elif _holds_password(catalog.uri):
+    elif holds_secret(catalog.uri):
         raise ConfigError(
             f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
             f"give the whole address in {ENV_CATALOG_URI}"
+        )
+    if catalog.type == "rest" and holds_secret(catalog.uri):
+        raise ConfigError(
+            f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; "
+            "give it in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL"
         )
     if not catalog.is_sqlite:
         return catalog
     path = _resolve(root, str(catalog.sqlite_path))
     return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
-
-
-def _holds_password(uri: str) -> bool:
-    parts = urlsplit(uri)
-    return bool(parts.password) or "password" in parse_qs(parts.query.lower())
 
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
