@@ -32,6 +32,7 @@ from sluice.configfields import (
     Strict,
     TableName,
 )
+from sluice.configoverlap import refuse_overlap
 from sluice.configsecrets import (
     holds_secret,
     refuse_secret_addresses,
@@ -327,27 +328,8 @@ def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
             pipelines.append((document, _checked(Pipeline, document)))
         except ConfigError as error:
             broken[path.stem] = str(error)
-    _refuse_overlap(pipelines)
+    refuse_overlap(pipelines)
     return {p.name: _resolve_landing(root, p) for _, p in pipelines}, broken
-
-
-def _refuse_overlap(pipelines: list[tuple[Document, Pipeline]]) -> None:
-    names: dict[str, Document] = {}
-    targets: dict[tuple[str, str], Document] = {}
-    for document, pipeline in pipelines:
-        if other := names.setdefault(pipeline.name, document):
-            _refuse_same(other, document, "name")
-        target = (pipeline.namespace.lower(), pipeline.table_name.lower())
-        if other := targets.setdefault(target, document):
-            _refuse_same(other, document, "namespace")
-
-
-def _refuse_same(other: Document, document: Document, key: str) -> None:
-    if other is not document:
-        raise ConfigError(
-            f"{document.where((key,))}: {key}: expected another one than {other.path.name} has"
-            + (", or another table_name" if key == "namespace" else "")
-        )
 
 
 def _resolve_lake(root: Path, lake: Lake) -> Lake:

@@ -25,8 +25,8 @@ class Strict(BaseModel):
 
 
 def _namespace(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError("letters, digits and underscores, not beginning with a digit")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value):
+        raise ValueError("letters, digits and underscores, beginning with a letter")
     if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
         raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
     return value
