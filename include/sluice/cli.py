@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pyiceberg.exceptions import RESTError
+from pyiceberg.exceptions import CommitFailedException, RESTError
 from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import DBAPIError
@@ -61,7 +61,7 @@ def _reporting(command: F) -> F:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (SluiceError, OSError, DBAPIError, RESTError) as raw:
+        except (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException) as raw:
             error = raw if isinstance(raw, SluiceError) else _unreachable(raw)
             told = f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}"
             err.print(told, highlight=False, soft_wrap=True)

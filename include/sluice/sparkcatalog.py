@@ -18,9 +18,17 @@ ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
 ENV_REST_TOKEN: Final = "SLUICE_CATALOG_TOKEN"
 ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
 SQLITE_WAIT_SECONDS: Final = 60
+POSTGRES_CONNECT_SECONDS: Final = 10
+POSTGRES_ANSWER_SECONDS: Final = 60
 ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
+# Iceberg hands on to the driver what begins with `jdbc.`.
+_POSTGRES_LIMITS: Final = {
+    ".jdbc.connectTimeout": str(POSTGRES_CONNECT_SECONDS),
+    ".jdbc.socketTimeout": str(POSTGRES_ANSWER_SECONDS),
+    ".jdbc.tcpKeepAlive": "true",
+}
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
@@ -77,7 +85,7 @@ def _postgres(uri: SplitResult) -> dict[str, str]:
     plain = urlunsplit(("postgresql", host, uri.path, told, ""))
     secrets = {"user": _user(uri), "password": _password(uri), **apart}
     properties = {f".jdbc.{name}": value for name, value in secrets.items() if value}
-    return {".uri": f"jdbc:{plain}", **properties}
+    return {".uri": f"jdbc:{plain}", **_POSTGRES_LIMITS, **properties}
 
 
 def _user(uri: SplitResult) -> str | None:
