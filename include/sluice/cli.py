@@ -30,6 +30,7 @@ from sluice.ledger import Ledger
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
 from sluice.result import BatchResult
+from sluice.shown import shown
 from sluice.stages import Window, open_context
 from sluice.startup import CHECKOUT
 from sluice.verify import refuse_differences
@@ -77,11 +78,11 @@ def _unreachable(error: Exception) -> TransientError:
 
 
 def _say(text: str) -> None:
-    err.print(escape(text), style="dim", highlight=False, soft_wrap=True)
+    err.print(escape(shown(text)), style="dim", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+    sys.stdout.write(shown(json.dumps(value, default=str, ensure_ascii=False)) + "\n")
 
 
 @app.command()
@@ -321,7 +322,7 @@ def _done(lines: list[str], as_json: bool) -> None:
         _print_json({"done": lines})
         return
     for line in lines:
-        out.print(escape(line), highlight=False)
+        out.print(escape(shown(line)), highlight=False)
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ def run_sql(project: Project, statement: str, limit: int | None = None) -> pa.Ta
     try:
         return _answer(connection, open_catalog(project), statement, limit)
     except duckdb.Error as error:
-        raise TerminalError(f"the query failed: {error}") from error
+        raise TerminalError(f"the query failed: {error}").in_lines() from error
     finally:
         connection.close()
 

@@ -122,8 +122,8 @@ def submit(project: Project, entry: Path, *arguments: str, small: bool = False) 
     # spark-submit hands on a Python driver's own words on standard output.
     told = _told(done.stderr + "\n" + done.stdout)
     if done.returncode in (_TRY_AGAIN, -9, -15, 137, 143):
-        raise TransientError(f"the Spark driver ended with {done.returncode}: {told}")
-    raise TerminalError(f"the Spark driver ended with {done.returncode}: {told}")
+        raise TransientError(f"the Spark driver ended with {done.returncode}: {told}").in_lines()
+    raise TerminalError(f"the Spark driver ended with {done.returncode}: {told}").in_lines()
 
 
 def _told(output: str) -> str:

@@ -18,6 +18,7 @@ from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
 from sluice.ledger import FAILED, FINISHED, PUBLISHING, ROLLED_BACK
 from sluice.result import BatchResult
+from sluice.shown import LINES, shown
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
@@ -37,7 +38,7 @@ ADVICE: Final = {
 
 
 def _log_advice(stage: str, pipeline: str, error: BaseException) -> None:
-    log.error("%s of pipeline %s failed: %s", stage, pipeline, error)
+    log.error("%s of pipeline %s failed: %s", stage, pipeline, shown(str(error), LINES))
     log.error("What to do: %s. To look: sluice status %s", ADVICE[stage], pipeline)
 
 
@@ -150,7 +151,7 @@ def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     look = landed if chosen.tables else candidates
     found = look(context, window, chosen.until, list(chosen.files) or None)
     for item in found:
-        log.info("would take %s (%s bytes, hour %s)", item.key, item.size, item.hour or "-")
+        log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
 
 
@@ -285,7 +286,7 @@ def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
             count = sum(_release(ctx, batch) for batch in batches if batch)
             lines.append(f"{count} files released: the next run takes them")
         for line in lines:
-            log.info("%s", line)
+            log.info("%s", shown(line))
         return lines
 
 
