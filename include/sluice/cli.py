@@ -27,6 +27,7 @@ from sluice.deadletters import resolutions
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger import Ledger
+from sluice.manifest import as_batch_id
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
 from sluice.result import BatchResult
@@ -173,7 +174,7 @@ def reprocess(
 ) -> None:
     """Decode quarantined records again, after a mend of configuration or code."""
     ctx = open_context(project, pipeline, _say)
-    results, failure = reprocess_batches(ctx, batch, reason)
+    results, failure = reprocess_batches(ctx, as_batch_id(batch), reason)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     for result in () if as_json else results:
@@ -256,6 +257,7 @@ def rollback(
             "sluice rollback: name the batch to undo (--batch), or the one to go back to (--to), "
             "or ask for targets to be made again (--rebuild, with --table for one)"
         )
+    batch, to = as_batch_id(batch), as_batch_id(to)
     ctx = open_context(project, pipeline, _say)
     if rebuild:
         _done(refolding.rebuild(ctx, table, dry_run), as_json)
@@ -274,7 +276,7 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Let the files of a rolled back batch be landed again."""
-    count = stages.release(open_context(project, pipeline, _say), batch)
+    count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
     _done([f"{count} files of batch {batch} are free to be landed again"], as_json)
 
 

@@ -13,6 +13,7 @@ from sluice import patience, stages
 from sluice.cli import app
 from sluice.context import open_context
 from sluice.ledger import FAILED
+from sluice.manifest import SourceFile, as_batch_id, name_batch
 from tests.unit.clocks import Clock
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: '%s'}, warehouse: warehouse}\n"
@@ -36,6 +37,31 @@ def test_an_empty_window_is_refused(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", *window)
     assert done.exit_code == 2
     assert "is not before --to" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rollback", "shop", "--batch"),
+        ("rollback", "shop", "--to"),
+        ("release", "shop", "--batch"),
+        ("reprocess", "shop", "--batch"),
+    ],
+)
+@pytest.mark.parametrize("batch", ["../b1", "b'1", "b" * 65, "b1\n"])
+def test_what_cannot_be_a_batch_is_refused(
+    tmp_path: Path, command: tuple[str, ...], batch: str
+) -> None:
+    done = sluice(project(tmp_path), *command, batch)
+    assert done.exit_code == 2
+    assert "expected a batch as `sluice status` lists it" in done.stderr
+
+
+def test_every_name_of_a_batch_is_one() -> None:
+    file = SourceFile(key="a", url="file:///a", size=1, hour="20260301T05")
+    for files in ((file,), ()):
+        assert as_batch_id(name_batch("shop", files)) == name_batch("shop", files)
+    assert as_batch_id("") == ""
 
 
 def test_a_window_without_files_says_so(tmp_path: Path) -> None:
