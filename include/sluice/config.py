@@ -105,6 +105,9 @@ class Spark(Strict):
     conf: Annotated[
         dict[str, str | int | float | bool], BeforeValidator(refuse_secret_settings)
     ] = Field(default_factory=dict)
+    max_load_seconds: int = Field(
+        21_600, ge=60, description="a driver that takes longer is stopped"
+    )
 
 
 class ProjectFile(Strict):
