@@ -15,6 +15,7 @@ DEFAULTS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     **_ALWAYS,
+    "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pyiceberg.exceptions import RESTError
+from pyiceberg.exceptions import CommitFailedException, RESTError
 from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import DBAPIError
@@ -27,9 +27,11 @@ from sluice.deadletters import resolutions
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger import Ledger
+from sluice.manifest import as_batch_id
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
 from sluice.result import BatchResult
+from sluice.shown import shown
 from sluice.stages import Window, open_context
 from sluice.startup import CHECKOUT
 from sluice.verify import refuse_differences
@@ -61,7 +63,7 @@ def _reporting(command: F) -> F:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (SluiceError, OSError, DBAPIError, RESTError) as raw:
+        except (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException) as raw:
             error = raw if isinstance(raw, SluiceError) else _unreachable(raw)
             told = f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}"
             err.print(told, highlight=False, soft_wrap=True)
@@ -77,11 +79,11 @@ def _unreachable(error: Exception) -> TransientError:
 
 
 def _say(text: str) -> None:
-    err.print(escape(text), style="dim", highlight=False, soft_wrap=True)
+    err.print(escape(shown(text)), style="dim", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+    sys.stdout.write(shown(json.dumps(value, default=str, ensure_ascii=False)) + "\n")
 
 
 @app.command()
@@ -172,7 +174,7 @@ def reprocess(
 ) -> None:
     """Decode quarantined records again, after a mend of configuration or code."""
     ctx = open_context(project, pipeline, _say)
-    results, failure = reprocess_batches(ctx, batch, reason)
+    results, failure = reprocess_batches(ctx, as_batch_id(batch), reason)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     for result in () if as_json else results:
@@ -255,6 +257,7 @@ def rollback(
             "sluice rollback: name the batch to undo (--batch), or the one to go back to (--to), "
             "or ask for targets to be made again (--rebuild, with --table for one)"
         )
+    batch, to = as_batch_id(batch), as_batch_id(to)
     ctx = open_context(project, pipeline, _say)
     if rebuild:
         _done(refolding.rebuild(ctx, table, dry_run), as_json)
@@ -273,7 +276,7 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Let the files of a rolled back batch be landed again."""
-    count = stages.release(open_context(project, pipeline, _say), batch)
+    count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
     _done([f"{count} files of batch {batch} are free to be landed again"], as_json)
 
 
@@ -321,7 +324,7 @@ def _done(lines: list[str], as_json: bool) -> None:
         _print_json({"done": lines})
         return
     for line in lines:
-        out.print(escape(line), highlight=False)
+        out.print(escape(shown(line)), highlight=False)
 
 
 def main() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -31,6 +31,12 @@ from sluice.configfields import (
     Schedule,
     Strict,
     TableName,
+)
+from sluice.configoverlap import refuse_overlap
+from sluice.configsecrets import (
+    holds_secret,
+    refuse_secret_addresses,
+    refuse_secret_settings,
 )
 from sluice.errors import ConfigError
 from sluice.formatnames import FormatName, refuse_unknown_options
@@ -96,7 +102,12 @@ class Spark(Strict):
     """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
 
     master: str = "local[*]"
-    conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    conf: Annotated[
+        dict[str, str | int | float | bool], BeforeValidator(refuse_secret_settings)
+    ] = Field(default_factory=dict)
+    max_load_seconds: int = Field(
+        21_600, ge=60, description="a driver that takes longer is stopped"
+    )
 
 
 class ProjectFile(Strict):
@@ -212,6 +223,7 @@ class Pipeline(Strict):
     @classmethod
     def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         refuse_unknown_options(info.data.get("format", ""), value)
+        refuse_secret_addresses(value)
         return value
 
     @field_validator("tables", mode="before")
@@ -321,27 +333,8 @@ def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
             pipelines.append((document, _checked(Pipeline, document)))
         except ConfigError as error:
             broken[path.stem] = str(error)
-    _refuse_overlap(pipelines)
+    refuse_overlap(pipelines)
     return {p.name: _resolve_landing(root, p) for _, p in pipelines}, broken
-
-
-def _refuse_overlap(pipelines: list[tuple[Document, Pipeline]]) -> None:
-    names: dict[str, Document] = {}
-    targets: dict[tuple[str, str], Document] = {}
-    for document, pipeline in pipelines:
-        if other := names.setdefault(pipeline.name, document):
-            _refuse_same(other, document, "name")
-        target = (pipeline.namespace.lower(), pipeline.table_name.lower())
-        if other := targets.setdefault(target, document):
-            _refuse_same(other, document, "namespace")
-
-
-def _refuse_same(other: Document, document: Document, key: str) -> None:
-    if other is not document:
-        raise ConfigError(
-            f"{document.where((key,))}: {key}: expected another one than {other.path.name} has"
-            + (", or another table_name" if key == "namespace" else "")
-        )
 
 
 def _resolve_lake(root: Path, lake: Lake) -> Lake:
@@ -352,20 +345,20 @@ def _resolve_lake(root: Path, lake: Lake) -> Lake:
 def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     if uri := os.environ.get(ENV_CATALOG_URI):
         catalog = _overridden(catalog, uri)
-    elif _holds_password(catalog.uri):
+    elif holds_secret(catalog.uri):
         raise ConfigError(
             f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
             f"give the whole address in {ENV_CATALOG_URI}"
+        )
+    if catalog.type == "rest" and holds_secret(catalog.uri):
+        raise ConfigError(
+            f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; "
+            "give it in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL"
         )
     if not catalog.is_sqlite:
         return catalog
     path = _resolve(root, str(catalog.sqlite_path))
     return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
-
-
-def _holds_password(uri: str) -> bool:
-    parts = urlsplit(uri)
-    return bool(parts.password) or "password" in parse_qs(parts.query.lower())
 
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from sluice.configsecrets import is_secret, shortened
 from sluice.yamlfile import Document, KeyPath, dotted
 
 
@@ -32,7 +32,8 @@ def _expected(model: type[BaseModel], path: KeyPath, error: ErrorDetails) -> str
         return _unknown_key(model, path)
     if error["type"] == "missing":
         return "expected a value; the key is missing"
-    got = f", got {_short(error['input'])}"
+    told = not any(is_secret(str(part)) for part in path)
+    got = f", got {shortened(error['input'])}" if told else ""
     if error["type"] == "value_error":
         return f"expected {error['msg'].removeprefix('Value error, ')}{got}"
     what = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
@@ -41,11 +42,6 @@ def _expected(model: type[BaseModel], path: KeyPath, error: ErrorDetails) -> str
     if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
         what = "a mapping of keys to values"
     return f"expected {what}{got}"
-
-
-def _short(value: Any) -> str:
-    text = re.sub(r"://([^:/@\s]*):[^@/\s]*@", r"://\1:…@", repr(value))
-    return text if len(text) <= 80 else text[:77] + "…"
 
 
 def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:

@@ -14,6 +14,7 @@ from sluice.partitions import parse_partition
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 _CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
 _TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
@@ -24,8 +25,8 @@ class Strict(BaseModel):
 
 
 def _namespace(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError("letters, digits and underscores, not beginning with a digit")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value):
+        raise ValueError("letters, digits and underscores, beginning with a letter")
     if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
         raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
     return value
@@ -50,8 +51,8 @@ def _schedule(value: str) -> str:
 
 
 def _location(value: str) -> str:
-    if not value or ("://" in value and not re.match(r"^(s3a?://[^/]+|file:///)", value)):
-        raise ValueError("a folder or s3://bucket/prefix")
+    if not value or ("://" in value and not _ADDRESS.match(value)):
+        raise ValueError("a folder or s3://bucket/prefix, without keys")
     return re.sub(r"^s3a://", "s3://", value).removeprefix("file://")
 
 

@@ -12,6 +12,7 @@ from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
 from sluice.config import Pipeline, Project, load_sound
 from sluice.ledger import Ledger
+from sluice.shown import shown
 
 Say = Callable[[str], None]
 
@@ -33,10 +34,12 @@ class Context:
 
 
 def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
-    """Open a project for one pipeline; raises ConfigError."""
+    """Open a project for one pipeline; raises ConfigError. `say` gets single harmless lines."""
     project = load_sound(project_dir)
     chosen = project.pipeline(pipeline)
     catalog = open_catalog(project)
     ledger = Ledger(catalog)
     ledger.ensure()
-    return Context(project, chosen, catalog, ledger, BatchFiles(project), say)
+    return Context(
+        project, chosen, catalog, ledger, BatchFiles(project), lambda text: say(shown(text))
+    )

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from sluice.shown import LINES, shown
+
 
 class SluiceError(Exception):
-    """Base of every error that Sluice raises on purpose."""
+    """Base of every error that Sluice raises on purpose; its text is one line, see `shown`."""
 
     exit_code = 1
+    layout = ""
+
+    def __str__(self) -> str:
+        return shown(super().__str__(), self.layout)
+
+    def in_lines(self) -> Self:
+        """The same error with the lines that its message has, where these are the program's own."""
+        self.layout = LINES
+        return self
 
 
 class TransientError(SluiceError):
@@ -33,10 +46,13 @@ class ConfigError(TerminalError):
     """The project's YAML is wrong; the message names file, key path and what was expected."""
 
     exit_code = 2
+    layout = LINES
 
 
 class PlanError(TerminalError):
     """A table cannot be loaded as configured (no key told, two sources for one target, …)."""
+
+    layout = LINES
 
 
 class AuditFailed(TerminalError):

@@ -7,7 +7,6 @@ both win. Here the tables allow no retry (`commit.retry.num-retries` is 0), the 
 
 from __future__ import annotations
 
-import random
 import time
 import uuid
 from collections.abc import Callable
@@ -41,10 +40,10 @@ from pyiceberg.types import (
     StringType,
     TimestamptzType,
 )
-from sqlalchemy.exc import OperationalError
 
 from sluice.errors import CommitStateUnknown, TransientError
 from sluice.names import LEDGER_NAMESPACE
+from sluice.patience import OF_CATALOGS, CatalogAwayError, Errors, pause, retry
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -56,7 +55,6 @@ PUBLICATIONS: Final = "publications"
 QUARANTINE: Final = "quarantine"
 
 MAX_TRIES: Final = 60
-FIRST_WAIT: Final = 0.02
 LONGEST_WAIT: Final = 1.0
 # Reading slows by about 2 ms a file. Snapshots stay as long as a lost answer may be looked up.
 COMPACT_AT: Final = 48
@@ -98,7 +96,7 @@ _CLAIMED: Final = {
     "commit.manifest.min-count-to-merge": "16",
 }
 # Raised before or while a commit is sent: only the table can tell whether it arrived.
-_OUTCOME_UNKNOWN: Final = (CommitStateUnknownException, OperationalError, OSError)
+_OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, *OF_CATALOGS, OSError)
 
 
 class LedgerTables:
@@ -135,7 +133,7 @@ class LedgerTables:
             if _commit_once(table, rows, token):
                 _tidy_up(table)
                 return answer
-            time.sleep(_pause(turn))
+            time.sleep(pause(turn, LONGEST_WAIT))
         return self._give_up(name, sent)
 
     def compact(
@@ -256,19 +254,14 @@ def _arrived(table: Table, sent: dict[str, T]) -> str | None:
 
 
 def _patiently(action: Callable[[], T]) -> T:
-    """Read again when the database is locked, or a metadata file was replaced under the reader."""
-    for turn in range(MAX_TRIES):
-        try:
-            return action()
-        except (OperationalError, FileNotFoundError) as problem:
-            last = problem
-            time.sleep(_pause(turn))
-    raise CommitStateUnknown(f"the ledger could not be read: {last}") from last
+    """Read again when the catalog is away, or a metadata file was replaced under the reader.
 
-
-def _pause(turn: int) -> float:
-    longest: float = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(turn, 10))
-    return random.uniform(0.2, 1.0) * longest
+    Raises CommitStateUnknown in the end, for what was sent before may have arrived.
+    """
+    try:
+        return retry(action, also=(FileNotFoundError,))
+    except CatalogAwayError as error:
+        raise CommitStateUnknown(f"the ledger could not be read: {error}") from error
 
 
 def _schema(name: str) -> Schema:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from sluice.errors import ConfigError
+
 MANIFEST_VERSION: Final = 1
+BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,13 @@ class Manifest:
             listed = {name: tuple(rebuild[name]) for name in ("targets", "without")}
             rebuild = Rebuild(**{**rebuild, **listed})
         return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
+
+
+def as_batch_id(text: str) -> str:
+    """A batch's id as a person gave it, or nothing; raises ConfigError for what none can be."""
+    if text and not re.fullmatch(BATCH_ID_PATTERN, text):
+        raise ConfigError(f"expected a batch as `sluice status` lists it, got {text[:80]!r}")
+    return text
 
 
 def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:

@@ -1,7 +1,8 @@
 """Rows for people and programs: a table, JSON lines, CSV. Nothing is rounded on the way.
 
 In JSON: decimals, and integers beyond 2^53, as text; bytes as base64; timestamps in ISO 8601 with
-microseconds, and `Z` where they have a zone; floats that are no number by name.
+microseconds, and `Z` where they have a zone; floats that are no number by name. A table and JSON
+show no control characters, see `shown`; CSV has the bytes as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from sluice.shown import shown
 
 FORMATS: Final = ("table", "jsonl", "csv")
 _EXACT_IN_JSON: Final = 1 << 53
@@ -114,17 +117,18 @@ def _other(value: Any) -> Any:
 
 
 def _write_table(names: list[str], rows: Iterator[tuple[Any, ...]], to: TextIO) -> None:
-    shown = Table()
+    table = Table()
     for name in names:
-        shown.add_column(Text(name))
+        table.add_column(Text(shown(name)))
     for row in rows:
-        shown.add_row(*(Text("" if v is None else _cell(v)) for v in row))
-    Console(file=to, width=None if to.isatty() else _UNLIMITED).print(shown)
+        table.add_row(*(Text("" if v is None else shown(_cell(v))) for v in row))
+    Console(file=to, width=None if to.isatty() else _UNLIMITED).print(table)
 
 
 def _write_jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], to: TextIO) -> None:
     for row in rows:
-        to.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")
+        line = json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+        to.write(shown(line) + "\n")
 
 
 def _write_csv(names: list[str], rows: Iterator[tuple[Any, ...]], to: TextIO) -> None:

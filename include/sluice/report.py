@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as markup_escape
 from rich.table import Table
 
 from sluice.deadletters import REASON, REPROCESSED, waiting
@@ -15,8 +15,14 @@ from sluice.ledger import BatchRow
 from sluice.maintenance import MaintenanceResult
 from sluice.preview import Preview, TablePreview
 from sluice.result import BatchResult, Counts, TableResult
+from sluice.shown import LINES, shown
 
 _OUTCOMES = [f.name for f in fields(Counts)]
+
+
+def escape(text: str, keep: str = "") -> str:
+    """Text for a terminal, which says nothing to it; `keep` as for `shown`."""
+    return markup_escape(shown(text, keep))
 
 
 def batch_json(result: BatchResult) -> dict[str, Any]:
@@ -117,12 +123,12 @@ def show_status(
         table.add_column(name, overflow="fold", no_wrap=name == "batch")
     for r in rows:
         d = r.details
-        shown = [str(d.get(k, "")) for k in ("read", "applied", "quarantined")]
-        shown += [str(waiting(r, resolved)), str(d.get("newest_source_ts", ""))]
+        told = [str(d.get(k, "")) for k in ("read", "applied", "quarantined")]
+        told += [str(waiting(r, resolved)), escape(str(d.get("newest_source_ts", "")))]
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
-        table.add_row(r.pipeline, r.batch_id, r.state, at, *shown)
+        table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
         if d.get("error"):
-            table.add_row("", f"[red]{escape(d['error'])}[/red]")
+            table.add_row("", f"[red]{escape(d['error'], LINES)}[/red]")
     console.print(table)
 
 
@@ -140,7 +146,7 @@ def show_preview(console: Console, found: Preview) -> None:
         console.print(_preview_table(found))
     for table in found.forecast.tables:
         for line in _schema_lines(table):
-            console.print(f"{table.target}: {line}", highlight=False, markup=False)
+            console.print(escape(f"{table.target}: {line}"), highlight=False)
 
 
 def _preview_table(found: Preview) -> Table:

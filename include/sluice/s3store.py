@@ -161,9 +161,16 @@ class S3Store:
             self._delete(doomed)
 
     def _delete(self, doomed: Doomed) -> None:
-        if doomed:
-            self.client.delete_objects(
-                Bucket=self.bucket, Delete={"Objects": doomed, "Quiet": True}
+        if not doomed:
+            return
+        answer = self.client.delete_objects(
+            Bucket=self.bucket, Delete={"Objects": doomed, "Quiet": True}
+        )
+        if left := answer.get("Errors"):
+            first = left[0]
+            raise TransientError(
+                f"s3://{self.bucket}/{first.get('Key')}: not deleted: {first.get('Code')}: "
+                f"{first.get('Message')}, and so {len(left)} of {len(doomed)} objects; try again"
             )
 
     def forget_unfinished(self, prefix: str, before: datetime) -> None:

@@ -30,6 +30,7 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
+from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
@@ -39,6 +40,7 @@ from sluice.names import (
     SUMMARY_MAINTENANCE,
     tag_name,
 )
+from sluice.patience import Errors, in_words, transient_errors
 from sluice.result import StagedTable
 
 MAIN = "main"
@@ -297,12 +299,16 @@ def _commit(
     updates: tuple[TableUpdate, ...],
 ) -> None:
     name = ".".join(table.name())
+    unknown: Errors = (CommitStateUnknownException, DBAPIError, *transient_errors())
     try:
         catalog.commit_table(table, requirements, updates)
     except CommitFailedException as error:
         raise PublishRefused(f"{name}: {error}") from error
-    except CommitStateUnknownException as error:
-        raise CommitStateUnknown(f"{name}: the catalog did not say whether it committed") from error
+    except unknown as error:
+        raise CommitStateUnknown(
+            f"{name}: the catalog did not say whether it committed ({in_words(error)}); run "
+            "`sluice reconcile`, which looks"
+        ) from error
 
 
 def _who(batch_id: str | None) -> str:

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import os
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from sluice.config import CatalogConfig, Project
+from sluice.configsecrets import is_secret
 from sluice.names import CATALOG
 
 ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
 ENV_REST_TOKEN: Final = "SLUICE_CATALOG_TOKEN"
 ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
 SQLITE_WAIT_SECONDS: Final = 60
+POSTGRES_CONNECT_SECONDS: Final = 10
+POSTGRES_ANSWER_SECONDS: Final = 60
 ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
+# Iceberg hands on to the driver what begins with `jdbc.`.
+_POSTGRES_LIMITS: Final = {
+    ".jdbc.connectTimeout": str(POSTGRES_CONNECT_SECONDS),
+    ".jdbc.socketTimeout": str(POSTGRES_ANSWER_SECONDS),
+    ".jdbc.tcpKeepAlive": "true",
+}
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
@@ -68,13 +77,23 @@ def rest_secrets() -> dict[str, str]:
 
 
 def _postgres(uri: SplitResult) -> dict[str, str]:
-    """The URI for JDBC, which takes user and password as properties."""
+    """The URI for JDBC, which takes user and secrets as properties: Iceberg's errors tell URIs."""
     host = uri.netloc.rpartition("@")[2]
-    password = unquote(uri.password) if uri.password else os.environ.get("PGPASSWORD")
-    user = unquote(uri.username) if uri.username else os.environ.get("PGUSER")
-    plain = urlunsplit(("postgresql", host, uri.path, uri.query, ""))
-    secrets = {".jdbc.user": user, ".jdbc.password": password}
-    return {".uri": f"jdbc:{plain}", **{name: value for name, value in secrets.items() if value}}
+    given = parse_qsl(uri.query)
+    apart = {name: value for name, value in given if name == "user" or is_secret(name)}
+    told = urlencode([(name, value) for name, value in given if name not in apart], safe="/:")
+    plain = urlunsplit(("postgresql", host, uri.path, told, ""))
+    secrets = {"user": _user(uri), "password": _password(uri), **apart}
+    properties = {f".jdbc.{name}": value for name, value in secrets.items() if value}
+    return {".uri": f"jdbc:{plain}", **_POSTGRES_LIMITS, **properties}
+
+
+def _user(uri: SplitResult) -> str | None:
+    return unquote(uri.username) if uri.username else os.environ.get("PGUSER")
+
+
+def _password(uri: SplitResult) -> str | None:
+    return unquote(uri.password) if uri.password else os.environ.get("PGPASSWORD")
 
 
 def _hadoop_conf(project: Project) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from sluice import startup
-from sluice.config import Project
+from sluice.childprocess import run_child
+from sluice.config import PROJECT_FILE, Project
 from sluice.errors import LeaseHeld, TerminalError, TransientError
 from sluice.manifest import Manifest, SourceFile
 
@@ -107,23 +107,23 @@ def submit_command(
 def submit(project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
     """Run a driver to its end and return its last line, which is its result as JSON.
 
-    `small` as for `spark_conf`. Raises TransientError or TerminalError with what it said.
+    `small` as for `spark_conf`. Raises TransientError or TerminalError with what it said last,
+    TransientError too where it takes longer than `spark.max_load_seconds`.
     """
-    done = subprocess.run(
-        submit_command(project, entry, *arguments, small=small),
-        env=driver_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 0:
-        return (done.stdout.strip().splitlines() or [""])[-1]
+    command = submit_command(project, entry, *arguments, small=small)
+    seconds = project.spark.max_load_seconds
+    done = run_child(command, driver_environment(), seconds)
+    if done.code == 0:
+        return (done.output.strip().splitlines() or [""])[-1]
     # spark-submit hands on a Python driver's own words on standard output.
-    told = _told(done.stderr + "\n" + done.stdout)
-    if done.returncode in (_TRY_AGAIN, -9, -15, 137, 143):
-        raise TransientError(f"the Spark driver ended with {done.returncode}: {told}")
-    raise TerminalError(f"the Spark driver ended with {done.returncode}: {told}")
+    told = _told(done.errors + "\n" + done.output)
+    if done.code is None:
+        raise TransientError(
+            f"the Spark driver was stopped after {seconds} s: {told}\nIf a batch needs longer, "
+            f"raise spark.max_load_seconds in {project.root / PROJECT_FILE}"
+        ).in_lines()
+    kind = TransientError if done.code in (_TRY_AGAIN, -9, -15, 137, 143) else TerminalError
+    raise kind(f"the Spark driver ended with {done.code}: {told}").in_lines()
 
 
 def _told(output: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
+from html import escape as html_escape
 from typing import Final
 
 from rich.console import Console
-from rich.markup import escape as plain
 from rich.table import Table
 
+from sluice.report import escape as plain
+from sluice.shown import shown
 from sluice.verification import BUCKETS, Comparison, Difference, Row, TableReport, Verification
 from sluice.verify import in_words
 
@@ -23,6 +24,11 @@ td.number { text-align: right; }
 .ok { color: #17692c; } .bad { color: #b01818; font-weight: 600; }
 mark { background: #ffe08a; }
 """
+
+
+def escape(text: str) -> str:
+    """Text for HTML."""
+    return html_escape(shown(text))
 
 
 def show(console: Console, found: Verification) -> None:
@@ -130,8 +136,8 @@ def _of_table(table: TableReport) -> list[str]:
 
 def _extent(comparison: Comparison) -> str:
     at = "main is empty" if comparison.snapshot is None else f"main at {comparison.snapshot}"
-    shown = f"{len(comparison.shown)} of {comparison.differing:,} differing keys"
-    return f"{at}; {comparison.buckets} of {BUCKETS} key ranges differ; {shown}"
+    listed = f"{len(comparison.shown)} of {comparison.differing:,} differing keys"
+    return f"{at}; {comparison.buckets} of {BUCKETS} key ranges differ; {listed}"
 
 
 def _sides(difference: Difference) -> tuple[tuple[str, Row | None], ...]:

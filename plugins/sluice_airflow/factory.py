@@ -22,8 +22,15 @@ from airflow.sdk import (
 from sluice.batchfiles import batch_of
 from sluice.config import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
-from sluice.maintenance import DEFAULT_BUDGET_MINUTES
 from sluice_airflow import tasks
+from sluice_airflow.forms import (
+    LONGEST_NAME,
+    LONGEST_REASON,
+    batch_id,
+    line_of_text,
+    load_form,
+    maintenance_form,
+)
 from sluice_airflow.submit import LoadOperator, MaintainOperator
 
 OWNER: Final = "sluice"
@@ -84,7 +91,7 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         max_active_runs=MAX_ACTIVE_RUNS,
         tags=["sluice", pipeline.format, pipeline.namespace],
         default_args=DEFAULTS,
-        params=_form(),
+        params=load_form(),
         doc_md=_documentation(pipeline),
         render_template_as_native_obj=False,
     ) as dag:
@@ -119,42 +126,6 @@ def _timetable(pipeline: Pipeline) -> CronDataIntervalTimetable | None:
     if pipeline.schedule is None:
         return None
     return CronDataIntervalTimetable(pipeline.schedule, timezone="UTC")
-
-
-def _form() -> dict[str, Param]:
-    return {
-        "window_start": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="From (hour of the files)",
-            description="Load exactly the files of this window, late ones too; with 'To'.",
-        ),
-        "window_end": Param(
-            None, type=["null", "string"], format="date-time", title="To (not included)"
-        ),
-        "files": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            title="Files",
-            description="Load exactly these object keys, one a line, below the landing folder.",
-        ),
-        "tables": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            title="Tables",
-            description="For these source tables alone, one a line, and of loaded files too. The"
-            " files stay free for other runs.",
-        ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="List in the log of `land` what would be taken, and take nothing.",
-        ),
-    }
 
 
 def _wire(project: str, pipeline: str) -> None:
@@ -225,15 +196,17 @@ def _documentation(pipeline: Pipeline) -> str:
 def rollback_dag(project: Project) -> DAG:
     """The form that undoes a batch, or all down to one."""
     with _manual_dag("sluice_rollback", "Undo a batch: all of its tables", project) as dag:
-        dag.params["batch"] = _text("Batch", "The one to undo, as `sluice status` lists it.")
-        dag.params["to"] = _text("To", "Or: undo every batch that was published after this one.")
+        dag.params["batch"] = batch_id("Batch", "The one to undo, as `sluice status` lists it.")
+        dag.params["to"] = batch_id("To", "Or: undo every batch that was published after this one.")
         dag.params["rebuild"] = Param(
             False,
             type="boolean",
             title="Rebuild",
             description="Or: make every target again from its changelog.",
         )
-        dag.params["table"] = _text("Table", "With Rebuild: this target alone.")
+        dag.params["table"] = line_of_text(
+            "Table", "With Rebuild: this target alone.", LONGEST_NAME
+        )
         dag.params["release"] = Param(
             False,
             type="boolean",
@@ -249,7 +222,8 @@ def rollback_dag(project: Project) -> DAG:
 
         @task(task_id="rollback", retries=0)
         def rollback() -> list[str]:
-            params = get_current_context()["params"]
+            context = get_current_context()
+            params = context["params"]
             asked = tasks.Undoing(
                 batch=params["batch"] or "",
                 to=params["to"] or "",
@@ -257,6 +231,7 @@ def rollback_dag(project: Project) -> DAG:
                 table=params["table"] or "",
                 release=params["release"],
                 dry_run=params["dry_run"],
+                user=tasks.asked_by(dict(context)),
             )
             return tasks.roll_back(str(project.root), params["pipeline"], asked)
 
@@ -269,26 +244,23 @@ def reprocess_dag(project: Project) -> DAG:
     about = "Decode quarantined records again, after a mend of configuration or code"
     with _manual_dag("sluice_reprocess", about, project) as dag:
         dag.max_active_runs = 1
-        dag.params["batch"] = _text("Batch", "Only what this batch quarantined.")
-        dag.params["reason"] = _text("Reason", "Kept in the ledger.")
+        dag.params["batch"] = batch_id("Batch", "Only what this batch quarantined.")
+        dag.params["reason"] = line_of_text("Reason", "Kept in the ledger.", LONGEST_REASON)
 
         @task(task_id="land")
         def land() -> list[str]:
-            params = get_current_context()["params"]
+            context = get_current_context()
+            params = context["params"]
             return tasks.land_again(
                 str(project.root),
                 params["pipeline"],
                 params["batch"] or "",
                 params["reason"] or "",
+                tasks.asked_by(dict(context)),
             )
 
         _batches(str(project.root), sorted(project.pipelines), land())
     return dag
-
-
-def _text(title: str, description: str) -> Param:
-    """A line of text that may be left empty."""
-    return Param(None, type=["null", "string"], title=title, description=description)
 
 
 def reconcile_dag(project: Project) -> DAG:
@@ -315,7 +287,7 @@ def maintain_dag(project: Project) -> DAG:
         max_active_runs=1,
         tags=["sluice", "operations"],
         default_args=DEFAULTS,
-        params=_maintenance_form(names),
+        params=maintenance_form(names),
     ) as dag:
 
         @task(task_id="choose")
@@ -330,28 +302,6 @@ def maintain_dag(project: Project) -> DAG:
             map_index_template="{{ task.pipeline }}",
         ).expand(pipeline=choose())
     return dag
-
-
-def _maintenance_form(names: list[str]) -> dict[str, Param]:
-    return {
-        "pipelines": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string", "enum": names},
-            title="Pipelines",
-            description="None named: all of them.",
-        ),
-        "budget": Param(
-            DEFAULT_BUDGET_MINUTES,
-            type="number",
-            minimum=0,
-            title="Minutes",
-            description="After these no new work begins; the next run goes on from there.",
-        ),
-        "dry_run": Param(
-            False, type="boolean", title="Dry run", description="Only say what would be done."
-        ),
-    }
 
 
 def _manual_dag(name: str, description: str, project: Project) -> DAG:

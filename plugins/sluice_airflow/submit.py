@@ -134,7 +134,7 @@ def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     code = hook._submit_sp.returncode if hook._submit_sp else None
     named = any(f"{kind.__name__}: " in text for kind in _TERMINAL)
     kind = TerminalError if named or code == ConfigError.exit_code else TransientError
-    return kind(f"the Spark driver ended with code {code}: {_told(text)}")
+    return kind(f"the Spark driver ended with code {code}: {_told(text)}").in_lines()
 
 
 def _told(text: str) -> str:

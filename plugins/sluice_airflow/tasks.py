@@ -18,11 +18,14 @@ from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
 from sluice.ledger import FAILED, FINISHED, PUBLISHING, ROLLED_BACK
 from sluice.result import BatchResult
+from sluice.shown import LINES, shown
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
 log = logging.getLogger(__name__)
 
+ROLLED_BACK_BY: Final = "rolled_back_by"
+RELEASED_BY: Final = "released_by"
 # A landed batch of another run may wait this long for its load to begin.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
@@ -37,7 +40,7 @@ ADVICE: Final = {
 
 
 def _log_advice(stage: str, pipeline: str, error: BaseException) -> None:
-    log.error("%s of pipeline %s failed: %s", stage, pipeline, error)
+    log.error("%s of pipeline %s failed: %s", stage, pipeline, shown(str(error), LINES))
     log.error("What to do: %s. To look: sluice status %s", ADVICE[stage], pipeline)
 
 
@@ -150,7 +153,7 @@ def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     look = landed if chosen.tables else candidates
     found = look(context, window, chosen.until, list(chosen.files) or None)
     for item in found:
-        log.info("would take %s (%s bytes, hour %s)", item.key, item.size, item.hour or "-")
+        log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
 
 
@@ -240,14 +243,25 @@ def pipeline_of(manifest: str) -> str:
     return manifest.rsplit("/", 3)[-3]
 
 
-def land_again(project: str, pipeline: str, batch_id: str, reason: str) -> list[str]:
-    """Make batches of the files with quarantined records; skips when there are none."""
+def asked_by(context: dict[str, Any]) -> str:
+    """The user who triggered the run by hand; empty where Airflow does not tell."""
+    return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
+
+
+def land_again(
+    project: str, pipeline: str, batch_id: str, reason: str, user: str = ""
+) -> list[str]:
+    """Make batches of the files with quarantined records; skips when there are none.
+
+    The ledger keeps the reason, and with it the `user` who asked.
+    """
     from sluice import reprocess
 
     with advised("land", pipeline):
         require_spark_connection()
         use_connections_master()
-        manifests = reprocess.land_again(open_context(project, pipeline), batch_id, reason)
+        told = f"{reason} (asked for by {user})".strip() if user else reason
+        manifests = reprocess.land_again(open_context(project, pipeline), batch_id, told)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return manifests
@@ -255,7 +269,10 @@ def land_again(project: str, pipeline: str, batch_id: str, reason: str) -> list[
 
 @dataclass(frozen=True)
 class Undoing:
-    """What the form of `sluice_rollback` asks for: exactly one of `batch`, `to` and `rebuild`."""
+    """What the form of `sluice_rollback` asks for: exactly one of `batch`, `to` and `rebuild`.
+
+    `user`: who asks, as Airflow tells.
+    """
 
     batch: str
     to: str
@@ -263,6 +280,7 @@ class Undoing:
     table: str
     release: bool
     dry_run: bool
+    user: str = ""
 
 
 def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
@@ -284,8 +302,11 @@ def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
         if asked.release and not asked.dry_run:
             count = sum(_release(ctx, batch) for batch in batches if batch)
             lines.append(f"{count} files released: the next run takes them")
+        if asked.user and not asked.dry_run:
+            for batch in filter(None, batches):
+                _sign(ctx, batch, asked)
         for line in lines:
-            log.info("%s", line)
+            log.info("%s", shown(line))
         return lines
 
 
@@ -297,6 +318,21 @@ def _undo(ctx: Any, asked: Undoing) -> list[str]:
     if asked.to:
         return refolding.rollback_to(ctx, asked.to, asked.dry_run)
     return refolding.rollback(ctx, asked.batch, asked.dry_run)
+
+
+def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
+    """Keep in the ledger who had a batch undone, and its files released."""
+    row = ctx.ledger.batch(ctx.pipeline.name, batch)
+    if row is None or row.state != ROLLED_BACK:
+        return
+    told = {ROLLED_BACK_BY: asked.user} | ({RELEASED_BY: asked.user} if asked.release else {})
+    ctx.ledger.record_batch(
+        ctx.pipeline.name,
+        batch,
+        ROLLED_BACK,
+        detail={**row.details, **told},
+        expected=lambda now: now is not None and now.state == ROLLED_BACK,
+    )
 
 
 def _release(ctx: Any, batch: str) -> int:

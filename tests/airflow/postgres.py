@@ -7,9 +7,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+import psycopg2
 
 USER = "airflow"
 
@@ -43,6 +46,19 @@ def server() -> Iterator[str]:
             yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"
         finally:
             _run(found / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+
+
+def restart(address: str, down: float) -> None:
+    """Stop the server of an address at once, as a crash does, and start it again after a while."""
+    found = programs()
+    assert found
+    with closing(psycopg2.connect(address)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW data_directory")
+        data = cursor.fetchall()[0][0]
+    _run(found / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+    time.sleep(down)
+    # `restart` starts it with the options of before.
+    _run(found / "pg_ctl", "-D", data, "-w", "-l", f"{data}/../log", "restart")
 
 
 def _own(folder: str) -> None:

@@ -121,6 +121,15 @@ def test_the_form_asks_for_window_files_tables_and_dry_run(dags: dict[str, Any])
     assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]
 
 
+def test_the_forms_take_no_more_than_they_need(dags: dict[str, Any]) -> None:
+    form = {name: dags["sluice_shop"].params.get_param(name).schema for name in ("files", "tables")}
+    assert [form[name]["maxItems"] for name in form] == [1000, 500]
+    assert [form[name]["items"]["maxLength"] for name in form] == [1024, 400]
+    again = dags["sluice_reprocess"].params
+    assert again.get_param("batch").schema["pattern"] == "^[0-9A-Za-z-]{1,64}$"
+    assert again.get_param("reason").schema["maxLength"] == 500
+
+
 def test_maintenance_is_daily_and_a_task_a_pipeline(dags: dict[str, Any]) -> None:
     from airflow.sdk import CronDataIntervalTimetable
 

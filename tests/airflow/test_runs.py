@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 
 import sluice
 from sluice.errors import AuditFailed, PublishRefused, TransientError
@@ -18,6 +19,7 @@ from sluice.result import BatchResult, Counts, StagedTable, TableResult
 pytestmark = pytest.mark.airflow
 
 MANIFEST = "shop/{}/manifest.json"
+USER = "dag_test"
 Runs = Callable[..., tuple[Any, dict[str, str]]]
 
 
@@ -68,6 +70,12 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
     monkeypatch.setitem(sys.modules, "sluice.reprocess", again)
     monkeypatch.setattr(sluice, "reprocess", again, raising=False)
+    folding: Any = ModuleType("sluice.refolding")
+    folding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
+    folding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
+    folding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
+    monkeypatch.setitem(sys.modules, "sluice.refolding", folding)
+    monkeypatch.setattr(sluice, "refolding", folding, raising=False)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
         "sluice_airflow.submit", fromlist=["submit"]
     )
@@ -83,12 +91,14 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     context.ledger = ModuleType("ledger")
     context.ledger.batch = lambda p, b: row(fake)
     context.ledger.unfinished = lambda p: []
+    context.ledger.record_batch = lambda p, b, state, **told: fake.note("sign", b, told["detail"])
     return context
 
 
 def row(fake: Stages) -> Any:
     found: Any = ModuleType("row")
     found.state = fake.state
+    found.details = {"read": 1}
     return found
 
 
@@ -105,6 +115,11 @@ def landed_again(fake: Stages, *given: str) -> list[str]:
 def undone(fake: Stages, *given: Any) -> list[str]:
     fake.note("rollback", *given)
     return ["moved"]
+
+
+def for_good(fake: Stages, *given: Any) -> list[str]:
+    fake.state = "rolled_back"
+    return undone(fake, *given)
 
 
 def loaded(fake: Stages, hook: Any) -> None:
@@ -278,6 +293,8 @@ def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
     assert finished.state == "success"
     assert stages.of("rollback") == [("b7", False)]
     assert stages.of("release") == [("b7",)]
+    signed = {"read": 1, "rolled_back_by": USER, "released_by": USER}
+    assert stages.of("sign") == [("b7", signed)]
 
 
 def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> None:
@@ -297,6 +314,24 @@ def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -
     run("sluice_rollback", run_conf={**conf, "dry_run": True})
     assert stages.of("rollback")[1:] == [("after", "b6", True)]
     assert len(stages.of("release")) == 2
+    assert [call[0] for call in stages.of("sign")] == ["b8", "b7"]
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"batch": "b7'; --"},
+        {"to": "../b7"},
+        {"batch": "b" * 65},
+        {"rebuild": True, "table": "t" * 401},
+    ],
+)
+def test_the_rollback_form_takes_no_other_text(
+    stages: Stages, run: Runs, conf: dict[str, Any]
+) -> None:
+    with pytest.raises(ParamValidationError):
+        run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
+    assert stages.calls == []
 
 
 def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:
@@ -304,7 +339,7 @@ def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run:
     conf = {"pipeline": "shop", "batch": "b7", "reason": "mended"}
     finished, states = run("sluice_reprocess", run_conf=conf)
     assert finished.state == "success"
-    assert stages.of("again") == [("shop", "b7", "mended")]
+    assert stages.of("again") == [("shop", "b7", f"mended (asked for by {USER})")]
     assert [call[0] for call in stages.of("load")] == ["r1"]
     assert stages.of("publish") == [("r1",)]
     assert states["batch.rollback[0]"] == "success"

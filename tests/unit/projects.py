@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.context import Context, open_context
+from sluice.context import Context, Say, open_context
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
 PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
 
 
-def open_shop(root: Path, pipeline: str = PIPELINE) -> Context:
+def open_shop(root: Path, pipeline: str = PIPELINE, say: Say = lambda _: None) -> Context:
     """Write the project and open its pipeline; its landing folder is there, and empty."""
     for folder in ("pipelines", "landing"):
         (root / folder).mkdir()
     (root / "sluice.yaml").write_text(PROJECT)
     (root / "pipelines" / "shop.yaml").write_text(pipeline)
-    return open_context(root, "shop")
+    return open_context(root, "shop", say)

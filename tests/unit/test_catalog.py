@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from sluice import catalog as catalog_module
 from sluice.catalog import open_catalog
 from sluice.config import CatalogConfig, Lake, Project, Spark
 from sluice.sparkcatalog import spark_catalog_conf, uses_s3
@@ -86,6 +87,27 @@ def test_postgres_password_goes_apart() -> None:
     assert conf[f"{SPARK_LAKE}.uri"] == "jdbc:postgresql://db:5433/c?sslmode=require"
     assert conf[f"{SPARK_LAKE}.jdbc.user"] == "me"
     assert conf[f"{SPARK_LAKE}.jdbc.password"] == "p@ss"
+
+
+def test_postgres_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = "postgresql://me@db/c?connect_timeout=3"
+    conf = spark_catalog_conf(project(uri, "s3://b/w"))
+    limits = {
+        name: conf[f"{SPARK_LAKE}.jdbc.{name}"] for name in ("connectTimeout", "socketTimeout")
+    }
+    assert limits == {"connectTimeout": "10", "socketTimeout": "60"}
+    assert conf[f"{SPARK_LAKE}.jdbc.tcpKeepAlive"] == "true"
+    opened: dict[str, str] = {}
+    monkeypatch.setattr(
+        catalog_module, "load_catalog", lambda _, **properties: opened.update(properties)
+    )
+    open_catalog(project(uri, "s3://b/w"))
+    assert opened["uri"] == (
+        "postgresql+psycopg2://me@db/c?connect_timeout=3&keepalives=1&keepalives_idle=30"
+        "&keepalives_interval=10&keepalives_count=3&tcp_user_timeout=60000"
+    )
+    open_catalog(project("postgresql://me@db/c", "s3://b/w"))
+    assert "/c?connect_timeout=10&keepalives=1" in opened["uri"]
 
 
 def test_postgres_password_of_libpq(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from typer.testing import CliRunner, Result
 
+from sluice import patience, stages
 from sluice.cli import app
 from sluice.context import open_context
 from sluice.ledger import FAILED
+from sluice.manifest import SourceFile, as_batch_id, name_batch
+from tests.unit.clocks import Clock
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: '%s'}, warehouse: warehouse}\n"
 PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
@@ -35,18 +39,62 @@ def test_an_empty_window_is_refused(tmp_path: Path) -> None:
     assert "is not before --to" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rollback", "shop", "--batch"),
+        ("rollback", "shop", "--to"),
+        ("release", "shop", "--batch"),
+        ("reprocess", "shop", "--batch"),
+    ],
+)
+@pytest.mark.parametrize("batch", ["../b1", "b'1", "b" * 65, "b1\n"])
+def test_what_cannot_be_a_batch_is_refused(
+    tmp_path: Path, command: tuple[str, ...], batch: str
+) -> None:
+    done = sluice(project(tmp_path), *command, batch)
+    assert done.exit_code == 2
+    assert "expected a batch as `sluice status` lists it" in done.stderr
+
+
+def test_every_name_of_a_batch_is_one() -> None:
+    file = SourceFile(key="a", url="file:///a", size=1, hour="20260301T05")
+    for files in ((file,), ()):
+        assert as_batch_id(name_batch("shop", files)) == name_batch("shop", files)
+    assert as_batch_id("") == ""
+
+
 def test_a_window_without_files_says_so(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
     assert done.exit_code == 0
     assert "all that was asked for is in the ledger already" in done.stdout
 
 
-def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(tmp_path: Path) -> None:
+def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "time", Clock())
     project(tmp_path, "postgresql://127.0.0.1:1/lake")
     done = sluice(tmp_path, "status")
     assert done.exit_code == 75
     assert "OperationalError" in done.stderr
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [CommitFailedException("branch main has changed"), CommitStateUnknownException("no answer")],
+)
+def test_a_commit_that_failed_is_one_line_and_to_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(stages, "reconcile", fails)
+    done = sluice(project(tmp_path), "reconcile", "shop")
+    assert done.exit_code == 75
+    assert f"{type(error).__name__}: {error}" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["a table called [/x]", "columns [id#1, b]"])

@@ -207,6 +207,9 @@ def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:
         ("debezium", "debesium", "format: expected one of debezium, datastream, streamx"),
         ("name: shop", "name: Shop 1", "name: expected only characters of ^[a-z0-9_-]+$"),
         ("namespace: shop", "namespace: sluice", "namespace: expected a name other than 'sluice'"),
+        ("namespace: shop", "namespace: Sluice", "namespace: expected a name other than 'sluice'"),
+        ("namespace: shop", "namespace: _sluice", "underscores, beginning with a letter"),
+        ("namespace: shop", "namespace: _a", "underscores, beginning with a letter"),
         ("namespace: shop", "namespace: a__cdc", "that does not end with __cdc"),
         ("namespace: shop", "namespace: a.b", "namespace: expected letters, digits"),
         ("data/landing/shop", "gs://bucket", "landing.url: expected a folder or s3://"),
@@ -273,11 +276,45 @@ def test_one_pipelines_mistake_leaves_the_others_sound(tmp_path: Path) -> None:
         found.pipeline("wrong")
 
 
-def test_two_of_one_name_or_one_target_are_refused(tmp_path: Path) -> None:
-    other = SHOP.replace("name: shop", "name: other", 1)
+OTHER = SHOP.replace("name: shop", "name: other", 1)
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "name: expected another one than a.yaml has" in mistake(tmp_path, a=SHOP, b=SHOP)
-    assert "namespace: expected another one" in mistake(tmp_path, a=SHOP, b=other)
-    both = project(tmp_path, a=SHOP, b=other + 'table_name: "other_{table}"\n')
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("", ""),
+        ("", 'table_name: "a_{table}"\n'),
+        ("tables: {orders: }\n", 'table_name: "a_{table}"\n'),
+        ("tables: {a_orders: }\n", 'table_name: "a_{table}"\ntables: {orders: }\n'),
+        ("tables: {orders: }\n", "tables: {public.Orders: }\n"),
+        ("tables: {orders__history: }\n", "tables: {orders: }\n"),
+        ("tables: {orders: }\n", 'table_name: "{schema}_{table}"\ntables: {customers: }\n'),
+    ],
+)
+def test_two_that_may_write_one_target_are_refused(tmp_path: Path, one: str, other: str) -> None:
+    told = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
+    assert "b.yaml:4: namespace: expected another one than a.yaml has, or in both" in told
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("tables: {orders: }\n", "tables: {customers: }\n"),
+        ("tables: {orders: }\n", 'table_name: "a_{table}"\ntables: {orders: }\n'),
+        (
+            'table_name: "{schema}_{table}"\ntables: {a.orders: }\n',
+            'table_name: "{schema}_{table}"\ntables: {b.orders: , db.c.orders: }\n',
+        ),
+    ],
+)
+def test_two_that_list_other_targets_share_a_namespace(
+    tmp_path: Path, one: str, other: str
+) -> None:
+    both = project(tmp_path, a=SHOP + one, b=OTHER + other)
     assert sorted(both.pipelines) == ["other", "shop"]
 
 

@@ -130,6 +130,28 @@ def test_mistakes(project: Project, statement: str, expected: str) -> None:
     assert expected in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_blob('/proc/self/environ')",
+        "SELECT * FROM read_csv_auto('/etc/passwd')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT id, (SELECT max(content) FROM read_text('/etc/passwd')) FROM shop.orders",
+        "SELECT * FROM read_parquet('https://example.invalid/x.parquet')",
+    ],
+)
+def test_nothing_but_the_lake_is_read(project: Project, statement: str) -> None:
+    with pytest.raises(TerminalError, match="the query failed: Permission Error"):
+        run_sql(project, statement)
+
+
+def test_the_lake_alone_is_read_for_good(project: Project) -> None:
+    settings = "current_setting('enable_external_access'), current_setting('lock_configuration')"
+    answer = rows(project, f"SELECT max(id), {settings} FROM shop.orders")
+    assert [list(row.values()) for row in answer] == [[3, False, True]]
+
+
 def test_unknown_format(project: Project) -> None:
     with pytest.raises(TerminalError, match="known: table, jsonl, csv"):
         print_sql(project, "SELECT 1", "xml", io.StringIO())

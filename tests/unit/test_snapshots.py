@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import requests
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField, StringType
+from sqlalchemy.exc import InterfaceError, OperationalError
 
-from sluice.errors import PublishRefused, RollbackRefused
+from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
 from sluice.names import PROP_HIGHEST, branch_name, tag_name
 from sluice.result import StagedTable
 from sluice.snapshots import (
@@ -267,3 +270,30 @@ def test_drop_branches_takes_only_those_of_the_batch(catalog: Catalog) -> None:
     assert set(table(catalog).metadata.refs) == {"main", branch_name("b12", "z")}
     assert drop_branches(catalog, *NAME, "main") == []
     assert drop_branches(catalog, "shop", "nothing", "batch_") == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError("UPDATE iceberg_tables", {}, Exception("server closed the connection")),
+        InterfaceError("COMMIT", {}, Exception("connection already closed")),
+        requests.ReadTimeout("no answer"),
+        requests.ConnectionError("reset"),
+        ServiceUnavailableError("503"),
+    ],
+)
+def test_a_commit_without_an_answer_is_unknown(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    write(catalog, 1)
+    staged = stage(catalog, "b1", 2)
+
+    def lost(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(catalog, "commit_table", lost)
+    with pytest.raises(
+        CommitStateUnknown, match=r"shop\.orders: .* run `sluice reconcile`"
+    ) as told:
+        publish_table(catalog, staged, "b1")
+    assert "UPDATE" not in str(told.value)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sluice.errors import TerminalError
+from sluice.errors import TerminalError, TransientError
+from sluice.s3store import S3Store
 from sluice.store import StoredObject, glob_pattern, is_hidden, open_store
 from tests.unit.lake import LINES, Lake
 
@@ -100,3 +102,27 @@ def test_an_absent_folder_is_empty(tmp_path: Path) -> None:
     assert list(open_store(str(tmp_path / "none")).list()) == []
     with pytest.raises(FileNotFoundError):
         open_store(str(tmp_path / "none")).get("x")
+
+
+class _KeepsOne:
+    """A bucket of two objects; one of them may not be deleted."""
+
+    def get_paginator(self, _: str) -> _KeepsOne:
+        return self
+
+    def paginate(self, **_: str) -> list[dict[str, Any]]:
+        now = datetime.now(UTC)
+        found = [
+            {"Key": f"p/b/{name}", "Size": 1, "ETag": "e", "LastModified": now} for name in "xy"
+        ]
+        return [{"Contents": found}]
+
+    def delete_objects(self, **_: object) -> dict[str, Any]:
+        return {"Errors": [{"Key": "p/b/y", "Code": "AccessDenied", "Message": "no"}]}
+
+
+def test_an_object_that_is_not_deleted_is_told() -> None:
+    store = S3Store("bucket", "p")
+    store.__dict__["client"] = _KeepsOne()
+    with pytest.raises(TransientError, match="s3://bucket/p/b/y: not deleted: AccessDenied: no"):
+        store.delete_prefix("b/")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from sluice import startup
+from sluice import childprocess, startup
+from sluice import submit as submit_module
+from sluice.childprocess import run_child
 from sluice.config import Project, load_sound
+from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.manifest import Manifest, SourceFile
 from sluice.submit import (
     JAVA_OPTIONS,
@@ -15,6 +20,7 @@ from sluice.submit import (
     driver_environment,
     is_small,
     spark_conf,
+    submit,
     submit_command,
 )
 
@@ -66,6 +72,80 @@ def test_spark_settings_of_ones_own_stay_in_force(
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     assert spark_conf(project)[JAVA_OPTIONS] == "-Dgiven=1"
     assert driver_environment()["SPARK_CONF_DIR"] == "/etc/spark"
+
+
+def runs(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a shell script where spark-submit is expected."""
+    command = ["/bin/sh", "-c", script]
+    monkeypatch.setattr(submit_module, "submit_command", lambda *_, **__: command)
+
+
+def test_a_drivers_last_line_is_its_result(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs(monkeypatch, """echo noise; echo words >&2; echo '{"a": 1}'""")
+    assert submit(project, LOAD_BATCH) == '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("exit 75", TransientError),
+        ("kill -9 $$", TransientError),
+        ("exit 1", TerminalError),
+    ],
+)
+def test_a_drivers_end_says_what_to_do(
+    project: Project, monkeypatch: pytest.MonkeyPatch, script: str, kind: type[SluiceError]
+) -> None:
+    runs(monkeypatch, f"echo at java; echo 'PlanError: no key of orders' >&2; {script}")
+    with pytest.raises(kind, match="PlanError: no key of orders") as caught:
+        submit(project, LOAD_BATCH)
+    assert type(caught.value) is kind
+
+
+def test_a_driver_that_does_not_end_is_stopped_with_all_that_it_started(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs(monkeypatch, f"trap '' TERM; sleep 600 & echo $! > {tmp_path}/pid; echo last words; wait")
+    monkeypatch.setattr(childprocess, "_GRACE_SECONDS", 0.5)
+    hasty = project.model_copy(
+        update={"spark": project.spark.model_copy(update={"max_load_seconds": 1})}
+    )
+    with pytest.raises(TransientError, match="was stopped after 1 s") as caught:
+        submit(hasty, LOAD_BATCH)
+    assert "last words" in str(caught.value)
+    assert "spark.max_load_seconds in" in str(caught.value)
+    state = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_whoever_interrupts_a_load_stops_its_driver(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object) -> int:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    runs(
+        monkeypatch,
+        f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 600",
+    )
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        submit(project, LOAD_BATCH)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+def test_of_endless_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(childprocess, "MOST_ERRORS", 1000)
+    script = "yes 'a line of noise' | head -c 5000000 >&2; echo 'the end' >&2; echo '{}'"
+    done = run_child(["/bin/sh", "-c", script], {"PATH": "/usr/bin:/bin"}, 60)
+    assert (done.code, done.output) == (0, "{}\n")
+    assert len(done.errors) == 1000
+    assert done.errors.endswith("the end\n")
 
 
 @pytest.mark.parametrize(

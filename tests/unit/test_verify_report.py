@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from sluice.errors import VerifyFailed
+from sluice.shown import shown
 from sluice.verification import Comparison, Difference, TableReport, Verification
 from sluice.verify import refuse_differences
 from sluice.verify_report import as_html, show
@@ -88,7 +89,7 @@ def test_the_page_shows_the_same_and_runs_nothing() -> None:
     page = Page(as_html(WRONG))
     assert "script" not in page.elements
     assert "mark" in page.elements
-    for part in (f"note: {HOSTILE}", "1 missing, 1 differs", "99 (overwrite)", "no row"):
+    for part in (f"note: {shown(HOSTILE)}", "1 missing, 1 differs", "99 (overwrite)", "no row"):
         assert part in page.text
     assert "every table agrees" in Page(as_html(RIGHT)).text
 

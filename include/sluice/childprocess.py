@@ -1,0 +1,87 @@
+"""A child process that ends: after so long at the latest, with the end of what it said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Final
+
+# A driver's result is its last line of output, which names every table of a batch.
+MOST_OUTPUT: Final = 64 << 20
+MOST_ERRORS: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 16
+_GRACE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended; `code` None: it was stopped, for its time was up."""
+
+    code: int | None
+    output: str
+    errors: str
+
+
+def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+    """Run a command for so long at most, then stop it with all that it started.
+
+    Of its output the last MOST_OUTPUT and MOST_ERRORS bytes are kept.
+    """
+    child = subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    output, errors = _Tail(child.stdout, MOST_OUTPUT), _Tail(child.stderr, MOST_ERRORS)
+    code: int | None = None
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            code = child.wait(seconds)
+    finally:
+        # Whoever interrupts this process means its child too, which has a session of its own.
+        _stop(child)
+    return Ended(code, output.text(), errors.text())
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Stop what is left of the child's process group, gently first."""
+    if child.returncode is not None:
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(child.pid, number)
+            child.wait(_GRACE_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+class _Tail:
+    """Reads a pipe to its end, and keeps the end of it."""
+
+    def __init__(self, pipe: IO[bytes], most: int) -> None:
+        self._pipe, self._most = pipe, most
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while chunk := os.read(self._pipe.fileno(), _CHUNK_BYTES):
+                self._kept += chunk
+                if len(self._kept) > 2 * self._most:
+                    del self._kept[: -self._most]
+
+    def text(self) -> str:
+        """What was kept, once nobody writes any more."""
+        self._thread.join(_GRACE_SECONDS)
+        return bytes(self._kept[-self._most :]).decode(errors="replace")

@@ -1,0 +1,62 @@
+"""Secrets are not the configuration's: they are refused in it, and not told in what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+_SECRET: Final = re.compile(r"secret|passw|token|credential|access.?key|keytab", re.IGNORECASE)
+# The name of a class, or the path of a store that is encrypted: where secrets are, not what.
+_PROVIDER: Final = re.compile(r"credentials?\.provider(\.path)?$", re.IGNORECASE)
+_USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
+_PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
+_SHOWN: Final = 80
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting or parameter of this name holds a secret."""
+    return bool(_SECRET.search(name)) and not _PROVIDER.search(name)
+
+
+def holds_secret(uri: str) -> bool:
+    """Whether an address has a password before its host, or a secret among its parameters."""
+    address, _, query = uri.partition("?")
+    return bool(_USER_INFO.search(address)) or any(is_secret(name) for name, _ in parse_qsl(query))
+
+
+def refuse_secret_settings(conf: Any) -> Any:
+    """Raise ValueError for settings of Spark that would show a secret on its command line."""
+    found = [str(key) for key in conf if is_secret(str(key))] if isinstance(conf, Mapping) else []
+    if found:
+        raise ValueError(
+            f"no secret: {', '.join(sorted(found))} would be on spark-submit's command line; give "
+            "it in the environment (AWS_…, PG…, SLUICE_CATALOG_…), or in a file that SPARK_CONF_DIR"
+            " names"
+        )
+    return conf
+
+
+def refuse_secret_addresses(options: Mapping[str, Any]) -> None:
+    """Raise ValueError for a format's option that is an address with a secret in it."""
+    for name, value in options.items():
+        if isinstance(value, str) and "://" in value and holds_secret(value):
+            raise ValueError(
+                f"no password or token in {name}; a schema registry's are in the environment, in "
+                "SCHEMA_REGISTRY_USER_INFO or SCHEMA_REGISTRY_TOKEN"
+            )
+
+
+def shortened(value: Any) -> str:
+    """A refused value for an error: of a mapping its keys alone, of an address no secret."""
+    text = _PARAMETER.sub(r"\1…", _USER_INFO.sub(r"://\1:…@", _described(value)))
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "…"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"a mapping of {', '.join(map(str, value)) or 'nothing'}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_described, value))}]"
+    return repr(value)

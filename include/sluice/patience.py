@@ -1,0 +1,94 @@
+"""Patience with a catalog that is away for a moment: a restart, a failover, a network that broke.
+
+Only what may be done twice is done again here: reading, and making what may be there already. A
+commit whose answer was lost is looked up by whoever sent it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Final, TypeVar
+
+from pyiceberg.exceptions import ServerError, ServiceUnavailableError, TooManyRequestsError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from sluice.errors import TransientError
+
+T = TypeVar("T")
+Errors = tuple[type[Exception], ...]
+
+SECONDS: Final = 90.0
+FIRST_PAUSE: Final = 0.02
+LONGEST_PAUSE: Final = 5.0
+_TOLD_AT: Final = 5
+
+OF_CATALOGS: Errors = (
+    OperationalError, InterfaceError, ServiceUnavailableError, TooManyRequestsError, ServerError,
+)  # fmt: skip
+# Databases raise the same class for what no waiting mends.
+_HOPELESS: Final = (
+    "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
+    "permission denied", "unable to open database file", "readonly database",
+)  # fmt: skip
+
+log = logging.getLogger(__name__)
+
+
+class CatalogAwayError(TransientError):
+    """The catalog did not answer for as long as it was waited for."""
+
+
+def retry(action: Callable[[], T], seconds: float = SECONDS, also: Errors = ()) -> T:
+    """Do something again for so long while it fails in a way that passes; `also`: errors to add.
+
+    Raises CatalogAwayError when the time is up, and any other error as it is.
+    """
+    give_up = time.monotonic() + seconds
+    for turn in count():
+        try:
+            return action()
+        except (*transient_errors(), *also) as problem:
+            if _is_hopeless(problem):
+                raise
+            if time.monotonic() >= give_up:
+                raise CatalogAwayError(
+                    f"no answer in {seconds:.0f} s: {in_words(problem)}; try again when it is back"
+                ) from problem
+            if turn == _TOLD_AT:
+                log.warning("waiting up to %.0f s: %s", seconds, in_words(problem))
+            time.sleep(pause(turn))
+    raise AssertionError("unreachable")
+
+
+def transient_errors() -> Errors:
+    """Errors of a catalog's database or server that pass, often by themselves."""
+    # Whoever has an error of requests has loaded it; nobody else should have to.
+    requests = sys.modules.get("requests")
+    if requests is None:
+        return OF_CATALOGS
+    return (*OF_CATALOGS, requests.ConnectionError, requests.Timeout)
+
+
+def pause(turn: int, longest: float = LONGEST_PAUSE) -> float:
+    """Seconds to wait after a try, `turn` from 0 on: twice as long each time, up to `longest`.
+
+    By chance somewhat less, so that those who failed together do not come back together.
+    """
+    whole: float = min(longest, FIRST_PAUSE * 2 ** min(turn, 10))
+    return random.uniform(0.2, 1.0) * whole
+
+
+def in_words(problem: Exception) -> str:
+    """What the database or server said, in one line and without the statement."""
+    cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+
+
+def _is_hopeless(problem: Exception) -> bool:
+    text = str(problem).lower()
+    return isinstance(problem, DBAPIError) and any(words in text for words in _HOPELESS)

@@ -1,0 +1,97 @@
+"""What the forms of the DAGs ask for, and how much of it they take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow.sdk import Param
+
+from sluice.maintenance import DEFAULT_BUDGET_MINUTES
+from sluice.manifest import BATCH_ID_PATTERN
+
+# What a form takes: S3's longest key, three names of 128 characters, a reason of a few lines.
+LONGEST_KEY: Final = 1024
+LONGEST_NAME: Final = 400
+LONGEST_REASON: Final = 500
+MOST_FILES: Final = 1000
+MOST_TABLES: Final = 500
+
+
+def load_form() -> dict[str, Param]:
+    """Which files and tables a run by hand takes."""
+    return {
+        "window_start": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="From (hour of the files)",
+            description="Load exactly the files of this window, late ones too; with 'To'.",
+        ),
+        "window_end": Param(
+            None, type=["null", "string"], format="date-time", title="To (not included)"
+        ),
+        "files": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "maxLength": LONGEST_KEY},
+            maxItems=MOST_FILES,
+            title="Files",
+            description="Load exactly these object keys, one a line, below the landing folder.",
+        ),
+        "tables": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "maxLength": LONGEST_NAME},
+            maxItems=MOST_TABLES,
+            title="Tables",
+            description="For these source tables alone, one a line, and of loaded files too. The"
+            " files stay free for other runs.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="List in the log of `land` what would be taken, and take nothing.",
+        ),
+    }
+
+
+def maintenance_form(names: list[str]) -> dict[str, Param]:
+    """Which of the pipelines called `names` are maintained, for how long, and whether at all."""
+    return {
+        "pipelines": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "enum": names},
+            title="Pipelines",
+            description="None named: all of them.",
+        ),
+        "budget": Param(
+            DEFAULT_BUDGET_MINUTES,
+            type="number",
+            minimum=0,
+            title="Minutes",
+            description="After these no new work begins; the next run goes on from there.",
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="Only say what would be done."
+        ),
+    }
+
+
+def line_of_text(title: str, description: str, longest: int) -> Param:
+    """A line of text that may be left empty."""
+    return Param(
+        None, type=["null", "string"], maxLength=longest, title=title, description=description
+    )
+
+
+def batch_id(title: str, description: str) -> Param:
+    """A batch's id, which may be left empty."""
+    return Param(
+        None,
+        type=["null", "string"],
+        pattern=BATCH_ID_PATTERN,
+        title=title,
+        description=description,
+    )

@@ -1,0 +1,252 @@
+"""A catalog that is away for a while: what waits, what gives up, and what is never sent twice."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import ServiceUnavailableError
+from pyiceberg.table import Table
+from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
+
+from sluice import catalog as catalog_module
+from sluice import ledger_tables, patience, restcatalog
+from sluice.catalog import open_catalog
+from sluice.config import CatalogConfig, Lake, Project, Spark
+from sluice.errors import CommitStateUnknown
+from sluice.ledger import Ledger
+from sluice.manifest import SourceFile
+from sluice.patience import CatalogAwayError
+from tests.airflow import postgres
+from tests.unit.clocks import Clock
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (patience, catalog_module, ledger_tables):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def away(text: str = "connection refused") -> OperationalError:
+    return OperationalError("SELECT 1", {}, sqlite3.OperationalError(text))
+
+
+def failing(times: int, error: Exception, answer: Any = "answer") -> Callable[..., Any]:
+    left = iter([error] * times)
+
+    def action(*args: Any, **kwargs: Any) -> Any:
+        for problem in left:
+            raise problem
+        return answer(*args, **kwargs) if callable(answer) else answer
+
+    return action
+
+
+def project(uri: str, warehouse: Path) -> Project:
+    kind = "rest" if uri.startswith("http") else "jdbc"
+    catalog = CatalogConfig.model_validate({"type": kind, "uri": uri})
+    lake = Lake(catalog=catalog, warehouse=str(warehouse))
+    return Project(root=warehouse, lake=lake, spark=Spark(), pipelines={})
+
+
+def embedded(folder: Path) -> Project:
+    return project(f"sqlite:///{folder}/c.db", folder / "w")
+
+
+def claim(ledger: Ledger, key: str) -> list[str]:
+    file = SourceFile(key=key, url=f"file:///{key}", size=1, etag="e", hour="h")
+    _, won = ledger.claim_files("p", (file,), lambda files: f"batch-{files[0].key}")
+    return [one.key for one in won]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        away(),
+        InterfaceError("SELECT 1", {}, sqlite3.InterfaceError("connection already closed")),
+        requests.ConnectionError("refused"),
+        requests.Timeout("read timed out"),
+        ServiceUnavailableError("503"),
+    ],
+)
+def test_what_passes_is_waited_for(clock: Clock, error: Exception) -> None:
+    assert patience.retry(failing(15, error)) == "answer"
+    assert len(clock.slept) == 15
+    assert max(clock.slept) <= patience.LONGEST_PAUSE
+
+
+def test_in_the_end_it_gives_up_and_says_why(clock: Clock) -> None:
+    with pytest.raises(
+        CatalogAwayError, match=r"no answer in 90 s: OperationalError: refused; try"
+    ):
+        patience.retry(failing(10_000, away("refused")))
+    assert 90 <= clock.now <= 96
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        away('FATAL: password authentication failed for user "u"'),
+        away("unable to open database file"),
+        ProgrammingError("SELECT 1", {}, sqlite3.ProgrammingError("permission denied")),
+        ValueError("a mistake"),
+        FileNotFoundError("gone"),
+    ],
+)
+def test_what_does_not_pass_is_told_at_once(clock: Clock, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        patience.retry(failing(1, error))
+    assert clock.slept == []
+
+
+def test_a_catalog_that_is_away_for_a_minute_is_opened(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = catalog_module.load_catalog
+
+    def after_a_minute(*args: Any, **kwargs: Any) -> Catalog:
+        if clock.now < 60:
+            raise away()
+        return load(*args, **kwargs)
+
+    monkeypatch.setattr(catalog_module, "load_catalog", after_a_minute)
+    assert open_catalog(embedded(tmp_path)).list_namespaces() == []
+    assert clock.now >= 60
+
+
+def test_a_ledger_outlives_a_minute_without_its_catalog(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of a commit is lost just before: what was sent arrived, and counts once."""
+    ledger = Ledger(open_catalog(embedded(tmp_path)))
+    ledger.ensure()
+    commit, load = Table._do_commit, ledger_tables.LedgerTables._open
+    lost: list[float] = []
+
+    def answer_lost(self: Table, *args: Any, **kwargs: Any) -> None:
+        commit(self, *args, **kwargs)
+        if not lost:
+            lost.append(clock.now)
+            raise requests.ConnectionError("reset")
+
+    def away_then(self: ledger_tables.LedgerTables, name: str) -> Table:
+        if lost and clock.now < lost[0] + 60:
+            raise away()
+        return load(self, name)
+
+    monkeypatch.setattr(Table, "_do_commit", answer_lost)
+    monkeypatch.setattr(ledger_tables.LedgerTables, "_open", away_then)
+    assert claim(ledger, "a") == ["a"]
+    assert [row.object_key for row in ledger.known_files("p").values()] == ["a"]
+    assert clock.now >= 60
+
+
+def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(open_catalog(embedded(tmp_path)))
+    monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
+    with pytest.raises(CommitStateUnknown, match="the ledger could not be read: no answer in 90 s"):
+        claim(ledger, "a")
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[tuple[str, str]], list[int]]]:
+    """A REST catalog: its address, what it was asked, and the codes to answer with first."""
+    asked: list[tuple[str, str]] = []
+    codes: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked.append((self.command, self.path))
+            bodies = {
+                "config": b'{"defaults": {}, "overrides": {}}',
+                "namespaces": b'{"namespaces": []}',
+            }
+            body = bodies.get(self.path.split("?")[0].rpartition("/")[2], b"{}")
+            self.send_response(codes.pop(0) if codes else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = _answer
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=httpd.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{httpd.server_port}", asked, codes
+    httpd.shutdown()
+    thread.join()
+    httpd.server_close()
+
+
+def test_a_rest_catalog_is_asked_again_but_not_told_again(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
+) -> None:
+    address, asked, codes = server
+    codes += [503, 429]
+    catalog = open_catalog(project(address, tmp_path))
+    assert [path for _, path in asked] == ["/v1/config?warehouse=" + _quoted(tmp_path)] * 3
+    codes += [502]
+    assert catalog.list_namespaces() == []
+    asked.clear()
+    codes += [503]
+    with pytest.raises(ServiceUnavailableError):
+        catalog.create_namespace("shop")
+    assert [method for method, _ in asked] == ["POST"]
+
+
+def _quoted(path: Path) -> str:
+    return requests.utils.quote(str(path), safe="")
+
+
+def test_a_rest_catalog_that_does_not_answer_is_not_waited_for_without_end(
+    server: tuple[str, list[tuple[str, str]], list[int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Any] = []
+    send = requests.adapters.HTTPAdapter.send
+
+    def seen(self: Any, request: Any, **kwargs: Any) -> Any:
+        told.append(kwargs["timeout"])
+        return send(self, request, **kwargs)
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", seen)
+    open_catalog(project(server[0], tmp_path)).list_namespaces()
+    assert set(told) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
+
+
+@pytest.mark.skipif(postgres.programs() is None, reason="no PostgreSQL here")
+def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
+    """A server of its own, gone in the middle of twelve claims and back seconds later."""
+    keys = [f"f{n:02}" for n in range(12)]
+    with postgres.server() as address:
+        opened = open_catalog(project(address, tmp_path / "w"))
+        ledger, won = Ledger(opened), []
+        ledger.ensure()
+        writer = threading.Thread(target=lambda: won.extend(claim(ledger, key) for key in keys))
+        writer.start()
+        while len(won) < 2:
+            time.sleep(0.01)
+        postgres.restart(address, down=3)
+        assert len(won) < len(keys)
+        writer.join()
+        known = sorted(row.object_key for row in ledger.known_files("p").values())
+        opened.engine.dispose()  # type: ignore[attr-defined]
+    assert won == [[key] for key in keys]
+    assert known == keys

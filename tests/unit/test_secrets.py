@@ -1,0 +1,163 @@
+"""Secrets planted wherever a person may put them, and looked for wherever others may read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.config import ENV_CATALOG_URI, load_project, load_sound
+from sluice.errors import ConfigError
+from sluice.land import land
+from sluice.sparkcatalog import spark_catalog_conf
+from sluice.submit import LOAD_BATCH, spark_conf, submit_command
+from tests.unit.projects import open_shop
+
+PLANTED = "PLANTED/s3cr3t+1"
+LAKE = {"catalog": {"type": "jdbc", "uri": "sqlite:///lake.db"}, "warehouse": "warehouse"}
+SHOP = {"name": "shop", "format": "debezium", "namespace": "shop", "landing": {"url": "landing"}}
+SECRET_VARIABLES = (
+    "SLUICE_CATALOG_TOKEN", "SLUICE_CATALOG_CREDENTIAL", "PGPASSWORD",
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (ENV_CATALOG_URI, "SLUICE_SPARK_MASTER", "PGUSER", *SECRET_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) -> None:
+    (root / "pipelines").mkdir(exist_ok=True)
+    (root / "sluice.yaml").write_text(json.dumps({"lake": lake, **top}))
+    (root / "pipelines" / "shop.yaml").write_text(json.dumps(shop))
+
+
+def refusal(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) -> str:
+    write(root, lake, shop, **top)
+    with pytest.raises(ConfigError) as caught:
+        load_project(root)
+    assert PLANTED not in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.sql.catalog.lake.jdbc.password",
+        "spark.sql.catalog.lake.credential",
+        "spark.kerberos.keytab",
+        "spark.ssl.keyPassword",
+    ],
+)
+@pytest.mark.parametrize("value", [PLANTED, [PLANTED]])
+def test_no_secret_among_sparks_settings(tmp_path: Path, key: str, value: Any) -> None:
+    told = refusal(tmp_path, LAKE, SHOP, spark={"conf": {key: value}})
+    assert f"spark.conf: expected no secret: {key} would be on spark-submit's command line" in told
+    assert "SPARK_CONF_DIR" in told
+
+
+def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
+    conf = {
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.Provider",
+        "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/keys",
+    }
+    write(tmp_path, LAKE, SHOP, spark={"conf": conf})
+    assert load_project(tmp_path).spark.conf == conf
+
+
+@pytest.mark.parametrize(
+    ("kind", "uri"),
+    [
+        ("jdbc", f"postgresql://u:{PLANTED}@h/db"),
+        ("jdbc", f"postgresql://u@h/db?sslpassword={PLANTED}"),
+        ("jdbc", f"postgresql://u@h/db?user=u&PassWord={PLANTED}"),
+        ("rest", f"https://h/?token={PLANTED}"),
+        ("rest", f"https://h/v1?client_secret={PLANTED}&x=1"),
+        ("jdbc", f"mysql://u:{PLANTED}@h/db"),
+    ],
+)
+def test_no_secret_in_the_catalogs_address(tmp_path: Path, kind: str, uri: str) -> None:
+    told = refusal(tmp_path, {**LAKE, "catalog": {"type": kind, "uri": uri}}, SHOP)
+    assert "sluice.yaml" in told
+    assert "lake.catalog" in told
+
+
+@pytest.mark.parametrize("bucket", [f"s3://AKIA:{PLANTED}@bucket/x", "s3a://AKIA:s3cr3t@bucket"])
+def test_no_keys_in_a_location(tmp_path: Path, bucket: str) -> None:
+    assert "landing.url: expected a folder or s3://bucket/prefix, without keys" in refusal(
+        tmp_path, LAKE, {**SHOP, "landing": {"url": bucket}}
+    )
+    assert "lake.warehouse" in refusal(tmp_path, {**LAKE, "warehouse": bucket}, SHOP)
+
+
+def test_no_secret_among_a_formats_options(tmp_path: Path) -> None:
+    options = {"schema_registry": f"https://u:{PLANTED}@h", "password": PLANTED}
+    told = refusal(tmp_path, LAKE, {**SHOP, "format_options": options})
+    assert "got a mapping of schema_registry, password" in told
+    del options["password"]
+    told = refusal(tmp_path, LAKE, {**SHOP, "format_options": options})
+    assert "expected no password or token in schema_registry" in told
+
+
+@pytest.mark.parametrize("place", ["tables", "modes", "maintenance", "format_options"])
+def test_a_value_in_the_wrong_place_is_told_by_its_keys(tmp_path: Path, place: str) -> None:
+    for wrong in ({"password": PLANTED}, [{"password": PLANTED}]):
+        refusal(tmp_path, LAKE, {**SHOP, place: wrong})
+
+
+def test_a_rest_catalogs_secret_is_not_in_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENV_CATALOG_URI, f"https://h/?token={PLANTED}")
+    lake = {**LAKE, "catalog": {"type": "rest", "uri": "https://h"}}
+    assert "give it in SLUICE_CATALOG_TOKEN" in refusal(tmp_path, lake, SHOP)
+
+
+def test_secrets_of_a_query_are_apart_from_the_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "user=me&password=PLANTED1&sslmode=verify-full&sslpassword=PLANTED2&sslrootcert=/a/b"
+    monkeypatch.setenv(ENV_CATALOG_URI, f"postgresql://h/db?{query}")
+    write(tmp_path, LAKE, SHOP)
+    conf = spark_catalog_conf(load_project(tmp_path))
+    lake = {name.removeprefix("spark.sql.catalog.lake."): value for name, value in conf.items()}
+    assert lake["uri"] == "jdbc:postgresql://h/db?sslmode=verify-full&sslrootcert=/a/b"
+    assert lake["jdbc.user"] == "me"
+    assert lake["jdbc.password"] == "PLANTED1"
+    assert lake["jdbc.sslpassword"] == "PLANTED2"
+
+
+def test_the_environments_secrets_are_on_no_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SECRET_VARIABLES:
+        monkeypatch.setenv(name, PLANTED)
+    monkeypatch.setenv(ENV_CATALOG_URI, f"postgresql://u:PLANTED@h/db?sslpassword={PLANTED}")
+    write(tmp_path, {**LAKE, "warehouse": "s3://bucket/lake"}, SHOP)
+    project = load_sound(tmp_path)
+    assert "PLANTED" not in " ".join(submit_command(project, LOAD_BATCH))
+    assert "PLANTED" not in json.dumps(spark_conf(project))
+
+
+def test_the_environments_secrets_are_in_no_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SECRET_VARIABLES:
+        monkeypatch.setenv(name, PLANTED)
+    ctx = open_shop(tmp_path)
+    (tmp_path / "landing" / "a.jsonl").write_text('{"a": 1}\n')
+    manifests = land(ctx)
+    assert manifests
+    for path in manifests:
+        assert "PLANTED" not in ctx.files.read_manifest(path).to_json()
+    written = [p.read_bytes() for p in (tmp_path / "warehouse").rglob("*") if p.is_file()]
+    assert written
+    assert not [content for content in written if b"PLANTED" in content]
