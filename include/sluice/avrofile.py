@@ -13,6 +13,7 @@ from sluice.bounds import MEBIBYTE
 MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
 DAMAGED: Final = "damaged_avro"
+BAD_SCHEMA: Final = "bad_avro_schema"
 MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
 _SYNC_BYTES: Final = 16

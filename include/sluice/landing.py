@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, Final, TypeVar
 
-from sluice import avrofile, compression, csvrows, datums, framed, parquetfile
+from sluice import avrocheck, avrofile, compression, csvrows, datums, framed, parquetfile
 from sluice.avrofile import AvroFile
 from sluice.bounds import MEBIBYTE
 from sluice.compression import Damage
@@ -228,6 +228,8 @@ def _misread(lines: Iterator[bytes], limit: int) -> bool:
 def _look_at_avro(plain: Iterator[bytes]) -> _Look:
     avro = avrofile.walk(plain)
     deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
+    if avro.whole and not avrocheck.is_sound(avro.schema):
+        return _Look(reason=avrofile.BAD_SCHEMA)
     return _Look(container=AVRO, avro=avro)
 
 
