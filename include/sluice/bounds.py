@@ -17,8 +17,9 @@ class Bounds:
     """What is above one of these is refused, the whole file as one reject.
 
     `plain_bytes`: of a compressed file; `ratio`: plain bytes for each compressed one, looked at
-    from `ratio_from` plain bytes on. `staged_bytes`: of the copy that Spark reads instead of a
-    file. `rejects`: records of a file that landing cannot hand on.
+    from `ratio_from` plain bytes on, and the same of a copy's bytes for each of the file.
+    `staged_bytes`: of the copy that Spark reads instead of a file. `rejects`: records of a file
+    that landing cannot hand on.
     """
 
     plain_bytes: int = FILE_BYTES
@@ -26,6 +27,10 @@ class Bounds:
     ratio_from: int = 256 * MEBIBYTE
     staged_bytes: int = FILE_BYTES
     rejects: int = LEAST_REJECTS
+
+    def staged_room(self, size: int) -> int:
+        """How many bytes the copy of a file of `size` bytes may take."""
+        return min(self.staged_bytes, max(self.ratio_from, self.ratio * size))
 
     def unfolds_too_far(self, packed: int, plain: int) -> bool:
         """True for a file that gave so many plain bytes for so many compressed ones."""

@@ -268,7 +268,7 @@ def _stage(
     store: ObjectStore, staging: ObjectStore, prefix: str, look: _Look, file: SourceFile,
     reading: Reading,
 ) -> Inspection:  # fmt: skip
-    with Copy(IN_MEMORY, reading.bounds.staged_bytes) as copy:
+    with Copy(IN_MEMORY, reading.bounds.staged_room(file.size)) as copy:
         rejects = _refuse_or_copy(store, copy, look, file, reading)
         if rejects.whole:
             copy.empty()

@@ -166,8 +166,8 @@ def test_as_many_rejects_of_a_file_are_kept_as_a_batch_may_have(asked: int, kept
 def test_a_csv_file_whose_copy_is_far_larger_is_refused(lake: Lake) -> None:
     names = b",".join(b"n%d" % n + b"x" * 2000 for n in range(10))
     content = names + b"\n" + b"1,1,1,1,1,1,1,1,1,1\n" * 2500
-    bounds = Bounds(staged_bytes=MEBIBYTE)
-    look = lake.look(content, "a.csv", tables=CsvStyle(), bounds=bounds)
-    assert reasons(look) == [(0, "staged_copy_too_large")]
-    assert (lake.staged(look), raw(look)) == (b"", content[:RAW_BYTES])
+    for bounds in (Bounds(staged_bytes=MEBIBYTE), Bounds(ratio=10, ratio_from=MEBIBYTE)):
+        look = lake.look(content, "a.csv", tables=CsvStyle(), bounds=bounds)
+        assert reasons(look) == [(0, "staged_copy_too_large")]
+        assert (lake.staged(look), raw(look)) == (b"", content[:RAW_BYTES])
     assert lake.look(content, "a.csv", tables=CsvStyle()).rejects == ()
