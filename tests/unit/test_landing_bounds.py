@@ -20,7 +20,7 @@ from sluice.landing import JSONL
 from sluice.rejects import RAW_BYTES, RAW_BYTES_OF_A_FILE, SHORT_RAW_BYTES, Rejects
 from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
 
-UNFOLDED = 96 * MEBIBYTE
+UNFOLDED = 32 * MEBIBYTE
 STEP = 9 * MEBIBYTE
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, 9),
