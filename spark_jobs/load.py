@@ -185,6 +185,7 @@ def _refuse_too_many_bad(
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
         return  # a published batch held them already
+    lost += sum(reject.records - 1 for reject in job.manifest.rejects)
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailed(
             f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "

@@ -8,9 +8,13 @@ from typing import Any, Final, cast
 
 import fastavro
 
+from sluice.bounds import MEBIBYTE
+
 MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
 DAMAGED: Final = "damaged_avro"
+BAD_SCHEMA: Final = "bad_avro_schema"
+MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
 _SYNC_BYTES: Final = 16
 _HEADER: Final = fastavro.parse_schema(
@@ -36,41 +40,54 @@ class AvroFile:
 
 
 class _Bytes:
-    """Chunks as a stream that knows its place; raises EOFError at the end."""
+    """Chunks as a stream that knows its place; raises EOFError at the end.
+
+    `header_left`: bytes that the header may still take, for a length in it may be any number.
+    """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self.chunks = chunks
         self.waiting = b""
-        self.place = 0
+        self.at = 0
+        self.passed = 0
+        self.header_left: int | None = MOST_HEADER_BYTES
+
+    @property
+    def place(self) -> int:
+        return self.passed + self.at
 
     def read(self, size: int) -> bytes:
+        if self.header_left is not None:
+            self.header_left -= max(size, 0)
+            if self.header_left < 0:
+                raise ValueError(f"a header of more than {MOST_HEADER_BYTES} bytes")
         parts = []
         while size > 0:
-            part = self._some(size)
+            part = self.waiting[self.at : self.at + self._some(size)]
+            self.at += len(part)
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
         while size > 0:
-            size -= len(self._some(size))
+            step = self._some(size)
+            self.at += step
+            size -= step
 
-    def _some(self, size: int) -> bytes:
-        while not self.waiting:
-            chunk = next(self.chunks, None)
-            if chunk is None:
-                raise EOFError
-            self.waiting = chunk
-        part, self.waiting = self.waiting[:size], self.waiting[size:]
-        self.place += len(part)
-        return part
+    def _some(self, size: int) -> int:
+        """How many of `size` bytes are waiting, at least one."""
+        if self.at_end():
+            raise EOFError
+        return min(size, len(self.waiting) - self.at)
 
     def at_end(self) -> bool:
-        while not self.waiting:
+        while self.at == len(self.waiting):
             chunk = next(self.chunks, None)
             if chunk is None:
                 return True
-            self.waiting = chunk
+            self.passed += self.at
+            self.waiting, self.at = chunk, 0
         return False
 
     def number(self) -> int:
@@ -94,6 +111,7 @@ def walk(chunks: Iterator[bytes]) -> AvroFile:
         schema = header["meta"]["avro.schema"].decode()
     except (EOFError, ValueError, KeyError, IndexError) as error:
         return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
+    stream.header_left = None
     whole, damage = _walk_blocks(stream, header["sync"])
     return AvroFile(schema, whole, damage)
 

@@ -9,13 +9,20 @@ from typing import Final, Protocol
 
 import zstandard
 
+from sluice.bounds import DEFAULT, Bounds
+
 NONE: Final = ""
 GZIP: Final = "gzip"
 BZIP2: Final = "bzip2"
 ZSTD: Final = "zstd"
 
-# What one piece of input may grow to bounds the memory: zstd packs far tighter than the others.
-PIECE_BYTES: Final = {GZIP: 1 << 16, BZIP2: 1 << 14, ZSTD: 1 << 12}
+STEP_BYTES: Final = 1 << 20
+BOMB: Final = "decompression_bomb"
+
+# zstd's own interface cannot stop half way, so its input is what bounds the output: four bytes
+# make a block of 128 KiB, a piece 8 MiB.
+_PIECE_BYTES: Final = {GZIP: 1 << 16, BZIP2: 1 << 14, ZSTD: 1 << 8}
+_ZSTD_WINDOW_BYTES: Final = 1 << 27
 
 _MAGIC: Final = {b"\x1f\x8b\x08": GZIP, b"BZh": BZIP2, b"\x28\xb5\x2f\xfd": ZSTD}
 
@@ -33,13 +40,74 @@ class Damage(Exception):
 
 
 class _Decompressor(Protocol):
+    """One compressed member."""
+
     @property
     def eof(self) -> bool: ...
 
     @property
     def unused_data(self) -> bytes: ...
 
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """The plain bytes of `data`, a few MiB at a time."""
+        ...
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """See `_Decompressor`; what did not fit may wait inside, with no input left."""
+        plain = self._inner.decompress(data, STEP_BYTES)
+        yield plain
+        while not self.eof and (self._inner.unconsumed_tail or len(plain) == STEP_BYTES):
+            plain = self._inner.decompress(self._inner.unconsumed_tail, STEP_BYTES)
+            yield plain
+
+
+class _Bzip2:
+    def __init__(self) -> None:
+        self._inner = bz2.BZ2Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """See `_Decompressor`."""
+        yield self._inner.decompress(data, STEP_BYTES)
+        while not (self.eof or self._inner.needs_input):
+            yield self._inner.decompress(b"", STEP_BYTES)
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._inner = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """See `_Decompressor`."""
+        yield self._inner.decompress(data)
 
 
 def detect(head: bytes) -> str:
@@ -50,11 +118,16 @@ def detect(head: bytes) -> str:
 class Plain(Iterator[bytes]):
     """The plain bytes of compressed ones; raises Damage at their end.
 
-    `padded` once zeros stood after the last member: harmless, but Java's reader fails on them.
+    Also raises it, not trusted, as soon as they are more than `bounds` allow; few of them are in
+    memory at a time. `padded` once zeros stood after the last member: harmless, but Java's reader
+    fails on them.
     """
 
-    def __init__(self, chunks: Iterator[bytes], compression: str) -> None:
+    def __init__(self, chunks: Iterator[bytes], compression: str, bounds: Bounds = DEFAULT) -> None:
         self.padded = False
+        self._packed = 0
+        self._size = 0
+        self._bounds = bounds
         self._source = self._explained(chunks, compression) if compression else chunks
 
     def __next__(self) -> bytes:
@@ -71,16 +144,23 @@ class Plain(Iterator[bytes]):
     def _members(self, chunks: Iterator[bytes], compression: str) -> Iterator[bytes]:
         """A file may be several compressed members on end, as `cat a.gz b.gz` makes."""
         current = _new(compression)
-        for data in _pieces(chunks, PIECE_BYTES[compression]):
+        for data in _pieces(chunks, _PIECE_BYTES[compression]):
+            self._packed += len(data)
             while data:
                 if current.eof:
                     if self._is_padding(data):
                         break
                     current = _next_member(data, compression)
-                yield current.decompress(data)
+                yield from map(self._counted, filter(None, current.steps(data)))
                 data = current.unused_data if current.eof else b""
         if not current.eof:
             raise Damage(f"truncated_{compression}", trusted=True)
+
+    def _counted(self, plain: bytes) -> bytes:
+        self._size += len(plain)
+        if self._bounds.unfolds_too_far(self._packed, self._size):
+            raise Damage(BOMB, trusted=False)
+        return plain
 
     def _is_padding(self, data: bytes) -> bool:
         padding = not data.strip(b"\0")
@@ -109,9 +189,5 @@ def _pieces(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 
 def _new(compression: str) -> _Decompressor:
-    make: dict[str, Callable[[], _Decompressor]] = {
-        GZIP: lambda: zlib.decompressobj(wbits=31),
-        BZIP2: bz2.BZ2Decompressor,
-        ZSTD: lambda: zstandard.ZstdDecompressor().decompressobj(),
-    }
+    make: dict[str, Callable[[], _Decompressor]] = {GZIP: _Gzip, BZIP2: _Bzip2, ZSTD: _Zstd}
     return make[compression]()

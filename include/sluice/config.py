@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configchecks import Check
 from sluice.configerrors import explain
@@ -48,7 +49,6 @@ PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
 ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
-MEBIBYTE: Final = 1 << 20
 SHARE_COUNTS_FROM: Final = 100
 MAX_EPOCH: Final = 9999
 
@@ -215,6 +215,9 @@ class Pipeline(Strict):
     max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)
     max_tables_per_batch: int = Field(500, ge=1)
     max_columns_per_table: int = Field(1000, ge=1)
+    max_plain_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
+    max_compression_ratio: int = Field(RATIO, ge=1)
+    max_staged_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
     keep_tags: int = Field(72, ge=1)
     lease_seconds: int = Field(300, ge=10)
     maintenance: Maintenance = Maintenance()

@@ -27,7 +27,6 @@ CUT_ARRAY: Final = "truncated_array"
 _NEAR_END: Final = 32
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _LINE: Final = re.compile(r"[^\r\n]*")
-_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*[{\]])")
 _OTHER_KEY: Final = re.compile(r"[^\r\n^{}\[\]]*\^")
 _NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
@@ -40,6 +39,20 @@ def _as_text(number: str) -> str:
 
 
 _DECODER: Final = JSONDecoder(parse_float=_as_text, parse_int=_as_text, parse_constant=_as_text)
+
+
+class _Window(str):
+    """Text in which an error costs nothing but itself.
+
+    A JSONDecodeError counts the lines before it: of many broken lines each would cost a look at
+    all before it.
+    """
+
+    def count(self, *_: object) -> int:
+        return 0
+
+    def rfind(self, *_: object) -> int:
+        return -1
 
 
 @dataclass(frozen=True)
@@ -106,14 +119,20 @@ def split(chunks: Iterator[bytes], limit: int) -> Iterator[Line | Refused]:
 
 
 class _Splitter:
-    """A window over the text, moved from document to document."""
+    """A window over the text, moved from document to document.
+
+    `passed`: characters before the window. `no_end_before`: up to which of all characters no
+    comment ends that has not ended yet, so that each is looked at once for that.
+    """
 
     def __init__(self, chunks: Iterator[bytes], limit: int) -> None:
         self.chunks = chunks
         self.limit = limit
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self.text = ""
+        self.text = _Window()
         self.at = 0
+        self.passed = 0
+        self.no_end_before = 0
         self.ended = False
         self.cut = ""
         self.in_array = False
@@ -133,12 +152,13 @@ class _Splitter:
         if self.ended:
             return False
         pieces, size = [self.text[self.at :]], 0
+        self.passed += self.at
         self.at = 0
         while size <= len(pieces[0]) and not self.ended:
             piece = self._decoded()
             pieces.append(piece)
             size += len(piece)
-        self.text = "".join(pieces)
+        self.text = _Window("".join(pieces))
         return True
 
     def _decoded(self) -> str:
@@ -181,11 +201,19 @@ class _Splitter:
     def _pass_comment(self) -> bool:
         if not self.text.startswith("/*", self.at):
             return False
-        found = _COMMENT.match(self.text, self.at)
-        while found is None and self._within_limit() and self._more():
-            found = _COMMENT.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found is not None
+        end = self._comment_end()
+        while end < 0 and self._within_limit() and self._more():
+            end = self._comment_end()
+        self.at = end if end >= 0 else self.at
+        return end >= 0
+
+    def _comment_end(self) -> int:
+        """The place after the comment that begins here; -1 where it does not end in the window."""
+        start = max(self.at + 2, self.no_end_before - self.passed)
+        end = self.text.find("*/", start)
+        if end < 0:  # the last character may be the half of an end
+            self.no_end_before = self.passed + len(self.text) - 1
+        return end + 2 if end >= 0 else end
 
     def _within_limit(self) -> bool:
         return len(self.text) - self.at <= self.limit

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from json import encoder
 from typing import Any, Final
 
+from sluice.bounds import MEBIBYTE
 from sluice.compression import Damage
 from sluice.containers import BOM, INVALID_UTF8, TOO_LARGE, Line, Refused
 from sluice.errors import ConfigError
@@ -22,6 +23,9 @@ from sluice.errors import ConfigError
 MALFORMED: Final = "malformed_csv"
 FIELD_COUNT: Final = "wrong_field_count"
 NO_NAMES: Final = "no_line_of_names"
+TOO_MANY_NAMES: Final = "line_of_names_too_long"
+MOST_NAMES: Final = 10_000
+MOST_NAMES_CHARACTERS: Final = MEBIBYTE
 OPTIONS: Final[Mapping[str, str]] = {
     "csv_null": "the unquoted text of a CSV file that is NULL; default: nothing between delimiters",
     "csv_delimiter": "one character between the fields of a CSV file; default: a comma",
@@ -80,10 +84,18 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
             yield found
         elif nameless:
             yield Refused(NO_NAMES, _bytes(lines.record()))
+        elif not names and _too_long(found):
+            nameless = True
+            yield Refused(TOO_MANY_NAMES, _bytes(lines.record()))
         elif not names:
             names = [encoder.encode_basestring(name) for name in found]
         elif found:
             yield _object(names, found, lines.record(), style)
+
+
+def _too_long(names: list[str]) -> bool:
+    """Every row of the file repeats them."""
+    return len(names) > MOST_NAMES or sum(map(len, names)) > MOST_NAMES_CHARACTERS
 
 
 def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused | None:
@@ -142,7 +154,7 @@ class _Lines(Iterator[str]):
     def __init__(self, chunks: Iterator[bytes], limit: int) -> None:
         self.taken: list[str] = []
         self._cut = ""
-        self._rest = b""
+        self._waiting: list[bytes] = []
         self._limit = limit
         self._size = 0
         self._lines = self._split(chunks)
@@ -162,7 +174,7 @@ class _Lines(Iterator[str]):
     def pop_cut(self) -> Refused | None:
         """Once, where the file was cut off: what stood behind its last line is no row."""
         reason, self._cut = self._cut, ""
-        return Refused(reason, self._rest) if reason else None
+        return Refused(reason, b"".join(self._waiting)) if reason else None
 
     def end(self) -> None:
         """Read no further."""
@@ -171,17 +183,26 @@ class _Lines(Iterator[str]):
     def _split(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         start = BOM.encode()
         try:
-            for chunk in chunks:
-                *lines, self._rest = (self._rest + chunk).split(b"\n")
-                for line in lines:
-                    yield line.removeprefix(start) + b"\n"
-                    start = b""
-                if len(self._rest) > self._limit:
-                    break
+            for line in self._whole_lines(chunks):
+                yield line.removeprefix(start) + b"\n"
+                start = b""
         except Damage as damage:
             if not damage.trusted:
                 raise
             self._cut = damage.reason
             return
-        if self._rest:
-            yield self._rest.removeprefix(start)
+        if rest := b"".join(self._waiting):
+            yield rest.removeprefix(start)
+
+    def _whole_lines(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The lines that end, without their ends, until one is too long; the rest is waiting."""
+        size = 0
+        for chunk in chunks:
+            self._waiting.append(chunk)
+            size += len(chunk)
+            if b"\n" in chunk:
+                *lines, rest = b"".join(self._waiting).split(b"\n")
+                self._waiting, size = [rest], len(rest)
+                yield from lines
+            if size > self._limit:
+                return

@@ -64,17 +64,22 @@ def _whole(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
 
 def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
     """Each after its length, four bytes, the highest first; a wrong length ends the file."""
-    waiting, damage = _take(chunks, b"", _LENGTH_BYTES)
-    while waiting or damage:
-        size = int.from_bytes(waiting[:_LENGTH_BYTES], "big")
-        end = _LENGTH_BYTES + min(size, limit)
-        if not damage:
-            waiting, damage = _take(chunks, waiting, end)
-        if damage or size > limit or len(waiting) < end:
-            yield Refused(damage or (TOO_LARGE if size > limit else TRUNCATED), waiting)
+    waiting, at, damage = b"", 0, ""
+    while True:
+        if len(waiting) - at < _LENGTH_BYTES:
+            (waiting, damage), at = _take(chunks, waiting[at:], _LENGTH_BYTES), 0
+        if not (waiting or damage):
             return
-        yield waiting[_LENGTH_BYTES:end]
-        waiting, damage = _take(chunks, waiting[end:], _LENGTH_BYTES)
+        size = int.from_bytes(waiting[at : at + _LENGTH_BYTES], "big")
+        length = _LENGTH_BYTES + min(size, limit)
+        if not damage and len(waiting) - at < length:
+            (waiting, damage), at = _take(chunks, waiting[at:], length), 0
+        if damage or size > limit or len(waiting) - at < length:
+            reason = damage or (TOO_LARGE if size > limit else TRUNCATED)
+            yield Refused(reason, waiting[at:])
+            return
+        yield waiting[at + _LENGTH_BYTES : at + length]
+        at += length
 
 
 def _take(chunks: Iterator[bytes], waiting: bytes, size: int) -> tuple[bytes, str]:

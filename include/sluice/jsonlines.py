@@ -81,7 +81,10 @@ class LineCheck:
             len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(block)
         )
         self._judge.register("block", pa.table({"line": lines}))
-        answer = self._judge.execute("SELECT json_valid(line) AS valid FROM block").fetchnumpy()
+        try:
+            answer = self._judge.execute("SELECT json_valid(line) AS valid FROM block").fetchnumpy()
+        except duckdb.OutOfMemoryException as error:
+            raise MemoryError(str(error)) from error  # the machine's fault, not the file's
         return np.asarray(answer["valid"], dtype=bool)
 
 

@@ -16,15 +16,16 @@ from typing import Final
 from sluice import ledger as states
 from sluice.claims import is_free, is_replaced
 from sluice.context import Context
-from sluice.errors import TerminalError, Unsettled
+from sluice.errors import SluiceError, TerminalError, Unsettled
 from sluice.faults import Point, reach
-from sluice.landing import Inspection, inspect
+from sluice.landing import Inspection, inspect, refuse
 from sluice.leases import Lease
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
-from sluice.reading import reading_of
+from sluice.reading import Reading, reading_of
 from sluice.store import ObjectStore, StoredObject, open_store
 
 INSPECTED_AT_ONCE: Final = 4
+UNREADABLE: Final = "unreadable_file"
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,25 @@ def selected(
 ) -> list[StoredObject]:
     """The landed objects that a run is asked for, taken or not; raises TerminalError for a name
     that is not there."""
-    objects = sorted(store.list(ctx.pipeline.landing.pattern), key=lambda o: o.key)
+    listed = store.list(ctx.pipeline.landing.pattern)
+    objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
     if files is not None:
         objects = _named(ctx, objects, files)
     return [o for o in objects if _in_time(hour_start(o.hour), window, until)]
+
+
+def _can_be_named(ctx: Context, key: str) -> bool:
+    """False for a name that is no UTF-8: neither the manifest nor Spark can say it."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        name = key.encode(errors="surrogateescape")
+        ctx.say(
+            f"land: pipeline {ctx.pipeline.name}: the file {name!r} is left out, for its name is "
+            "no UTF-8; rename it, or take it out of the landing folder"
+        )
+        return False
+    return True
 
 
 def covers(
@@ -235,7 +251,7 @@ def inspect_all(
 
     def look(found: StoredObject) -> Inspection | None:
         try:
-            return inspect(store, ctx.files.store, found, prefix, reading)
+            return _inspected(ctx, store, found, prefix, reading)
         except Unsettled as error:
             if named:
                 raise
@@ -245,3 +261,20 @@ def inspect_all(
     with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
         looks = zip(objects, pool.map(look, objects), strict=True)
         return [(found, seen) for found, seen in looks if seen is not None]
+
+
+def _inspected(
+    ctx: Context, store: ObjectStore, found: StoredObject, prefix: str, reading: Reading
+) -> Inspection:
+    """A file that nobody foresaw is one reject: it must not keep the others from landing."""
+    try:
+        return inspect(store, ctx.files.store, found, prefix, reading)
+    except (SluiceError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"{UNREADABLE}: {type(error).__name__}"
+        ctx.say(
+            f"land: pipeline {ctx.pipeline.name}: {found.key} goes into quarantine as a whole "
+            f"({reason}: {error})"
+        )
+        return refuse(store, ctx.files.store, found, prefix, reason)

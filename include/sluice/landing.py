@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
-from sluice import avrofile, compression, csvrows, datums, framed, parquetfile
+from sluice import avrocheck, avrofile, compression, csvrows, datums, framed, parquetfile
 from sluice.avrofile import AvroFile
+from sluice.bounds import MEBIBYTE
 from sluice.compression import Damage
-from sluice.config import MEBIBYTE
 from sluice.containers import Line, Refused, split
 from sluice.csvrows import CsvStyle
 from sluice.errors import Unsettled
@@ -23,13 +22,14 @@ from sluice.jsonlines import LineCheck
 from sluice.manifest import LandingReject, SourceFile
 from sluice.positions import natural_key
 from sluice.reading import PLAIN, Reading
-from sluice.store import ObjectStore, StoredObject
+from sluice.rejects import RAW_BYTES, Rejects
+from sluice.staging import STAGED_TOO_LARGE, Copy, StagedTooLarge
+from sluice.store import ObjectStore, StoredObject, faults_of_the_store
 
 JSONL: Final = "jsonl"
 AVRO: Final = "avro"
 PARQUET: Final = "parquet"
 CHUNK_BYTES: Final = MEBIBYTE
-RAW_LIMIT: Final = MEBIBYTE
 IN_MEMORY: Final = 16 * MEBIBYTE
 
 # Spark decompresses by the name's ending alone.
@@ -44,6 +44,8 @@ _UTF16: Final = "utf16"
 _JSON_BEGINS: Final = (b"{", b"[")
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NO_AVRO: Final = AvroFile()
+
+_T = TypeVar("_T", Line, bytes)
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,32 @@ def inspect(
 
     Raises Unsettled when the object is not what the listing said: it is being written.
     """
+    return _inspect(
+        store,
+        staging,
+        found,
+        prefix,
+        reading,
+        lambda plain: _look_inside(plain, found.key, reading),
+    )
+
+
+def refuse(
+    store: ObjectStore, staging: ObjectStore, found: StoredObject, prefix: str, reason: str
+) -> Inspection:
+    """Take one object as a single reject, whatever it holds: nothing of it is loaded.
+
+    Raises Unsettled as `inspect` does.
+    """
+    return _inspect(store, staging, found, prefix, PLAIN, lambda _: _Look(reason=reason))
+
+
+def _inspect(
+    store: ObjectStore, staging: ObjectStore, found: StoredObject, prefix: str, reading: Reading,
+    look_inside: Callable[[Iterator[bytes]], _Look],
+) -> Inspection:  # fmt: skip
     try:
-        look = _look(store, found, reading)
+        look = _look(store, found, reading, look_inside)
     except FileNotFoundError as error:
         raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
     file = SourceFile(
@@ -99,7 +125,7 @@ def inspect(
     )
     if _spark_reads(found.key, look):
         return Inspection(file)
-    return _stage(store, staging, found, prefix, look, file, reading.limit)
+    return _stage(store, staging, prefix, look, file, reading)
 
 
 def _spark_reads(key: str, look: _Look) -> bool:
@@ -113,23 +139,26 @@ def _spark_reads(key: str, look: _Look) -> bool:
     return look.container != JSONL or ending not in _CODEC_ENDINGS
 
 
-def _look(store: ObjectStore, found: StoredObject, reading: Reading) -> _Look:
+def _look(
+    store: ObjectStore, found: StoredObject, reading: Reading,
+    look_inside: Callable[[Iterator[bytes]], _Look],
+) -> _Look:  # fmt: skip
     digest = hashlib.sha256()
     size = 0
 
-    def counted(stream: BinaryIO) -> Iterator[bytes]:
+    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
         nonlocal size
-        while chunk := stream.read(CHUNK_BYTES):
+        for chunk in chunks:
             digest.update(chunk)
             size += len(chunk)
             yield chunk
 
-    with store.open(found.key) as stream:
-        raw = counted(stream)
+    with _opened(store, found.key) as stream:
+        raw = counted(_chunks(stream, found.key))
         head, raw = _peek(raw)
         kind = compression.detect(head)
-        plain = compression.Plain(raw, kind)
-        look = _look_inside(plain, found.key, reading)
+        plain = compression.Plain(raw, kind, reading.bounds)
+        look = look_inside(plain)
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
@@ -139,6 +168,20 @@ def _look(store: ObjectStore, found: StoredObject, reading: Reading) -> _Look:
         )
     split_needed = look.split or plain.padded
     return replace(look, sha256=digest.hexdigest(), compression=kind, split=split_needed)
+
+
+def _opened(store: ObjectStore, key: str) -> BinaryIO:
+    with faults_of_the_store(key):
+        return store.open(key)
+
+
+def _chunks(stream: BinaryIO, key: str) -> Iterator[bytes]:
+    chunk = b"."
+    while chunk:
+        with faults_of_the_store(key):
+            chunk = stream.read(CHUNK_BYTES)
+        if chunk:
+            yield chunk
 
 
 def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -158,13 +201,13 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
-            return _Look(container=AVRO, avro=avrofile.walk(_until_damage(plain)))
+            return _look_at_avro(_until_damage(plain))
         if reading.tables and head.startswith(parquetfile.MAGIC):
             return _look_at_parquet(plain, head)
         if reading.framing and datums.are_in(head):
             look = _Look(container=AVRO, framing=reading.framing)
         elif not look.framed_as and (reason := _unreadable(head)):
-            return _Look(reason=reason, head=head[:RAW_LIMIT])
+            return _Look(reason=reason, head=head[:RAW_BYTES])
         if look.csv or look.framing or look.framed_as:
             deque(plain, maxlen=0)
             return look
@@ -182,6 +225,14 @@ def _misread(lines: Iterator[bytes], limit: int) -> bool:
     return check.split_needed
 
 
+def _look_at_avro(plain: Iterator[bytes]) -> _Look:
+    avro = avrofile.walk(plain)
+    deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
+    if avro.whole and not avrocheck.is_sound(avro.schema):
+        return _Look(reason=avrofile.BAD_SCHEMA)
+    return _Look(container=AVRO, avro=avro)
+
+
 def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
     """Its columns are told at the end of the file: without that nothing of it can be read."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
@@ -189,8 +240,10 @@ def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
             copy.writelines(plain)
             copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
-        except (Damage, ValueError):
-            return _Look(reason=parquetfile.DAMAGED, head=head[:RAW_LIMIT])
+        except (Damage, ValueError) as error:
+            if isinstance(error, Damage) and error.reason == compression.BOMB:
+                raise
+            return _Look(reason=parquetfile.DAMAGED, head=head[:RAW_BYTES])
     return _Look(container=PARQUET, avro=AvroFile(schema))
 
 
@@ -212,22 +265,39 @@ def _unreadable(head: bytes) -> str:
 
 
 def _stage(
-    store: ObjectStore, staging: ObjectStore, found: StoredObject, prefix: str, look: _Look,
-    file: SourceFile, limit: int,
+    store: ObjectStore, staging: ObjectStore, prefix: str, look: _Look, file: SourceFile,
+    reading: Reading,
 ) -> Inspection:  # fmt: skip
-    key = f"{prefix}{_staged_name(file)}"
-    with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy, store.open(found.key) as stream:
-        if look.reason:
-            rejects = [_reject(file.key, 0, look.reason, look.head or stream.read(RAW_LIMIT))]
-        else:
-            chunks = _same_bytes(iter(lambda: stream.read(CHUNK_BYTES), b""), file)
-            plain = compression.Plain(chunks, look.compression)
-            rejects = list(_copy(plain, copy, look, file, limit))
-            for _ in chunks:
-                pass  # to the end, for the checksum
+    with Copy(IN_MEMORY, reading.bounds.staged_room(file.size)) as copy:
+        rejects = _refuse_or_copy(store, copy, look, file, reading)
+        if rejects.whole:
+            copy.empty()
+            file = replace(file, container=JSONL, avro_schema="")
         copy.seek(0)
-        staging.put_stream(key, copy)  # type: ignore[arg-type]
-    return Inspection(replace(file, url=staging.url(key), staged=True), tuple(rejects))
+        key = f"{prefix}{_staged_name(file)}"
+        with faults_of_the_store(key):
+            staging.put_stream(key, copy)  # type: ignore[arg-type]
+    return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all())
+
+
+def _refuse_or_copy(
+    store: ObjectStore, copy: Copy, look: _Look, file: SourceFile, reading: Reading
+) -> Rejects:
+    with _opened(store, file.key) as stream:
+        chunks = _same_bytes(_chunks(stream, file.key), file)
+        head, chunks = _peek(chunks)
+        rejects = Rejects(file.key, reading.bounds.rejects, head)
+        if look.reason:
+            rejects.refuse_whole(look.reason, look.head)
+            return rejects
+        plain = compression.Plain(chunks, look.compression, reading.bounds)
+        try:
+            _copy(plain, copy, look, file, reading.limit, rejects)
+        except StagedTooLarge:
+            rejects.refuse_whole(STAGED_TOO_LARGE)
+        for _ in chunks:
+            pass  # to the end, for the checksum
+    return rejects
 
 
 def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
@@ -247,24 +317,29 @@ def _staged_name(file: SourceFile) -> str:
 
 
 def _copy(
-    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], look: _Look,
-    file: SourceFile, limit: int,
-) -> Iterator[LandingReject]:  # fmt: skip
+    plain: Iterator[bytes], copy: Copy, look: _Look, file: SourceFile, limit: int, rejects: Rejects
+) -> None:
     if look.framing:
-        yield from _copy_datums(datums.split(plain, look.framing, limit), copy, file)
-        return
-    if look.container == AVRO:
-        yield from _copy_avro(plain, copy, look.avro, file.key)
-        return
-    if look.container == PARQUET:
-        copy.writelines(plain)
-        return
-    for record, part in enumerate(_parts(plain, look, limit)):
-        if isinstance(part, Line):
-            copy.write(part.text)
+        parts = datums.split(plain, look.framing, limit)
+        datums.write_container(copy, _whole(parts, rejects), bytes.fromhex(file.sha256))
+    elif look.container == AVRO:
+        _copy_avro(plain, copy, look.avro, rejects)
+    elif look.container == PARQUET:
+        for chunk in plain:
+            copy.write(chunk)
+    else:
+        for line in _whole(_parts(plain, look, limit), rejects):
+            copy.write(line.text)
             copy.write(b"\n")
-        else:
-            yield _refused(file.key, record, part)
+
+
+def _whole(parts: Iterator[_T | Refused], rejects: Rejects) -> Iterator[_T]:
+    """What can be handed on, as long as the file is not refused as a whole."""
+    for record, part in enumerate(parts):
+        if isinstance(part, Refused):
+            rejects.add(record, part)
+        elif not rejects.whole:
+            yield part
 
 
 def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | Refused]:
@@ -273,42 +348,16 @@ def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | R
     return csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
 
 
-def _copy_datums(
-    parts: Iterator[bytes | Refused], copy: tempfile.SpooledTemporaryFile[bytes], file: SourceFile
-) -> list[LandingReject]:
-    rejects = []
-
-    def whole() -> Iterator[bytes]:
-        for record, part in enumerate(parts):
-            if isinstance(part, Refused):
-                rejects.append(_refused(file.key, record, part))
-            else:
-                yield part
-
-    datums.write_container(copy, whole(), bytes.fromhex(file.sha256))
-    return rejects
-
-
-def _copy_avro(
-    plain: Iterator[bytes], copy: tempfile.SpooledTemporaryFile[bytes], avro: AvroFile, key: str
-) -> Iterator[LandingReject]:
+def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Rejects) -> None:
     """Header and whole blocks; the rest is one reject."""
     left, rest = avro.whole, b""
+    damage = avro.damage
     try:
         for chunk in plain:
             copy.write(chunk[:left])
-            rest += chunk[left:][: RAW_LIMIT - len(rest)]
+            rest += chunk[left:][: RAW_BYTES - len(rest)]
             left -= min(left, len(chunk))
-    except Damage as damage:
-        if not avro.damage:
-            yield _reject(key, 0, damage.reason, rest)
-    if avro.damage:
-        yield _reject(key, 0, avro.damage, rest)
-
-
-def _refused(key: str, record: int, part: Refused) -> LandingReject:
-    return _reject(key, record, part.reason, part.raw)
-
-
-def _reject(key: str, record: int, reason: str, raw: bytes) -> LandingReject:
-    return LandingReject(key, record, reason, base64.b64encode(raw[:RAW_LIMIT]).decode())
+    except Damage as error:
+        damage = damage or error.reason
+    if damage:
+        rejects.add(0, Refused(damage, rest))

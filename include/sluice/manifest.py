@@ -40,12 +40,17 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class LandingReject:
-    """A record that landing could not hand on: the cut end of a damaged file."""
+    """A record that landing could not hand on: the cut end of a damaged file, or all of a file.
+
+    `records`: how many bad ones a file had that is refused for their number, else 1. It is one
+    reject all the same, and counts as one record read; only the ceilings of bad records see them.
+    """
 
     key: str
     record: int
     reason: str
     raw_base64: str
+    records: int = 1
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice import datums, framed
-from sluice.config import MEBIBYTE, Pipeline
+from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
+from sluice.config import Pipeline
 from sluice.csvrows import CsvStyle, style_of
 from sluice.formatnames import DATUM_FORMATS, TABLE_FORMATS
 
@@ -21,13 +22,14 @@ class Reading:
     `limit`: bytes of the largest document. `tables`: the files are rows of a table, so they may be
     Parquet, or CSV of this style. `layout`: one of `framed.LAYOUTS`, where what is no Avro
     container holds binary messages; `framing`: how files hold bare Avro datums, where they may, see
-    `sluice.datums`.
+    `sluice.datums`. `bounds`: what a file may not exceed.
     """
 
     limit: int = DOCUMENT_LIMIT
     tables: CsvStyle | None = None
     layout: str = ""
     framing: str = ""
+    bounds: Bounds = DEFAULT
 
 
 PLAIN: Final = Reading()
@@ -42,4 +44,14 @@ def reading_of(pipeline: Pipeline) -> Reading:
         tables=style_of(options) if pipeline.format in TABLE_FORMATS else None,
         layout=layout if layout in framed.LAYOUTS else "",
         framing=datums.framing_of(options) if pipeline.format in DATUM_FORMATS else "",
+        bounds=_bounds_of(pipeline),
+    )
+
+
+def _bounds_of(pipeline: Pipeline) -> Bounds:
+    return Bounds(
+        plain_bytes=pipeline.max_plain_bytes_per_file,
+        ratio=pipeline.max_compression_ratio,
+        staged_bytes=pipeline.max_staged_bytes_per_file,
+        rejects=rejects_of(pipeline.max_bad_records),
     )

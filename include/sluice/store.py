@@ -11,13 +11,14 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from sluice.errors import TerminalError
+from sluice.errors import SluiceError, TerminalError, TransientError
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
@@ -103,6 +104,17 @@ def open_store(url: str, region: str | None = None) -> ObjectStore:
         bucket, _, prefix = url.removeprefix(S3_SCHEME).partition("/")
         return S3Store(bucket, prefix, region)
     return LocalStore(Path(url))
+
+
+@contextmanager
+def faults_of_the_store(key: str) -> Iterator[None]:
+    """Make an error that no store foresaw one to try again: it says nothing of the file itself."""
+    try:
+        yield
+    except (SluiceError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise TransientError(f"{key}: {type(error).__name__}: {error}; try again") from error
 
 
 def glob_pattern(pattern: str) -> re.Pattern[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from typing import Any
 
 import fastavro
 
@@ -35,13 +36,12 @@ class Lake:
         self.staging = LocalStore(root / "staging")
 
     def look(
-        self, content: bytes, key: str = "x/file.jsonl", limit: int = 1 << 20, framing: str = ""
+        self, content: bytes, key: str = "x/file.jsonl", limit: int = 1 << 20, **more: Any
     ) -> Inspection:
+        """`more`: of `Reading`."""
         self.landing.put(key, content)
         found = next(o for o in self.landing.list() if o.key == key)
-        return inspect(
-            self.landing, self.staging, found, "shop/staged/", Reading(limit, framing=framing)
-        )
+        return inspect(self.landing, self.staging, found, "shop/staged/", Reading(limit, **more))
 
     def staged(self, look: Inspection) -> bytes:
         assert look.file.staged

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sluice.compression import Damage
-from sluice.containers import Line
+from sluice.containers import Line, Refused
 from sluice.csvrows import CsvStyle, documents, is_csv, style_of
 from sluice.errors import ConfigError
 
@@ -160,3 +160,14 @@ def test_styles() -> None:
     assert style_of({"table": "t"}) == CsvStyle("", ",", ())
     given = {"csv_null": "\\N", "csv_delimiter": "\t", "csv_columns": ["a"]}
     assert style_of(given) == CsvStyle("\\N", "\t", ("a",))
+
+
+@pytest.mark.parametrize(
+    "names", [b"x" * (1 << 20) + b",y", b",".join(b"n%d" % n for n in range(10_001))]
+)
+def test_a_line_of_names_that_every_row_would_repeat_at_length_is_refused(names: bytes) -> None:
+    found = list(documents(iter([names + b"\n1,2\n3,4\n"]), CsvStyle(), 1 << 22))
+    assert [part.reason for part in found if isinstance(part, Refused)] == [
+        "line_of_names_too_long", "no_line_of_names", "no_line_of_names",
+    ]  # fmt: skip
+    assert len(found) == 3

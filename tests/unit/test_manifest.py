@@ -34,6 +34,12 @@ def test_reads_what_it_wrote() -> None:
     assert Manifest.from_json(bare.to_json()) == bare
 
 
+def test_a_reject_of_an_older_manifest_is_one_record() -> None:
+    raw = json.loads(Manifest("p", "b", FILES, (LandingReject("k", 7, "cut", ""),)).to_json())
+    del raw["rejects"][0]["records"]
+    assert Manifest.from_json(json.dumps(raw)).rejects[0].records == 1
+
+
 def test_the_text_is_the_same_every_time() -> None:
     manifest = Manifest("p", "b", FILES)
     assert Manifest.from_json(manifest.to_json()).to_json() == manifest.to_json()

@@ -1,0 +1,46 @@
+"""How much one landed file may make of itself: whoever writes files decides how they unfold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MEBIBYTE: Final = 1 << 20
+FILE_BYTES: Final = 20 * 1024 * MEBIBYTE
+RATIO: Final = 1000
+LEAST_REJECTS: Final = 1000
+MOST_REJECTS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is above one of these is refused, the whole file as one reject.
+
+    `plain_bytes`: of a compressed file; `ratio`: plain bytes for each compressed one, looked at
+    from `ratio_from` plain bytes on, and the same of a copy's bytes for each of the file.
+    `staged_bytes`: of the copy that Spark reads instead of a file. `rejects`: records of a file
+    that landing cannot hand on.
+    """
+
+    plain_bytes: int = FILE_BYTES
+    ratio: int = RATIO
+    ratio_from: int = 256 * MEBIBYTE
+    staged_bytes: int = FILE_BYTES
+    rejects: int = LEAST_REJECTS
+
+    def staged_room(self, size: int) -> int:
+        """How many bytes the copy of a file of `size` bytes may take."""
+        return min(self.staged_bytes, max(self.ratio_from, self.ratio * size))
+
+    def unfolds_too_far(self, packed: int, plain: int) -> bool:
+        """True for a file that gave so many plain bytes for so many compressed ones."""
+        by_ratio = plain >= self.ratio_from and plain > self.ratio * packed
+        return plain > self.plain_bytes or by_ratio
+
+
+DEFAULT: Final = Bounds()
+
+
+def rejects_of(max_bad_records: int) -> int:
+    """How many rejects of one file are kept apart, where a batch may have so many."""
+    return min(max(max_bad_records + 1, LEAST_REJECTS), MOST_REJECTS)

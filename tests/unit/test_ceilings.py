@@ -1,0 +1,37 @@
+"""The ceilings of bad records, where landing refused a whole file for the number of its own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sluice.config import Pipeline
+from sluice.errors import AuditFailed
+from sluice.manifest import LandingReject, Reprocess
+from sluice.result import Counts
+from spark_jobs.load import _refuse_too_many_bad
+
+NO_COUNTS = Counts()
+
+
+def job(records: int, most: int, again: Reprocess | None = None) -> Any:
+    pipeline = Pipeline(
+        name="shop", namespace="shop", format="canal", landing={"url": "in"},
+        max_bad_records=most, max_bad_share=1,
+    )  # fmt: skip
+    rejects = (LandingReject("k", 0, "too_many_rejects: invalid_utf8 70", "", records),)
+    manifest = SimpleNamespace(rejects=rejects, reprocess=again, batch_id="b")
+    return SimpleNamespace(pipeline=pipeline, manifest=manifest)
+
+
+def test_a_file_refused_for_its_many_bad_records_counts_with_all_of_them() -> None:
+    _refuse_too_many_bad(job(70, most=70), [], {}, NO_COUNTS)
+    with pytest.raises(AuditFailed, match="70 of 0 records are bad"):
+        _refuse_too_many_bad(job(70, most=69), [], {}, NO_COUNTS)
+
+
+def test_a_reprocess_counts_rows_of_the_quarantine() -> None:
+    again = Reprocess(("a",), records=1)
+    _refuse_too_many_bad(job(70, most=0, again=again), [], {}, NO_COUNTS)

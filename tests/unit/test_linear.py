@@ -1,0 +1,76 @@
+"""Odd files take time by their size, not by its square."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import repeat
+
+import pytest
+
+from sluice import datums
+from sluice.avrofile import walk
+from sluice.containers import Line, split
+from sluice.csvrows import CsvStyle, documents
+from tests.unit.lake import avro_bytes
+
+LIMIT = 64 << 20
+
+
+class Clock:
+    """Processor time since the beginning, which a busy machine does not lengthen."""
+
+    def __init__(self) -> None:
+        self._start = time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.process_time() - self._start
+
+
+@pytest.mark.parametrize(("line", "lines"), [(b"/*\n", 20_000), (b"a\n", 60_000), (b"{\n", 60_000)])
+def test_lines_that_are_no_documents(line: bytes, lines: int) -> None:
+    clock = Clock()
+    found = list(split(iter([line * lines]), LIMIT))
+    assert len(found) == lines
+    assert clock.seconds < 6
+
+
+def test_a_comment_ends_where_it_ends_however_the_pieces_fall() -> None:
+    text = b'/* a * / b **/{"a":1}\n/*/ c */{"a":2}\n/* d\n{"a":3}\n/**/{"a":4}\n/* e\n/* f'
+    expected = [b'{"a":1}', b'{"a":2}', b'{"a":4}', b"/* e", b"/* f"]
+    for size in (1, 2, 3, 7, len(text)):
+        pieces = (text[at : at + size] for at in range(0, len(text), size))
+        assert list(split(pieces, LIMIT)) == [Line(line) for line in expected]
+
+
+def test_a_csv_row_of_many_small_pieces() -> None:
+    pieces = repeat(b"x" * 64, 40_000)
+    clock = Clock()
+    (row,) = documents(chained(b"a\n", pieces, b"\n"), CsvStyle(), LIMIT)
+    assert isinstance(row, Line)
+    assert len(row.text) > 64 * 40_000
+    assert clock.seconds < 2
+
+
+def chained(first: bytes, pieces: Iterator[bytes], last: bytes) -> Iterator[bytes]:
+    yield first
+    yield from pieces
+    yield last
+
+
+def test_many_empty_avro_blocks() -> None:
+    content = avro_bytes()
+    empty = b"\0\0" + content[-16:]
+    clock = Clock()
+    found = walk(iter([content + empty * 50_000]))
+    assert (found.whole, found.damage) == (len(content) + len(empty) * 50_000, "")
+    assert clock.seconds < 4
+
+
+def test_many_small_datums_in_one_piece() -> None:
+    clock = Clock()
+    content = (b"\0\0\0\1" + b"x") * 200_000
+    found = list(datums.split(iter([content]), datums.LENGTH_PREFIXED, LIMIT))
+    assert found == [b"x"] * 200_000
+    assert clock.seconds < 4
