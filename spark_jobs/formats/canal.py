@@ -278,7 +278,7 @@ def _images(told: _Told) -> dict[str, Column]:
 def _envelope(told: _Told) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
     millis = F.col("es").try_cast("bigint")
-    lacking = F.array_except(F.col("_columns"), F.map_keys("after"))
+    lacking = _lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
     return {
         "outcome": outcome(F.coalesce(marker.isNotNull(), F.lit(False)), reason),
@@ -293,8 +293,15 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
-        "absent": F.when((F.col("_op") == OP_UPDATE) & (F.size(lacking) > 0), lacking),
+        "absent": F.when(F.col("_op") == OP_UPDATE, lacking),
     }
+
+
+def _lacking(names: Column, carried: Column) -> Column:
+    """Those of `names` that are not carried, NULL for none; a message's rows may differ in case."""
+    lacking, folded = F.array_except(names, carried), F.transform(carried, F.lower)
+    absent = F.filter(lacking, lambda name: ~F.array_contains(folded, F.lower(name)))
+    return F.when(F.size(lacking) > 0, F.when(F.size(absent) > 0, absent))
 
 
 def _position(told: _Told) -> Column:
