@@ -160,3 +160,13 @@ def test_styles() -> None:
     assert style_of({"table": "t"}) == CsvStyle("", ",", ())
     given = {"csv_null": "\\N", "csv_delimiter": "\t", "csv_columns": ["a"]}
     assert style_of(given) == CsvStyle("\\N", "\t", ("a",))
+
+
+def test_a_full_load_of_aws_dms_lacks_the_operation() -> None:
+    style = CsvStyle(columns=("Op", "id", "v"))
+    assert rows(b"1,a\nI,2,\n3\n", style) == [
+        '{"id":"1","v":"a"}',
+        '{"Op":"I","id":"2","v":null}',
+        "wrong_field_count: b'3\\n'",
+    ]
+    assert rows(b"1,a\n", CsvStyle(columns=("op", "id", "v"))) == ["wrong_field_count: b'1,a\\n'"]
