@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +24,7 @@ from spark_jobs.canonical import (
     PLACED,
 )
 from spark_jobs.discover import Source, short_name
-from spark_jobs.formats.envelope import repeats_column, with_facts
+from spark_jobs.formats.envelope import repeats, with_facts
 from spark_jobs.plan import PlannedColumn, TablePlan
 from spark_jobs.values import decode
 
@@ -92,7 +94,7 @@ def _value_name(index: int) -> str:
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """An update that changes the key becomes a delete of the old and an upsert of the new."""
     if plan.found.old_images and plan.found.moves and plan.keyed:
-        split = changes_key(plan.key)
+        split = changes_key(plan.key_spellings)
     elif plan.found.old_images and not plan.keyed:
         split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
     else:
@@ -106,14 +108,40 @@ def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     )
 
 
-def changes_key(key: Sequence[str]) -> Column:
-    """Whether a record of the envelope is an update to another key; never NULL."""
+def changes_key(key: Sequence[Sequence[str]]) -> Column:
+    """Whether a record of the envelope is an update to another key; never NULL.
+
+    Of each key column the names under which images may carry it.
+    """
     moved = F.lit(False)
-    for name in key:
-        old, new = F.col("before")[name], F.col("after")[name]
+    for names_of in key:
+        old, new = _carried_as(F.col("before"), names_of), _carried_as(F.col("after"), names_of)
         moved |= old.isNotNull() & ~old.eqNullSafe(new)
     update = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
     return F.coalesce(update, F.lit(False))
+
+
+def hides_key(key: Sequence[Sequence[str]]) -> Column:
+    """Whether the old row lacks a key column, and may have it under a name that is not known.
+
+    Of a deleted row the whole may be gone, where decoders pass on known columns only.
+    """
+    before, hidden = F.col("before"), F.lit(False)
+    for names_of in key:
+        lacks = before.isNotNull() & _carried_as(before, names_of).isNull()
+        hidden |= lacks & ((F.col("op") == OP_DELETE) | _otherwise_spelled(before, names_of))
+    return F.coalesce(hidden, F.lit(False))
+
+
+def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
+    def alike(name: Column) -> Column:
+        return (F.lower(name) == known[0].lower()) & ~name.isin(*known)
+
+    return F.exists(F.map_keys(image), alike)
+
+
+def _carried_as(image: Column, spellings: Sequence[str]) -> Column:
+    return F.coalesce(*(image[name] for name in spellings))
 
 
 def _halved(events: DataFrame, old_half: Column) -> DataFrame:
@@ -132,10 +160,10 @@ def _texts(plan: TablePlan) -> list[Column]:
     """Every column's text; of a deleted row only the key is known, the rest may be made up."""
     found = []
     for index, column in enumerate(plan.columns):
-        image = F.col("image")[column.name]
+        text = _carried_as(F.col("image"), column.spellings)
         if plan.keyed and column.name not in plan.key:
-            image = F.when(~F.col("deleted"), F.col("after")[column.name])
-        found.append(image.alias(_text_name(index)))
+            text = F.when(~F.col("deleted"), _carried_as(F.col("after"), column.spellings))
+        found.append(text.alias(_text_name(index)))
     return found
 
 
@@ -178,7 +206,7 @@ def _always_fits(column: PlannedColumn) -> bool:
 def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
     """The changelog's metadata, and what the next steps have to know of the record."""
     described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
-    doubled = repeats_column(F.col("image")) if plan.found.duplicated else F.lit(False)
+    doubled = _repeats_column("before", "image") if plan.found.duplicated else F.lit(False)
     return [
         F.col("kind").alias(names.OP),
         _position(batch, plan).alias(names.POSITION),
@@ -186,7 +214,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         F.lit(batch.batch_id).alias(names.BATCH_ID),
         F.col("tx_id").alias(names.TX_ID),
         F.col("event_id").alias(names.EVENT_ID),
-        F.when(~F.col("deleted"), F.col("absent")).alias(names.ABSENT),
+        F.when(~F.col("deleted"), _absent(plan)).alias(names.ABSENT),
         F.col("counted").alias(names.COUNTED),
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),
@@ -196,6 +224,21 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         "block",
         "ordinal",
     ]
+
+
+def _repeats_column(*images: str) -> Column:
+    """Whether an image names a column twice, be it in two spellings."""
+    folded = (F.transform(F.map_keys(image), F.lower) for image in images)
+    return reduce(or_, (F.coalesce(repeats(listed), F.lit(False)) for listed in folded))
+
+
+def _absent(plan: TablePlan) -> Column:
+    """In the spelling of the tables."""
+    spelled = {other: c.name for c in plan.columns for other in c.others}
+    if not spelled:
+        return F.col("absent")
+    known = F.create_map(*(F.lit(text) for pair in spelled.items() for text in pair))
+    return F.transform("absent", lambda name: F.coalesce(F.try_element_at(known, name), name))
 
 
 def _position(batch: Batch, plan: TablePlan) -> Column:

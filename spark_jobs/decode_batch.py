@@ -72,7 +72,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     told = _told(known, plans)
     envelope = whole_envelope(job, told)
     whole_before = told.old_columns is None
-    watches = [Watch(tuple(known), plan.found, plan.key, whole_before) for plan in plans]
+    watches = [Watch(tuple(known), plan.found, plan.key_spellings, whole_before) for plan in plans]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
@@ -85,8 +85,8 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
 
 def _told(known: list[Found], plans: list[TablePlan]) -> Known:
     keyed = all(plan.keyed for plan in plans)
-    old_columns = frozenset(key for plan in plans for key in plan.key) if keyed else None
-    return Known(old_columns, partial=any(table.partial for table in known))
+    keys = frozenset(name for plan in plans for key in plan.key_spellings for name in key)
+    return Known(keys if keyed else None, partial=any(table.partial for table in known))
 
 
 def _allowed(job: Job, seen: Seen) -> bool:
@@ -176,8 +176,9 @@ def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
     mine = table.plan.defaults
     told = defaults.lowest(job.lake.defaults(target_id(table.plan)), mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
-    named = known.columns if known and mine else ()
-    return known if all(n in told and kinds <= told[n].firsts.keys() for n in named) else None
+    firsts = {name.lower(): default.firsts.keys() for name, default in told.items()}
+    named = {name.lower() for name in known.columns} if known and mine else ()
+    return known if all(n in firsts and kinds <= firsts[n] for n in named) else None
 
 
 def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:

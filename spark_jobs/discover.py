@@ -66,9 +66,9 @@ class Found:
         return self.ddl + (self.truncates if on_truncate == "ignore" else 0)
 
     @property
-    def duplicated(self) -> set[str]:
-        """Columns that one image names twice."""
-        return {n for image in self.images.values() for n in image if image.count(n) > 1}
+    def duplicated(self) -> bool:
+        """Whether one image names a column twice, be it in two spellings."""
+        return any(len({n.lower() for n in image}) < len(image) for image in self.images.values())
 
 
 def short_name(part: Column) -> Column:

@@ -7,7 +7,7 @@ A column's type follows from hints, the existing table and *all* descriptions in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sluice.coltypes import STRING, ColumnType, parse_type, widest
@@ -20,6 +20,7 @@ from spark_jobs import defaults
 from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
+from spark_jobs.spelling import spelling
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
@@ -29,12 +30,18 @@ class PlannedColumn:
     """A column as stored, and how each description of the events has it written.
 
     `readings` maps a `short_name` to the type of its values; `None` stands for events without a
-    description and for hints.
+    description and for hints. `others`: how events spell the name besides.
     """
 
     name: str
     stored: ColumnType
     readings: Mapping[int | None, ColumnType]
+    others: tuple[str, ...] = ()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The names under which images may carry the column."""
+        return (self.name, *self.others)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,11 @@ class TablePlan:
     def keyed(self) -> bool:
         """False for `key: []`: rows count by content, not by key."""
         return bool(self.key)
+
+    @property
+    def key_spellings(self) -> tuple[tuple[str, ...], ...]:
+        """The names under which images may carry each key column."""
+        return tuple(c.spellings for n in self.key for c in self.columns if c.name == n)
 
     @property
     def name(self) -> str:
@@ -103,14 +115,20 @@ def plan_table(
     stored_key: tuple[str, ...] | None,
 ) -> TablePlan:
     """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
-    described = _descriptions(fmt, found, pipeline.format_options)
-    names = _column_names(found, described, config, existing or {})
-    if existing is not None:
-        names = _by_policy(pipeline, found, names, existing)
     if found.truncates and pipeline.on_truncate == "fail":
         raise PlanError(f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail")
-    key = _key(pipeline, found, config, stored_key, names)
-    columns = tuple(_planned(n, described, config, existing or {}, found) for n in names)
+    told = _descriptions(fmt, found, pipeline.format_options)
+    spelled = spelling(found, told, existing or {})
+    described, heard = spelled.of_described(told), spelled.of_found(found)
+    hints = spelled.of_config(config)
+    names = _column_names(heard, described, hints, existing or {})
+    if existing is not None:
+        names = _by_policy(pipeline, found, names, existing)
+    key = _key(pipeline, heard, hints, stored_key, names)
+    columns = tuple(
+        replace(_planned(n, described, hints, existing or {}, found), others=spelled.others(n))
+        for n in names
+    )
     _check_names(found, names)
     modes = pipeline.modes_of(config)
     _check_modes(found, modes, key, existing or {})
@@ -123,7 +141,7 @@ def plan_table(
         config,
         found,
         modes,
-        defaults.told(found, described, pipeline.epoch) if fmt.tells_defaults else {},
+        defaults.told(heard, described, pipeline.epoch) if fmt.tells_defaults else {},
     )
 
 
@@ -183,13 +201,6 @@ def _check_names(found: Found, names: list[str]) -> None:
             f"table {found.source.name}: columns {reserved} have names that Sluice and Iceberg "
             "keep for themselves"
         )
-    folded: dict[str, str] = {}
-    for name in names:
-        other = folded.setdefault(name.lower(), name)
-        if other != name:
-            raise PlanError(
-                f"table {found.source.name}: columns {other!r} and {name!r} differ by case"
-            )
 
 
 def _check_modes(

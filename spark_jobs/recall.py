@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
-from spark_jobs.decode import changes_key, is_of
+from spark_jobs.decode import changes_key, hides_key, is_of
 from spark_jobs.discover import Found, Source, short_name
 from spark_jobs.lake import Lake
 
@@ -78,12 +78,13 @@ def recall_all(lake: Lake, namespace: str) -> list[Found]:
 class Watch:
     """What one pass over the batch has to notice for the table that it is after.
 
-    `key`: the table's; `whole_before`: old images have all their columns, and are looked at too.
+    `key`: the names of each key column; `whole_before`: old images have all their columns, and are
+    looked at too.
     """
 
     known: tuple[Found, ...]
     table: Found
-    key: tuple[str, ...]
+    key: tuple[tuple[str, ...], ...]
     whole_before: bool
 
     def mark(self, envelope: DataFrame) -> DataFrame:
@@ -129,6 +130,8 @@ class Watch:
         surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
         if self.key and not table.moves:
             surprise |= changes_key(self.key)
+        if self.key and not self.whole_before:
+            surprise |= hides_key(self.key)
         return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
 
     def seen(self, noticed: dict[str, Any]) -> Seen:

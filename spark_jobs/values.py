@@ -21,6 +21,10 @@ _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 # To a time alone the cast would add today's date, to a month its first day.
 _DATED: Final = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
 _OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
+_TRUTH: Final = "(?i)^(true|false)$"
+_FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
+# As GoldenGate writes a time; one with a zone is none of its.
+_COLON_TIME: Final = r"^(\d{4}-\d\d-\d\d):(\d\d:\d\d:\d\d(\.\d+)?)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LATIN1: Final = r"^[\x00-\xff]*\z"
@@ -41,7 +45,10 @@ def _string(text: Column, kind: ColumnType) -> Column:
 
 
 def _integer(text: Column, kind: ColumnType) -> Column:
-    return _whole(text, kind.spark)
+    value = _whole(text, kind.spark)
+    if kind.encoding == "boolean":
+        return F.coalesce(value, F.when(text.rlike(_TRUTH), _boolean(text, kind).cast(kind.spark)))
+    return value
 
 
 def _whole(text: Column, kind: str) -> Column:
@@ -100,7 +107,15 @@ def _micros(text: Column, unit: str) -> Column:
     value = _whole(text, "bigint")
     if unit == "ns":
         return F.when(value % 1000 == 0, F.call_function("div", value, F.lit(1000)))
-    return F.try_multiply(value, F.lit(_MICROS[unit]).cast("bigint"))
+    micros = F.try_multiply(value, F.lit(_MICROS[unit]).cast("bigint"))
+    return F.coalesce(micros, _micros_of_fraction(text)) if unit == "s" else micros
+
+
+def _micros_of_fraction(seconds: Column) -> Column:
+    """Huawei DRS writes milliseconds behind the point."""
+    exact = seconds.try_cast("decimal(28,9)") * F.lit(_MICROS["s"]).cast("decimal(7,0)")
+    micros = exact.try_cast("bigint")
+    return F.when(seconds.rlike(_FRACTION) & (exact == micros), micros)
 
 
 def _timestamp(text: Column, kind: ColumnType) -> Column:
@@ -111,7 +126,12 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
         text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
         # The cast would drop another zone without a word.
         exact &= ~text.rlike(_OWN_ZONE)
-    return F.when(exact, text.try_cast(kind.spark))
+    return F.when(exact, _moment(text, kind.spark))
+
+
+def _moment(text: Column, kind: str) -> Column:
+    blank = F.regexp_replace(text, _COLON_TIME, "$1 $2")
+    return F.coalesce(text.try_cast(kind), F.when(text.rlike(_COLON_TIME), blank.try_cast(kind)))
 
 
 def _date(text: Column, kind: ColumnType) -> Column:
@@ -120,7 +140,7 @@ def _date(text: Column, kind: ColumnType) -> Column:
     if kind.encoding:
         return _whole_day(F.timestamp_micros(_micros(text, kind.encoding)))
     short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\d$"), text.try_cast("date"))
-    return F.coalesce(short, F.when(text.rlike(_DATED), _whole_day(text.try_cast("timestamp"))))
+    return F.coalesce(short, F.when(text.rlike(_DATED), _whole_day(_moment(text, "timestamp"))))
 
 
 def _whole_day(instant: Column) -> Column:

@@ -32,6 +32,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "csv_columns": "names of the fields of CSV files without a line of names, as a list",
 }
 
+# The S3 target of AWS DMS leaves this field out of full loads.
+_OPERATION: Final = '"Op"'
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
@@ -115,6 +117,8 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused |
 
 
 def _object(names: list[str], fields: list[str], record: str, style: CsvStyle) -> Line | Refused:
+    if len(fields) == len(names) - 1 and names[0] == _OPERATION:
+        names = names[1:]
     if len(fields) != len(names):
         return Refused(FIELD_COUNT, _bytes(record))
     values = [encoder.encode_basestring(field) for field in fields]

@@ -66,6 +66,8 @@ _SCHEMA: Final = f"""
         `commit-timestamp`:string>
 """
 _FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
+# Named by when its first change was written.
+_CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
 
 
 class AwsDms:
@@ -161,7 +163,7 @@ def _read_rows(
         "table",
         F.coalesce(operation, F.lit("I")).alias("_op"),
         F.lit(False).alias("_control"),
-        (operation.isNull() | F.col("loaded")).alias("_full_load"),
+        ((operation.isNull() & ~F.col("changes")) | F.col("loaded")).alias("_full_load"),
         (F.col(META)[order] if order else none).alias("_order"),
         (F.col(META)[time] if time else none).alias("_time"),
         none.alias("tx_id"),
@@ -179,8 +181,9 @@ def _read_rows(
 def _told_by_key(file: SourceFile) -> dict[str, Any]:
     """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
     schema, table = ["", "", *folders(file)][-2:]
-    loaded = _FULL_LOAD_FILE.match(file.key.rpartition("/")[2]) is not None
-    return {"schema": schema, "table": table, "loaded": loaded}
+    name = file.key.rpartition("/")[2]
+    loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, _CHANGES_FILE))
+    return {"schema": schema, "table": table, "loaded": loaded, "changes": changes}
 
 
 def _images(prefix: str) -> dict[str, Column]:

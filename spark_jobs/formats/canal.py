@@ -1,4 +1,4 @@
-"""Canal JSON: Alibaba's Canal, Alibaba DTS (both of its forms), TiCDC, and what writes like them.
+"""Canal JSON: Alibaba's Canal, Alibaba DTS (both of its forms), Huawei DRS, TiCDC, and their like.
 
 Sources: seed 001 ("Canal Json") and formats.md 6.2. Order: the messages carry no place of the
 source's log, so arrival is the order (object, record, row in the record), unless `order` names a
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.coltypes import ColumnType
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
@@ -52,7 +53,8 @@ from spark_jobs.formats.mysqltypes import mysql_type
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"
-FORMS: Final = (COMMUNITY, SWAPPED)
+DRS: Final = "drs_json"
+FORMS: Final = (COMMUNITY, SWAPPED, DRS)
 FULL_LOAD: Final = "INIT"
 INSERTS: Final = ("INSERT", FULL_LOAD)
 DTS_DDL: Final = "DDL"
@@ -72,15 +74,18 @@ HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
 _COMMENT: Final = r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*"
+_BYTES: Final = r"(?i)^\s*(var)?binary|blob"
+_NUMBERS: Final = r"^\[[\d\s,+-]*\]$"
+_TEXTS: Final = (
+    "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
+)  # fmt: skip
 _FIELDS: Final = {
-    **dict.fromkeys(
-        ("database", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid"),
-        "string",
-    ),
+    **dict.fromkeys(_TEXTS, "string"),
     "pkNames": "array<string>",
     "mysqlType": IMAGE_TYPE,
     "data": f"array<{IMAGE_TYPE}>",
     "old": f"array<{IMAGE_TYPE}>",
+    "updateBefore": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
 _NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE, *ADDED))
@@ -93,7 +98,7 @@ class Canal:
     tells_defaults: ClassVar[bool] = False
     ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
-        "form": f"what `data` and `old` mean: {COMMUNITY} (default) or {SWAPPED}",
+        "form": f"what `data` and `old` mean: {COMMUNITY} (default), {SWAPPED} or {DRS}",
         "order": "a field of the message that orders: a number, another one in every message",
         "table": "`database.table` of messages that name no table",
     }
@@ -121,7 +126,14 @@ class Canal:
         """
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
-        return [SourceColumn(name, mysql_type(text or "")) for name, text in pairs]
+        read = _drs_type if _parse(options).drs else mysql_type
+        return [SourceColumn(name, read(text or "")) for name, text in pairs]
+
+
+def _drs_type(text: str) -> ColumnType:
+    """DRS writes a TIMESTAMP in seconds since 1970."""
+    counted = text.strip().lower().startswith("timestamp")
+    return ColumnType("timestamp", "s") if counted else mysql_type(text)
 
 
 @dataclass(frozen=True)
@@ -129,6 +141,7 @@ class _Told:
     """What the options say; `order` is '' for arrival."""
 
     swapped: bool
+    drs: bool
     order: str
     database: str | None
     table: str | None
@@ -142,7 +155,7 @@ def _parse(options: Mapping[str, Any]) -> _Told:
     if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
         raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
     database, _, table = str(options.get("table", "")).rpartition(".")
-    return _Told(form == SWAPPED, order, database or None, table or None)
+    return _Told(form == SWAPPED, form == DRS, order, database or None, table or None)
 
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> DataFrame:
@@ -156,23 +169,48 @@ def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> Da
 
 def _parts(told: _Told) -> dict[str, Column]:
     """A message's operation, its table, and its rows: `_rows`, with `_olds` beside them."""
-    op, data, old = _op(), _filled("data"), _filled("old")
-    first, other = (old, data) if told.swapped else (data, old)
+    op, data = _op(), _filled("data")
+    old = F.coalesce(_filled("old"), _filled("updateBefore"))
+    inserted = F.coalesce(old, data) if told.swapped else F.coalesce(data, old)
+    deleted, stray = (old, data) if told.swapped or told.drs else (data, old)
     rows = (
-        F.when(op == OP_UPDATE, data)
-        .when(op == OP_DELETE, first)
-        .when(op == OP_INSERT, F.coalesce(first, other))
+        F.when(op == OP_UPDATE, data).when(op == OP_DELETE, deleted).when(op == OP_INSERT, inserted)
     )
-    database, table = (F.nullif(F.col(n), F.lit("")) for n in ("database", "table"))
-    given = F.when(table.isNull(), F.lit(told.database))
+    olds = F.when(op == OP_UPDATE, old)
     return {
         "_op": op,
-        "_database": F.coalesce(database, given),
-        "_table": F.coalesce(table, F.lit(told.table)),
-        "_rows": rows,
-        "_olds": F.when(op == OP_UPDATE, old),
-        "_strays": F.when((op == OP_DELETE) & first.isNull(), other),
+        **_names(told),
+        "_rows": _drs_rows(rows) if told.drs else rows,
+        "_olds": _drs_rows(olds) if told.drs else olds,
+        "_strays": F.when((op == OP_DELETE) & deleted.isNull(), stray),
     }
+
+
+def _names(told: _Told) -> dict[str, Column]:
+    """The parts of the table's name; the option's where the message names no table."""
+    database, schema, table = (F.nullif(n, F.lit("")) for n in ("database", "schema", "table"))
+    given = F.when(table.isNull(), F.lit(told.database))
+    return {
+        "_database": F.coalesce(database, given),
+        # What others call `schema` is no name but an object.
+        "_schema": F.when(~schema.startswith("{"), schema),
+        "_table": F.coalesce(table, F.lit(told.table)),
+    }
+
+
+def _drs_rows(rows: Column) -> Column:
+    """With bytes as Canal has them, one character a byte; DRS lists their numbers."""
+
+    def as_canal(name: Column, value: Column) -> Column:
+        listed = F.col("mysqlType")[name].rlike(_BYTES) & value.rlike(_NUMBERS)
+        return F.when(listed, _characters(value)).otherwise(value)
+
+    return F.transform(rows, lambda row: F.transform_values(row, as_canal))
+
+
+def _characters(numbers: Column) -> Column:
+    listed = F.from_json(numbers, "array<int>")
+    return F.array_join(F.transform(listed, lambda n: F.char(F.pmod(n, F.lit(256)))), "")
 
 
 def _filled(name: str) -> Column:
@@ -278,12 +316,13 @@ def _images(told: _Told) -> dict[str, Column]:
 def _envelope(told: _Told) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
     millis = F.col("es").try_cast("bigint")
-    lacking = F.array_except(F.col("_columns"), F.map_keys("after"))
+    lacking = _lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
     return {
         "outcome": outcome(F.coalesce(marker.isNotNull(), F.lit(False)), reason),
         "reason": F.coalesce(marker, reason),
         "database": F.col("_database"),
+        "schema": F.col("_schema"),
         "table": F.col("_table"),
         "op": F.col("_op"),
         "position": _position(told),
@@ -293,8 +332,15 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
-        "absent": F.when((F.col("_op") == OP_UPDATE) & (F.size(lacking) > 0), lacking),
+        "absent": F.when(F.col("_op") == OP_UPDATE, lacking),
     }
+
+
+def _lacking(names: Column, carried: Column) -> Column:
+    """Those of `names` that are not carried, NULL for none; a message's rows may differ in case."""
+    lacking, folded = F.array_except(names, carried), F.transform(carried, F.lower)
+    absent = F.filter(lacking, lambda name: ~F.array_contains(folded, F.lower(name)))
+    return F.when(F.size(lacking) > 0, F.when(F.size(absent) > 0, absent))
 
 
 def _position(told: _Told) -> Column:

@@ -162,9 +162,17 @@ def any_repeats_column(*images: Column) -> Column:
 
 
 def overlaid(row: Column, values: Column) -> Column:
-    """`row` with `values` over it; NULL where one of them is. Neither may name a column twice."""
-    left = F.map_filter(row, lambda name, _: ~F.array_contains(F.map_keys(values), name))
-    return F.when(values.isNotNull(), F.map_concat(left, values))
+    """`row` with `values` over it; NULL where one of them is. Neither may name a column twice.
+
+    A value may be of a column that the row spells in another case.
+    """
+    names = F.map_keys(values)
+    left = F.map_filter(row, lambda name, _: ~F.array_contains(names, name))
+    folded = F.transform(names, F.lower)
+    other = F.map_filter(left, lambda name, _: ~F.array_contains(folded, F.lower(name)))
+    # Nearly always all values are of names that the row has, and need no closer look.
+    alike = F.size(left) + F.size(values) == F.size(row)
+    return F.when(values.isNotNull(), F.map_concat(F.when(alike, left).otherwise(other), values))
 
 
 def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
@@ -204,9 +212,14 @@ def table_names(dotted: Column) -> dict[str, Column]:
 
 
 def carried_key(named: Column, carried: Column) -> Column:
-    """The key columns that a record names; NULL where it names none or its row lacks one."""
+    """The key columns that a record names; NULL where it names none or its row lacks one.
+
+    Either may have them in another case.
+    """
     whole = F.size(F.array_except(named, carried)) == 0
-    return F.when((F.size(named) > 0) & whole, named)
+    folded = (F.transform(names, F.lower) for names in (named, carried))
+    alike = F.size(F.array_except(*folded)) == 0
+    return F.when((F.size(named) > 0) & (whole | alike), named)
 
 
 def number_or_zero(text: Column) -> Column:

@@ -2,7 +2,9 @@
 
 Source: maxwells-daemon.io, "Data format" and "Bootstrapping". Order: `position` (number of the
 binlog file, offset) where it is there, else `xid`; then the row that commits after the others of
-its transaction, `xoffset`, and the kind of change. Bootstrapped rows are below every change.
+its transaction, `xoffset`, and the kind of change. Of a transaction whose rows have neither
+`position` nor `xoffset`, as Maxwell writes by default, arrival is the order. Bootstrapped rows are
+below every change.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
+    ARRIVAL,
     CORRUPT,
     DIGITS,
     LAST_SECOND,
@@ -39,6 +42,7 @@ from spark_jobs.formats.envelope import (
     overlaid,
     read_lines,
     select_envelope,
+    with_arrival,
 )
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
@@ -89,7 +93,7 @@ class Maxwell:
     ) -> DataFrame:
         """Decode JSON-lines files; the marks around a bootstrap are ignored and counted."""
         by_log = _by_log(options)
-        lines = read_lines(spark, files, _SCHEMA)
+        lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
         return select_envelope(rows, _envelope(by_log))
@@ -112,7 +116,7 @@ def _envelope(by_log: bool) -> dict[str, Column]:
     op, data = F.col("op"), F.col("data")
     # The vendor's rule: the old row is `data` with `old` over it.
     old = F.when(~F.col("_twice"), overlaid(data, F.col("old")))
-    reason = _reason(by_log)
+    reason = _reason()
     ignored = F.col("type").isin(*IGNORED) & F.col(CORRUPT).isNull()
     return {
         "outcome": outcome(ignored, reason),
@@ -128,11 +132,10 @@ def _envelope(by_log: bool) -> dict[str, Column]:
     }
 
 
-def _reason(by_log: bool) -> Column:
+def _reason() -> Column:
     """Why a record is no event; NULL for an event."""
     op, row = F.col("op"), F.col("op") != OP_DDL
     without_row = ~F.coalesce(F.size("data") > 0, F.lit(False))
-    unplaced = F.col("position").isNull() & F.col("xid").isNotNull() & _offset().isNull()
     return F.coalesce(
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")),
         F.when(F.col("type").isNull(), F.lit("not_an_envelope")),
@@ -143,7 +146,6 @@ def _reason(by_log: bool) -> Column:
         F.when(~F.col("xid").rlike(_NUMBER), F.lit("bad_xid")),
         F.when(~F.col("xoffset").rlike(_NUMBER), F.lit("bad_xoffset")),
         F.when(~F.col("position").rlike(_POSITION), F.lit("bad_position")),
-        F.when(F.lit(by_log) & row & ~_bootstrapped() & unplaced, F.lit("xoffset_missing")),
     )
 
 
@@ -153,8 +155,9 @@ def _bootstrapped() -> Column:
 
 def _offset() -> Column:
     """The place in a transaction; its last row has `commit` instead of an offset."""
-    last = F.when(F.col("commit") == "true", F.lit("0"))
-    return F.coalesce("xoffset", last)
+    unplaced = F.col("position").isNull() & ~F.coalesce(F.col("commit") == "true", F.lit(False))
+    unplaced &= F.col("xoffset").isNull()
+    return F.when(unplaced, F.col(ARRIVAL)).otherwise(number_or_zero(F.col("xoffset")))
 
 
 def _position(by_log: bool) -> Column:
@@ -172,7 +175,7 @@ def _log_position() -> Column:
     place = [number(F.regexp_extract("position", _POSITION, group)) for group in (1, 2)]
     last = F.when(F.col("commit") == "true", F.lit("1")).otherwise(F.lit("0"))
     kinds = [F.when(F.col("op") == op, F.lit(str(n))) for n, op in enumerate(OPS_IN_LIFE)]
-    rest = (number(last), number_or_zero(_offset()), number_or_zero(F.coalesce(*kinds)))
+    rest = (number(last), _offset(), number_or_zero(F.coalesce(*kinds)))
     return F.coalesce(source_position(*place, *rest), source_position(number(F.col("xid")), *rest))
 
 

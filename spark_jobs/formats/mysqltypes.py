@@ -11,11 +11,14 @@ _NAME: Final = re.compile(
     r"(?:unsigned\s+)?(?P<name>[a-z]\w*)\s*(?:\(\s*(?P<p>\d+)\s*(?:,\s*(?P<s>\d+)\s*)?\))?"
 )
 _POSITIVE: Final = re.compile(r"\b(unsigned|zerofill)\b")
-_SMALL: Final = ("tinyint", "smallint", "mediumint", "bool", "boolean", "year")
+_SMALL: Final = ("tinyint", "smallint", "mediumint", "year")
+_BOOLEANS: Final = ("bool", "boolean")
 _INT: Final = ("int", "integer")
 _DECIMAL: Final = ("decimal", "numeric", "dec", "fixed")
 _PLAIN: Final = {
     **dict.fromkeys(_SMALL, ColumnType("int")),
+    # MySQL writes numbers, others who use its names true and false.
+    **dict.fromkeys(_BOOLEANS, ColumnType("int", "boolean")),
     "serial": decimal(20, 0),
     "double": ColumnType("double"),
     "real": ColumnType("double"),

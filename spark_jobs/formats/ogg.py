@@ -1,7 +1,8 @@
 """Oracle GoldenGate JSON: what its handlers for big data write, one operation a record.
 
-Source: Oracle GoldenGate for Big Data, "Using the JSON Formatter", operation modeled. Order:
-`pos`, the place in the trail, as an integer. A column that an image lacks was not in the trail.
+Source: Oracle GoldenGate for Big Data, "Using the JSON Formatter", operation modeled, and "Using
+the Kafka Connect Handler", which wraps the same. Order: `pos`, the place in the trail, as an
+integer. A column that an image lacks, or that is flagged as missing, was not in the trail.
 """
 
 from __future__ import annotations
@@ -39,12 +40,18 @@ from spark_jobs.formats.envelope import (
 )
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
-_SCHEMA: Final = f"""
-    table string, op_type string, op_ts string, pos string, primary_keys array<string>,
-    before {IMAGE_TYPE}, after {IMAGE_TYPE}
-"""
+_FIELDS: Final = {
+    **dict.fromkeys(("table", "op_type", "op_ts", "pos"), "string"),
+    "primary_keys": "array<string>",
+    "before": IMAGE_TYPE,
+    "after": IMAGE_TYPE,
+}
+_WRAPPED: Final = ", ".join(f"{name}:{kind}" for name, kind in _FIELDS.items())
+_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
+_IMAGES: Final = ("before", "after")
 # Names that the envelope has too.
-_TAKEN: Final = ("table", "before", "after")
+_TAKEN: Final = ("table", *_IMAGES)
+_IS_MISSING: Final = "_isMissing"
 
 
 class GoldenGate:
@@ -63,13 +70,28 @@ class GoldenGate:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
-        lines = read_lines(spark, files, _SCHEMA).withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
-        records = lines.withColumn("op", looked_up(F.col("op_type"), OPS))
+        lines = read_lines(spark, files, f"{_SCHEMA}, payload struct<{_WRAPPED}>")
+        bare = lines.withColumns({n: F.coalesce(n, F.col("payload")[n]) for n in _FIELDS})
+        renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
+        images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
+        records = renamed.withColumns({**images, "op": looked_up(F.col("op_type"), OPS)})
         return select_envelope(with_row(records, "_before", "_after"), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """Records describe no types: every column is text until a hint says more."""
         return []
+
+
+def _sent(image: Column) -> Column:
+    """The columns that were in the trail, without the flags that may stand beside them."""
+    flagged = F.array_join(F.map_keys(image), " ").contains(_IS_MISSING)
+
+    def sent(name: Column, _: Column) -> Column:
+        is_flag = F.map_contains_key(image, F.regexp_replace(name, f"{_IS_MISSING}$", ""))
+        missing = F.coalesce(image[F.concat(name, F.lit(_IS_MISSING))] == "true", F.lit(False))
+        return ~missing & ~(name.endswith(_IS_MISSING) & is_flag)
+
+    return F.when(flagged, F.map_filter(image, sent)).otherwise(image)
 
 
 def _envelope() -> dict[str, Column]:

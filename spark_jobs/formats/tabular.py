@@ -90,7 +90,7 @@ def _read_lines(
     A CSV file says which columns its rows have: those of another file, which may be of another
     table, are none of theirs.
     """
-    found = _names(spark, files, table)
+    found = _names(spark, files, meta, table)
     of_file = {f.url: _all(n for (url, _), n in found.items() if url == f.url) for f in files}
     lines = [f for f in files if not csvrows.is_csv(f.key)]
     of_lines = _all(of_file[f.url] for f in lines)
@@ -103,7 +103,7 @@ def _read_lines(
 
 
 def _names(
-    spark: SparkSession, files: tuple[SourceFile, ...], table: str
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str
 ) -> dict[tuple[str, str], _Names]:
     """The columns of the lines by their file and by what they have in the column `table`."""
     lines = spark.read.text([f.url for f in files])
@@ -114,7 +114,7 @@ def _names(
         F.json_object_keys("value").alias("keys"),
     ).distinct()
     name = F.explode("keys").alias("name")
-    each = shapes.select("file", "table", name, repeats(F.col("keys")).alias("twice"))
+    each = shapes.select("file", "table", name, _twice(F.col("keys"), meta).alias("twice"))
     known = each.groupBy(as_landed(F.col("file")).alias("url"), "table").agg(
         F.sort_array(F.collect_set("name")).alias("names"), F.max("twice").alias("twice")
     )
@@ -122,6 +122,12 @@ def _names(
         (row["url"], row["table"]): _Names(tuple(row["names"]), row["twice"])
         for row in known.collect()
     }
+
+
+def _twice(keys: Column, meta: Sequence[str]) -> Column:
+    """Whether a line names a column twice; of data columns be it in two spellings."""
+    data = F.filter(keys, lambda name: ~name.isin(*meta)) if meta else keys
+    return repeats(keys) | repeats(F.transform(data, F.lower))
 
 
 def _all(names: Iterable[_Names]) -> _Names:
@@ -158,14 +164,23 @@ def _scan(
     reader = reader.option("columnNameOfCorruptRecord", corrupt).options(**WHOLE_TEXTS)
     lines = reader.json([f.url for f in files])
     rows = lines.select(
-        *_parts({n: F.col(quoted(n)) for n in wanted}, set(names), meta),
+        *_parts(_values(wanted, meta), set(names), meta),
         F.lit(None).cast("string").alias("types"),
         F.col(quoted(corrupt)).alias(CORRUPT),
         *place(),
     )
     if found.twice:
-        return _with_repeats(rows, spark, files)
+        return _with_repeats(rows, spark, files, meta)
     return rows.withColumn(REPEATS, F.lit(False))
+
+
+def _values(names: Sequence[str], meta: Sequence[str]) -> dict[str, Column]:
+    """The texts of all columns; a data column in several spellings is one, in the greatest."""
+    alike: dict[tuple[bool, str], list[str]] = {}
+    for name in sorted(names, reverse=True):
+        alike.setdefault((name in meta, name if name in meta else name.lower()), []).append(name)
+    groups = sorted(alike.values())
+    return {group[0]: F.coalesce(*(F.col(quoted(n)) for n in group)) for group in groups}
 
 
 def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[str]) -> DataFrame:
@@ -181,11 +196,13 @@ def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[s
     )
 
 
-def _with_repeats(rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
+def _with_repeats(
+    rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[str]
+) -> DataFrame:
     """Mark the lines that name a column twice, of which the reader shows the last value only."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
     placed = lines.select(F.json_object_keys("value").alias("keys"), *place())
-    marks = placed.where(repeats(F.col("keys"))).select(*PLACE, F.lit(True).alias(REPEATS))
+    marks = placed.where(_twice(F.col("keys"), meta)).select(*PLACE, F.lit(True).alias(REPEATS))
     joined = rows.join(F.broadcast(marks), list(PLACE), "left")
     return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))
 

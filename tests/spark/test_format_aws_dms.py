@@ -213,3 +213,29 @@ def test_of_two_loads_of_a_row_the_later_wins(
     for number, (at_time, note) in enumerate(reversed(loads) if turned else loads):
         load(sandbox, f"hr/emp/LOAD0000000{number}.csv", f"at,id,note\n{at_time},1,{note}\n")
     assert [row["note"] for row in sandbox.rows("emp")] == ["new"]
+
+
+def test_files_as_the_s3_target_writes_them_by_default(spark: SparkSession, tmp_path: Path) -> None:
+    """No line of names, and an `Op` in changes only."""
+    pipeline = {
+        "format": "aws_dms",
+        "format_options": {"csv_columns": ["Op", "id", "v"]},
+        "tables": {"hr.emp": {"key": ["id"]}},
+    }
+    sandbox = Sandbox(spark, tmp_path / "p", pipeline)
+    load(sandbox, "hr/emp/LOAD00000001.csv", "1,a\n2,b\n")
+    load(sandbox, "hr/emp/20141029-1134010000.csv", "I,3,c\nU,1,z\nD,2,b\n")
+    rows = sandbox.rows("emp")
+    assert sorted((row["id"], row["v"]) for row in rows) == [("1", "z"), ("3", "c")]
+
+
+def test_inserts_alone_come_in_order_of_arrival(spark: SparkSession, tmp_path: Path) -> None:
+    """`CdcInsertsOnly` leaves `Op` out of changes too; their files are called as ever."""
+    sandbox = Sandbox(spark, tmp_path / "p", {**PIPELINE, "format_options": {}})
+    files = {
+        "LOAD00000001.csv": "loaded", "20141029-1134010000.csv": "first",
+        "20141029-1134020000.csv": "second",
+    }  # fmt: skip
+    for name in sorted(files):
+        load(sandbox, f"hr/emp/{name}", f"id,note\n1,{files[name]}\n")
+    assert [row["note"] for row in sandbox.rows("emp")] == ["second"]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.formats.canal import SWAPPED
+from sluice.coltypes import ColumnType
+from spark_jobs.formats.canal import DRS, SWAPPED, Canal
 from tests.spark.canal_messages import Rows, decode, message, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -99,3 +100,45 @@ def test_the_vendors_update_of_2021(spark: SparkSession, fixtures: Path, tmp_pat
     (only,) = decode(spark, tmp_path, {"u": json.loads("{" + path.read_text())}, form=SWAPPED)["u"]
     assert only["before"] == {"id": "500000287", "shipping_type": None}
     assert only["after"] == {"id": "500000287", "shipping_type": "aaa"}
+
+
+DRS_TYPES = {"id": "int", "at": "timestamp", "b": "varbinary(9)", "t": "text"}
+DRS_ROW = {"id": "1", "at": "1624614713.201", "b": "[106, 103, 0, -1]", "t": "[1, 2]"}
+DRS_IMAGE = DRS_ROW | {"b": "jg\x00\xff"}
+
+
+def drs(op: str, *data: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    return message(op, *data, mysqlType=DRS_TYPES, **parts)
+
+
+def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
+    """An UPDATE as Canal has it, a DELETE as DTS once had it."""
+    records = {
+        "insert": drs("INSERT", DRS_ROW),
+        "update": drs("UPDATE", DRS_ROW, old=[{"b": "[]"}]),
+        "delete": drs("DELETE", old=[DRS_ROW]),
+        "delete_in_data": drs("DELETE", DRS_ROW),
+    }
+    found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS).items()}
+    assert found["insert"]["after"] == DRS_IMAGE
+    assert (found["update"]["before"], found["update"]["after"]) == (
+        DRS_IMAGE | {"b": ""},
+        DRS_IMAGE,
+    )
+    assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", DRS_IMAGE)
+    assert found["delete_in_data"]["reason"] == "other_form"
+    told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS})}
+    assert (told["at"], told["b"].encoding) == (ColumnType("timestamp", "s"), "latin1")
+
+
+def test_an_inlong_message(spark: SparkSession, tmp_path: Path) -> None:
+    """`updateBefore` for `old`, and a schema between database and table."""
+    records = {
+        "update": message("UPDATE", row("2", "b"), updateBefore=[row("1", "a")], schema="public"),
+        "no_name": message("INSERT", row("1", "a"), schema={"type": "struct"}),
+    }
+    found = {name: rows[0] for name, rows in decode(spark, tmp_path, records).items()}
+    update = found["update"]
+    assert (update["before"], update["after"]) == (row("1", "a"), row("2", "b"))
+    assert (update["database"], update["schema"], update["table"]) == ("db", "public", "t")
+    assert (found["no_name"]["outcome"], found["no_name"]["schema"]) == ("event", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.manifest import Manifest, name_batch
-from spark_jobs.formats.canal import SWAPPED
+from spark_jobs.formats.canal import DRS, SWAPPED
 from tests.spark.canal_messages import message, row, statement
 from tests.spark.sandbox import Sandbox, landed, total
 
@@ -146,3 +146,22 @@ def test_rows_of_a_table_without_a_key(spark: SparkSession, tmp_path: Path) -> N
     sandbox.load_records([same, message("DELETE", row("2", "b"), pkNames=None)], "a.jsonl")
     sandbox.load(sandbox.write("a.jsonl", [same]))
     assert truth(sandbox.rows("t")) == [(1, "a"), (1, "a")]
+
+
+def test_values_of_huawei_drs_and_booleans(spark: SparkSession, tmp_path: Path) -> None:
+    types = {"id": "int", "at": "timestamp", "b": "blob", "yes": "boolean"}
+    values = {"id": "1", "at": "1624614713.201", "b": "[106, 103]", "yes": "true"}
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "format_options": {"form": DRS}})
+    records = [
+        message("INSERT", values, mysqlType=types),
+        message("UPDATE", values | {"at": "1624614713"}, old=[{"id": "1"}], mysqlType=types),
+        message("INSERT", values | {"id": "2", "yes": "5"}, mysqlType=types),
+        message("INSERT", values | {"id": "3"}, mysqlType=types),
+        message("DELETE", old=[values | {"id": "3"}], mysqlType=types),
+    ]
+    sandbox.load_records(records)
+    at = datetime(2021, 6, 25, 9, 51, 53, tzinfo=UTC)
+    assert truth(sandbox.rows("t")) == [
+        (1, at, b"jg", 1),
+        (2, at + timedelta(milliseconds=201), b"jg", 5),
+    ]

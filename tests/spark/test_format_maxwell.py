@@ -48,6 +48,7 @@ RECORDS: dict[str, Any] = {
     "placed_without_offset": record("insert", ROW, position=PLACE, xoffset=...),
     "next_file": record("insert", ROW, position="master.1000000:4"),
     "unplaced": record("insert", ROW, xoffset=...),
+    "unplaced_next": record("delete", ROW, xoffset=...),
     "no_key": record("insert", ROW, primary_key_columns=...),
     "empty_key": record("insert", ROW, primary_key_columns=[]),
     "half_key": record("insert", ROW, primary_key_columns=["id", "k"]),
@@ -104,7 +105,7 @@ def test_marks_of_a_bootstrap_are_ignored(rows: dict[str, Row], kind: str) -> No
         ("empty_data", "image_missing"), ("twice", "duplicate_column"),
         ("twice_in_old", "duplicate_column"), ("bad_xid", "bad_xid"),
         ("bad_xoffset", "bad_xoffset"), ("bad_position", "bad_position"),
-        ("unplaced", "xoffset_missing"), *((name, "not_json") for name in NOT_JSON),
+        *((name, "not_json") for name in NOT_JSON),
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
@@ -152,6 +153,17 @@ def test_positions_sort_as_the_log(rows: dict[str, Row]) -> None:
     found = [rows[name]["position"] for name in ordered]
     assert found == sorted(set(found))
     assert rows["placed"]["position"] < rows["next_file"]["position"]
+
+
+def test_rows_that_tell_no_place_are_ordered_by_arrival_in_their_transaction(
+    rows: dict[str, Row],
+) -> None:
+    """As Maxwell writes by default: the row that commits says so, the others say nothing."""
+    row = rows["unplaced"]
+    assert (row["outcome"], row["reason"]) == ("event", None)
+    assert row["position"].startswith(at(90, 0) + ".")
+    assert rows["unplaced"]["position"] < rows["unplaced_next"]["position"]
+    assert rows["unplaced_next"]["position"] < rows["last"]["position"]
 
 
 def test_order_of_arrival_where_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
@@ -204,6 +216,23 @@ HISTORY: list[Any] = [
     record("update", {"id": 5, "v": "last"}, old={"v": "second"}, xid=13, xoffset=..., commit=True),
     '{"database":"d"',
 ]  # fmt: skip
+DEFAULT = [
+    record("insert", {"id": 6, "v": "first"}, xid=14, xoffset=...),
+    record("update", {"id": 6, "v": "second"}, old={"v": "first"}, xid=14, xoffset=...),
+    record("insert", {"id": 7, "v": "gone"}, xid=14, xoffset=...),
+    record("delete", {"id": 7, "v": "gone"}, xid=14, xoffset=...),
+    record("insert", {"id": 8, "v": "8"}, xid=14, xoffset=..., commit=True),
+    record("update", {"id": 8, "v": "newer"}, old={"v": "8"}, xid=15, xoffset=...),
+    record("update", {"id": 6, "v": "third"}, old={"v": "x"}, xid=15, xoffset=..., commit=True),
+]
+
+
+def test_every_row_of_a_transaction_as_written_by_default(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "maxwell", "table_name": "{table}"})
+    sandbox.load_records([*DEFAULT[5:], *DEFAULT[:5]])
+    assert sorted((r["id"], r["v"]) for r in sandbox.rows("t")) == [("6", "third"), ("8", "newer")]
 
 
 def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ RECORDS: dict[str, Any] = {
     "twice_before": json.dumps(record("U", {"ID": 0}, ROW)).replace('"ID": 0', '"ID": 1, "ID": 2'),
     "twice_after": json.dumps(record("U", ROW, {"ID": 0})).replace('"ID": 0', '"ID": 1, "ID": 2'),
     "bad_pos": record("I", None, ROW, pos="0x8f"),
+    "flagged": record("U", {"ID": 1, "ID_isMissing": False, "P": 5, "P_isMissing": False},
+                      {"ID": 1, "ID_isMissing": False, "P": None, "P_isMissing": True,
+                       "N": None, "N_isMissing": False, "ODD_isMissing": True}),
+    "wrapped": {"schema": {"type": "struct", "name": "S.T"},
+                "payload": record("U", {"ID": 1, "A": "z"}, {"ID": 1, "A": "a"})},
+    "wrapped_unknown": {"schema": {}, "payload": record("K", None, ROW)},
+    "wrapped_nothing": {"schema": {}, "payload": None},
     **NOT_JSON,
 }  # fmt: skip
 
@@ -84,7 +91,8 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
         ("update_without_after", "image_missing"), ("no_before", "image_missing"),
         ("empty", "image_missing"), ("twice", "duplicate_column"),
         ("twice_before", "duplicate_column"), ("twice_after", "duplicate_column"),
-        ("bad_pos", "bad_pos"), *((name, "not_json") for name in NOT_JSON),
+        ("bad_pos", "bad_pos"), ("wrapped_unknown", "unknown_op:K"),
+        ("wrapped_nothing", "not_an_envelope"), *((name, "not_json") for name in NOT_JSON),
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
@@ -104,6 +112,20 @@ def test_images(rows: dict[str, Row]) -> None:
     assert (rows["update_alone"]["before"], rows["update_alone"]["after"]) == (None, row)
     assert rows["update_alone"]["absent"] == [ALL_BUT, "ID", "A", "N"]
     assert (rows["moved"]["before"], rows["moved"]["after"]) == ({"ID": "1"}, {"ID": "2"})
+
+
+def test_a_column_that_is_flagged_as_missing_is_absent(rows: dict[str, Row]) -> None:
+    row = rows["flagged"]
+    assert row["before"] == {"ID": "1", "P": "5"}
+    assert row["after"] == {"ID": "1", "P": "5", "N": None, "ODD_isMissing": "true"}
+    assert set(row["absent"]) == {ALL_BUT, "ID", "P", "N", "ODD_isMissing"}
+
+
+def test_kafka_connect_wraps_the_same(rows: dict[str, Row]) -> None:
+    row = rows["wrapped"]
+    assert (row["outcome"], row["op"], row["position"]) == ("event", "update", at(143))
+    assert (row["schema"], row["table"], row["key"]) == ("S", "T", ["ID"])
+    assert (row["before"], row["after"]) == ({"ID": "1", "A": "z"}, {"ID": "1", "A": "a"})
 
 
 def test_values_keep_their_text(rows: dict[str, Row]) -> None:
@@ -145,6 +167,7 @@ HISTORY: list[Any] = [
     record("U", {"ID": 1}, {"ID": 1, "B": None}, pos="11"),
     record("D", {"ID": 2}, pos="12"),
     record("U", {"ID": 3, "A": "a", "B": "b"}, {"ID": 30, "A": "a"}, pos="13"),
+    record("U", {"ID": 4, "A": "a"}, {"ID": 4, "A": "d", "B": None, "B_isMissing": True}, pos="14"),
     '{"table":"S.T"',
 ]
 
@@ -152,7 +175,7 @@ HISTORY: list[Any] = [
 def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
     """The same rows from two orders, cut into batches, with a repetition."""
     pipeline = {"format": "ogg", "table_name": "{schema}_{table}"}
-    expected = [(1, "c", None), (4, "a", "b"), (30, "a", "b")]
+    expected = [(1, "c", None), (4, "d", "b"), (30, "a", "b")]
     for name, history, cut in (("forth", HISTORY, 7), ("back", HISTORY[::-1], 6)):
         sandbox = Sandbox(spark, tmp_path / name, pipeline)
         sandbox.load_halves(history, cut, again=2)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats]
         ("int(11)", ColumnType("int")), ("INT", ColumnType("int")),
         ("INTEGER", ColumnType("int")), ("int(10) unsigned", ColumnType("bigint")),
         ("INT UNSIGNED ZEROFILL", ColumnType("bigint")), ("int zerofill", ColumnType("bigint")),
-        ("tinyint(1)", ColumnType("int")), ("boolean", ColumnType("int")),
+        ("tinyint(1)", ColumnType("int")), ("boolean", ColumnType("int", "boolean")),
         ("smallint(5) unsigned", ColumnType("int")), ("mediumint", ColumnType("int")),
         ("year(4)", ColumnType("int")), ("bigint(20)", ColumnType("bigint")),
         ("BIGINT(20) UNSIGNED", decimal(20, 0)), ("unsigned bigint", decimal(20, 0)),

@@ -171,3 +171,13 @@ def test_a_line_of_names_that_every_row_would_repeat_at_length_is_refused(names:
         "line_of_names_too_long", "no_line_of_names", "no_line_of_names",
     ]  # fmt: skip
     assert len(found) == 3
+
+
+def test_a_full_load_of_aws_dms_lacks_the_operation() -> None:
+    style = CsvStyle(columns=("Op", "id", "v"))
+    assert rows(b"1,a\nI,2,\n3\n", style) == [
+        '{"id":"1","v":"a"}',
+        '{"Op":"I","id":"2","v":null}',
+        "wrong_field_count: b'3\\n'",
+    ]
+    assert rows(b"1,a\n", CsvStyle(columns=("op", "id", "v"))) == ["wrong_field_count: b'1,a\\n'"]
