@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -42,7 +42,7 @@ from spark_jobs.formats.dts_schema import (
     ends,
     record_schema,
 )
-from spark_jobs.formats.dts_values import AsBytes, cell
+from spark_jobs.formats.dts_values import AsBytes, Told, cell, in_nanos
 from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_SECOND,
@@ -84,9 +84,9 @@ TYPES: Final = dict.fromkeys(MYSQL, _MYSQL_TYPES) | dict.fromkeys(POSTGRESQL, _P
 
 _FIELDS: Final = "array<struct<name:string,dataTypeNumber:int>>"
 _JSON: Final = """
-    id string, sourceTimestamp string, sourceTxid string, source struct<sourceType:string>,
-    operation string, objectName string, tags map<string,string>, fields string,
-    beforeImages string, afterImages string
+    id string, sourceTimestamp string, sourcePosition string, sourceTxid string,
+    source struct<sourceType:string>, operation string, objectName string,
+    tags map<string,string>, fields string, beforeImages string, afterImages string
 """
 _RAW: Final = ("id", "operation", "objectName", "tags", "fields", "beforeImages", "afterImages")
 _TRUNCATE: Final = (
@@ -166,17 +166,21 @@ def _read_containers(spark: SparkSession, files: tuple[SourceFile, ...]) -> Data
 def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
     """A record by the names that `_envelope` takes; `symbol` reads an enum."""
     operations, sources = (F.array(*map(F.lit, names)) for names in (OPERATIONS, SOURCES))
+    source, fields = symbol(sources, F.col("r.source.sourceType")), F.col("r.fields.array")
+    cells = partial(
+        _cells, source=source, position=F.col("r.sourcePosition"), fields=fields, as_bytes=_as_is
+    )
     parts = {
         "_id": F.col("r.id").cast("string"),
         "_seconds": F.col("r.sourceTimestamp"),
-        "_source": symbol(sources, F.col("r.source.sourceType")),
+        "_source": source,
         "_op": symbol(operations, F.col("r.operation")),
         "_object": F.col("r.objectName"),
         "_tx": F.col("r.sourceTxid"),
         "_tags": F.col("r.tags"),
-        "_fields": F.col("r.fields.array"),
-        "_before": _cells(F.col("r.beforeImages.array"), lambda raw: raw),
-        "_after": _cells(F.col("r.afterImages.array"), lambda raw: raw),
+        "_fields": fields,
+        "_before": cells(F.col("r.beforeImages.array")),
+        "_after": cells(F.col("r.afterImages.array")),
         "_statement": F.col("r.afterImages.string"),
     }
     return [part.alias(name) for name, part in parts.items()]
@@ -188,17 +192,19 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")).when(
         F.col("operation").isNull(), F.lit("not_a_record")
     )
+    source, fields = F.col("source.sourceType"), F.from_json("fields", _FIELDS)
+    cells = partial(_json_cells, source=source, position=F.col("sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("id"),
         "_seconds": F.col("sourceTimestamp").try_cast("bigint"),
-        "_source": F.col("source.sourceType"),
+        "_source": source,
         "_op": F.col("operation"),
         "_object": F.col("objectName"),
         "_tx": F.col("sourceTxid"),
         "_tags": F.col("tags"),
-        "_fields": F.from_json("fields", _FIELDS),
-        "_before": _json_cells("beforeImages"),
-        "_after": _json_cells("afterImages"),
+        "_fields": fields,
+        "_before": cells("beforeImages"),
+        "_after": cells("afterImages"),
         "_statement": F.col("afterImages"),
         "_problem": problem,
     }
@@ -206,13 +212,23 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     return _envelope(named, line_or(*_RAW))
 
 
-def _json_cells(name: str) -> Column:
+def _json_cells(name: str, source: Column, position: Column, fields: Column) -> Column:
     images = F.from_json(name, f"array<struct<{JSON_VALUE}>>", WHOLE_TEXTS)
-    return _cells(images, lambda text: F.encode(text, "ISO-8859-1"))
+    return _cells(images, source, position, fields, lambda text: F.encode(text, "ISO-8859-1"))
 
 
-def _cells(image: Column, as_bytes: AsBytes) -> Column:
-    return F.transform(image, lambda value: cell(value, as_bytes))
+def _cells(
+    image: Column, source: Column, position: Column, fields: Column, as_bytes: AsBytes
+) -> Column:
+    nanos, numbers = in_nanos(source, position), fields["dataTypeNumber"]
+    return F.transform(
+        image,
+        lambda value, at: cell(value, as_bytes, Told(nanos, source, F.get(numbers, at))),
+    )
+
+
+def _as_is(raw: Column) -> Column:
+    return raw
 
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:

@@ -6,7 +6,8 @@ Sources: record.avsc for the shapes; Alibaba's own readers for what `millis` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column
@@ -40,17 +41,44 @@ _WINDOWS_1252: Final = {
 _REPLACED: Final = "\ufffd"
 _PARTS: Final = ("year", "month", "day", "hour", "minute", "second", "millis")
 _SECOND: Final = 1_000_000
+_IN_MICROS: Final = ("MySQL", "PostgreSQL")
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 AsBytes = Callable[[Column], Column]
 
 
-def cell(value: Column, as_bytes: AsBytes) -> Column:
+@dataclass(frozen=True)
+class Told:
+    """What a record tells of all its values.
+
+    `nanos`: the `millis` of a clock are nanoseconds; `source` and `number` say the column's type.
+    """
+
+    nanos: Column
+    source: Column
+    number: Column
+
+    def is_of(self, sources: Sequence[str], *numbers: int) -> Column:
+        """Whether the column has one of these types; never NULL."""
+        return F.coalesce(self.source.isin(*sources) & self.number.isin(*numbers), F.lit(False))
+
+
+def in_nanos(source: Column, position: Column) -> Column:
+    """Whether the `millis` of a DateTime are nanoseconds.
+
+    As Alibaba's SDK reads them (LazyRecordDeserializer): microseconds of MySQL and PostgreSQL
+    alone, and not of their readers of physical logs, whose positions have `<->` in them.
+    """
+    physical = F.contains(position, F.lit("<->"))
+    return F.coalesce(~source.isin(*_IN_MICROS) | physical, F.lit(False))
+
+
+def cell(value: Column, as_bytes: AsBytes, told: Told) -> Column:
     """A value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL.
 
     `as_bytes` turns what the file has for Avro's bytes into bytes.
     """
-    text = _text(value, as_bytes)
+    text = _text(value, as_bytes, told)
     empty = value["EmptyObject"]
     unread = value.isNotNull() & empty.isNull() & text.isNull()
     charset = value["Character"]["charset"]
@@ -64,18 +92,18 @@ def cell(value: Column, as_bytes: AsBytes) -> Column:
     )
 
 
-def _text(value: Column, as_bytes: AsBytes) -> Column:
+def _text(value: Column, as_bytes: AsBytes, told: Told) -> Column:
     character = value["Character"]
     return F.coalesce(
         value["Integer"]["value"],
         _decoded(as_bytes(character["value"]), character["charset"]),
         value["Decimal"]["value"],
         value["TextObject"]["value"],
-        _wall_clock(value["DateTime"]),
+        _wall_clock(value["DateTime"], told),
         _instant(value["Timestamp"]),
         value["Float"]["value"].cast("string"),
         F.base64(as_bytes(value["BinaryObject"]["value"])),
-        _zoned(value["TimestampWithTimeZone"]),
+        _zoned(value["TimestampWithTimeZone"], told),
         F.hex(as_bytes(value["BinaryGeometry"]["value"])),
         value["TextGeometry"]["value"],
     )
@@ -108,7 +136,7 @@ def _instant(value: Column) -> Column:
     return F.date_format(F.timestamp_micros(F.try_add(seconds, value["millis"])), _ISO)
 
 
-def _wall_clock(value: Column) -> Column:
+def _wall_clock(value: Column, told: Told) -> Column:
     """Date, time of day, both, or a bare year, by the parts that are there.
 
     A missing part of a date is 00, as MySQL writes it; a negative time has negative parts.
@@ -116,9 +144,10 @@ def _wall_clock(value: Column) -> Column:
     part = {name: value[name].cast("bigint") for name in _PARTS}
     bare_year = F.coalesce(*(part[name] for name in _PARTS[1:])).isNull()
     date = F.when(F.coalesce(*(part[n] for n in _PARTS[:3])).isNotNull(), _date(part))
-    clock = F.when(F.coalesce(*(part[n] for n in _PARTS[3:])).isNotNull(), _clock(part))
+    nanos = _nanos(part["millis"], told)
+    clock = F.when(F.coalesce(*(part[n] for n in _PARTS[3:])).isNotNull(), _clock(part, nanos))
     both = F.coalesce(F.concat(date, F.lit("T"), clock), date, clock)
-    fits = F.coalesce(F.abs(part["millis"]) < _SECOND, F.lit(True))
+    fits = nanos < 1000 * _SECOND
     return F.when(bare_year, part["year"].cast("string")).when(fits, both)
 
 
@@ -127,21 +156,35 @@ def _date(part: dict[str, Column]) -> Column:
     return F.concat(sign, F.format_string("%04d-%02d-%02d", *_sizes(part, _PARTS[:3])))
 
 
-def _clock(part: dict[str, Column]) -> Column:
+def _nanos(millis: Column, told: Told) -> Column:
+    """The size of a clock's fraction; a million or more can be nothing but nanoseconds."""
+    size = F.abs(F.coalesce(millis, F.lit(0).cast("bigint")))
+    return F.when(told.nanos | (size >= _SECOND), size).otherwise(size * 1000)
+
+
+def _clock(part: dict[str, Column], nanos: Column) -> Column:
     negative = F.least(*(part[name] for name in _PARTS[3:])) < 0
     sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
     shown = F.format_string("%02d:%02d:%02d", *_sizes(part, _PARTS[3:6]))
-    (micros,) = _sizes(part, _PARTS[6:])
-    fraction = F.when(micros != 0, F.format_string(".%06d", micros)).otherwise(F.lit(""))
-    return F.concat(sign, shown, fraction)
+    return F.concat(sign, shown, _fraction(nanos))
+
+
+def _fraction(nanos: Column) -> Column:
+    """Six digits, or nine where six would cut it: no column of microseconds takes those."""
+    micros = F.call_function("div", nanos, F.lit(1000))
+    return (
+        F.when(nanos == 0, F.lit(""))
+        .when(nanos % 1000 == 0, F.format_string(".%06d", micros))
+        .otherwise(F.format_string(".%09d", nanos))
+    )
 
 
 def _sizes(part: dict[str, Column], names: tuple[str, ...]) -> list[Column]:
     return [F.abs(F.coalesce(part[name], F.lit(0).cast("bigint"))) for name in names]
 
 
-def _zoned(value: Column) -> Column:
+def _zoned(value: Column, told: Told) -> Column:
     """A wall clock with its offset, or with the name of its zone after a blank."""
     zone = value["timezone"]
     gap = F.when(zone.rlike("^([+-]|Z$)"), F.lit("")).otherwise(F.lit(" "))
-    return F.concat(_wall_clock(value["value"]), gap, zone)
+    return F.concat(_wall_clock(value["value"], told), gap, zone)

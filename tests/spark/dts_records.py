@@ -123,7 +123,7 @@ def message(operation: str, number: int = 5, **parts: Any) -> dict[str, Any]:
         fields = [{"name": name, "dataTypeNumber": kind} for name, kind in fields]
     return {
         "version": 0, "id": number, "sourceTimestamp": parts.get("seconds", 1696984408),
-        "sourcePosition": "72469@78", "safeSourcePosition": "72347@78",
+        "sourcePosition": parts.get("position", "72469@78"), "safeSourcePosition": "72347@78",
         "sourceTxid": parts.get("tx", "0"),
         "source": {"sourceType": parts.get("source", "MySQL"), "version": "8.0.28"},
         "operation": operation, "objectName": parts.get("object", "db.t"),

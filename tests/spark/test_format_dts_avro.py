@@ -51,6 +51,16 @@ def truncating(statement: str, **parts: Any) -> dict[str, Any]:
     return message("DDL", after=statement, **{"object": "db", "tags": {}, **parts})
 
 
+COUNTS = (123456000, 123456789, 999999, 500000, 7, 0)  # what `millis` may hold
+PHYSICAL = "0/16B3748<->0/16B3750"
+READERS: dict[str, dict[str, str]] = {
+    "mysql": {"source": "MySQL"}, "postgresql": {"source": "PostgreSQL"},
+    "oracle": {"source": "Oracle"}, "sqlserver": {"source": "SQLServer"},
+    "ppas": {"source": "PPAS"}, "drds": {"source": "DRDS"},
+    "physical_postgresql": {"source": "PostgreSQL", "position": PHYSICAL},
+    "physical_mysql": {"source": "MySQL", "position": PHYSICAL},
+}  # fmt: skip
+
 MESSAGES: dict[str, Any] = {
     "insert": message("INSERT", after=ROW),
     "update": message("UPDATE", before=ROW, after=NEXT),
@@ -94,6 +104,9 @@ MESSAGES: dict[str, Any] = {
         when(None, None, None, 838, 59, 59, 999999), when(None, None, None, -1, -2, -3, -500000),
         when(None, None, None, 0, 0, 0, -1), when(1999), when(0, 0, 0), when(2024, 0, None),
         when(0, 0, 0, 0, 0, 0), when(-44, 3, 15), when(10000, 1, 1)),
+    **{f"clock_of_{name}": of_one(
+        *(when(2024, 2, 29, 1, 2, 3, count) for count in COUNTS), when(2024, 2, 29), **told)
+       for name, told in READERS.items()},
     "instants": of_one(
         value("Timestamp", 1696984408, 123456), value("Timestamp", -1, 500000),
         value("Timestamp", 0, 0),
@@ -119,7 +132,7 @@ MESSAGES: dict[str, Any] = {
     "bad_old_value": message("UPDATE", before=[integer(1), value("Character", "utf8mb4", b"\xff")],
                              after=NEXT),
     "bad_timestamp": of_one(value("Timestamp", 2**62, 0)),
-    "bad_clock": of_one(when(None, None, None, 1, 2, 3, 1000000)),
+    "bad_clock": of_one(when(None, None, None, 1, 2, 3, 1000000000)),
     "lowest_clock": of_one(when(None, None, None, -(2**31), 0, 0)),
     "no_clock": of_one(when()),
     "no_image": message("INSERT", before=ROW),
@@ -294,6 +307,17 @@ def test_dates_and_times_by_the_parts_that_are_there(rows: Rows) -> None:
         "0000-00-00T00:00:00", "-0044-03-15", "10000-01-01",
     ]  # fmt: skip
     assert values(rows["lowest_clock"]) == ["-2147483648:00:00"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_clocks_are_in_microseconds_or_nanoseconds(rows: Rows, reader: str) -> None:
+    """By the reader; what is too large for microseconds is nanoseconds, and never cut."""
+    micros = reader in ("mysql", "postgresql")
+    small = [".999999", ".500000", ".000007"] if micros else [
+        ".000999999", ".000500", ".000000007"]  # fmt: skip
+    fractions = [".123456", ".123456789", *small, ""]
+    moments = [f"2024-02-29T01:02:03{fraction}" for fraction in fractions]
+    assert values(rows[f"clock_of_{reader}"]) == [*moments, "2024-02-29"]
 
 
 def test_instants_are_in_microseconds(rows: Rows) -> None:

@@ -62,3 +62,25 @@ def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) ->
     assert bytes(letters["does_not_fit"]["raw"]) == STREAM[9]
     assert {q["record"] for q in letters.values()} == {8, 9}
     assert {q["file"] for q in letters.values()} == {"0.bin" if late else "1.bin"}
+
+
+def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
+    """A column of microseconds refuses it, text keeps it."""
+    hints = {"at": "timestamp_ntz", "shown": "string"}
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "format_options": {"framing": "length_prefixed"},
+        "tables": {"t": {"columns": hints}},
+    })  # fmt: skip
+    fields = [("id", 2), ("at", 180), ("shown", 180)]
+    finest = when(2024, 2, 29, 1, 2, 3, 123456789)
+    rows = ([when(2024, 2, 29, 1, 2, 3, 123456000), finest], [finest, None])
+    datums = [
+        datum(message("INSERT", n, source="Oracle", fields=fields, after=[integer(n), *row]))
+        for n, row in enumerate(rows)
+    ]
+    (sandbox.landing / "a.bin").write_bytes(prefixed(*datums))
+    sandbox.load_landed()
+    (row,) = sandbox.rows("t")
+    assert (str(row["at"]), row["shown"]) == (
+        "2024-02-29 01:02:03.123456", "2024-02-29T01:02:03.123456789")  # fmt: skip
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", "at")]
