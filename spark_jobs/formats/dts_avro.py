@@ -32,11 +32,13 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.dts_json import bytes_of, image_of, list_of, text_of
 from spark_jobs.formats.dts_schema import (
     END,
     FULL_LOAD,
-    JSON_VALUE,
+    MYSQL,
     OPERATIONS,
+    POSTGRESQL,
     SOURCES,
     UNIONS_BY_NAME,
     ends,
@@ -46,7 +48,6 @@ from spark_jobs.formats.dts_values import AsBytes, Told, cell, in_nanos
 from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_SECOND,
-    WHOLE_TEXTS,
     carried_key,
     line_or,
     looked_up,
@@ -61,8 +62,6 @@ ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
 }  # fmt: skip
 MARKERS: Final = tuple(op for op in OPERATIONS if op not in ROWS and op != "DDL")
-MYSQL: Final = ("MySQL", "DRDS")
-POSTGRESQL: Final = ("PostgreSQL", "PPAS")
 
 _UNSIGNED: Final = decimal(20, 0)
 _INT, _BIGINT = ColumnType("int"), ColumnType("bigint")
@@ -187,25 +186,25 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
 
 
 def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Records as Avro prints them: bytes as characters, each value under its type's name."""
+    """Records as printers of Avro give them, see `dts_json`."""
     rows = read_lines(spark, files, _JSON)
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")).when(
         F.col("operation").isNull(), F.lit("not_a_record")
     )
-    source, fields = F.col("source.sourceType"), F.from_json("fields", _FIELDS)
+    source, fields = F.col("source.sourceType"), F.from_json(list_of(F.col("fields")), _FIELDS)
     cells = partial(_json_cells, source=source, position=F.col("sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("id"),
         "_seconds": F.col("sourceTimestamp").try_cast("bigint"),
         "_source": source,
         "_op": F.col("operation"),
-        "_object": F.col("objectName"),
+        "_object": text_of(F.col("objectName")),
         "_tx": F.col("sourceTxid"),
         "_tags": F.col("tags"),
         "_fields": fields,
         "_before": cells("beforeImages"),
         "_after": cells("afterImages"),
-        "_statement": F.col("afterImages"),
+        "_statement": text_of(F.col("afterImages")),
         "_problem": problem,
     }
     named = rows.select("*", *(part.alias(name) for name, part in parts.items()))
@@ -213,8 +212,8 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
 
 
 def _json_cells(name: str, source: Column, position: Column, fields: Column) -> Column:
-    images = F.from_json(name, f"array<struct<{JSON_VALUE}>>", WHOLE_TEXTS)
-    return _cells(images, source, position, fields, lambda text: F.encode(text, "ISO-8859-1"))
+    branch = F.col(name)
+    return _cells(image_of(branch), source, position, fields, partial(bytes_of, branch))
 
 
 def _cells(
