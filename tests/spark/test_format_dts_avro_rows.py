@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.dts_records import NONE, datum, integer, message, prefixed, text, when
+from tests.spark.dts_records import NONE, datum, integer, message, prefixed, text, value, when
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -84,3 +84,16 @@ def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
     assert (str(row["at"]), row["shown"]) == (
         "2024-02-29 01:02:03.123456", "2024-02-29T01:02:03.123456789")  # fmt: skip
     assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", "at")]
+
+
+def test_one_hint_for_all_binary_columns(spark: SparkSession, tmp_path: Path) -> None:
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "tables": {"t": {"columns": {"b": "binary", "c": "binary"}}},
+    })  # fmt: skip
+    raw = b"\x00\xff\x10"
+    row = [integer(1), value("BinaryObject", "BLOB", raw), value("Character", "binary", raw)]
+    fields = [("id", 8), ("b", 252), ("c", 254)]
+    (sandbox.landing / "a.bin").write_bytes(datum(message("INSERT", fields=fields, after=row)))
+    sandbox.load_landed()
+    (found,) = sandbox.rows("t")
+    assert (found["b"], found["c"]) == (raw, raw)
