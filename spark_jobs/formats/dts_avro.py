@@ -257,7 +257,7 @@ def _columns(raw: Column) -> dict[str, Column]:
         "types": F.when(row, _types()),
         "source_ts": _source_ts(),
         "tx_id": F.nullif(F.col("_tx"), F.lit("")),
-        "event_id": F.col("_id"),
+        "event_id": F.when(op != FULL_LOAD, F.col("_id")),
         "ddl": F.when(op == "DDL", F.col("_statement")),
         "raw": F.when(reason.isNotNull(), raw),
         "absent": F.when(row & (op != "DELETE"), _absent(names)),
@@ -323,7 +323,7 @@ def _reason() -> Column:
         .when(~op.isin(*OPERATIONS), F.concat(F.lit("unknown_op:"), op))
         .when(marker & (before.isNotNull() | after.isNotNull()), F.lit("marker_with_row"))
         .when(marker, F.lit(None))
-        .when(~F.coalesce(F.col("_id").rlike(r"^\d{1,19}$"), F.lit(False)), F.lit("bad_id"))
+        .when((op != FULL_LOAD) & ~_is_id(), F.lit("bad_id"))
         .when((op == "DDL") & F.col("_statement").isNull(), F.lit("statement_missing"))
         .when(row & (F.col("_depth") > 3), F.lit("bad_object_name"))
         .when(row & F.col("_table").isNull(), F.lit("table_missing"))
@@ -334,6 +334,10 @@ def _reason() -> Column:
         .when(row & repeats(names), F.lit("duplicate_column"))
         .when(row, F.coalesce(_first_problem(after), _first_problem(before)))
     )
+
+
+def _is_id() -> Column:
+    return F.coalesce(F.col("_id").rlike(r"^\d{1,19}$"), F.lit(False))
 
 
 def _first_problem(cells: Column) -> Column:

@@ -51,6 +51,7 @@ MESSAGES: dict[str, Any] = {
     "update_without_old": message("UPDATE", after=NEXT),
     "delete": message("DELETE", before=ROW),
     "full_load": message("INIT", 3, after=ROW, seconds=1700000000),
+    "full_load_without_id": message("INIT", -1, after=ROW, seconds=1700000000),
     "full_load_without_time": message("INIT", 4, after=ROW, seconds=0),
     "ddl": message("DDL", after="alter table t add c int", object="db", tags={}),
     "ddl_without_object": message("DDL", after="create database x", object=None),
@@ -200,6 +201,7 @@ def test_layouts_and_containers_say_the_same(kinds: dict[str, Rows], other: str,
         ("ddl", "ddl"), ("ddl_without_object", "ddl"), ("truncate", "truncate"),
         ("truncate_quoted", "truncate"), ("truncate_elsewhere", "ddl"),
         ("truncate_partition", "ddl"), ("truncate_of_shard", "ddl"), ("far_future", "insert"),
+        ("full_load_without_id", "insert"),
     ],
 )  # fmt: skip
 def test_operations(rows: Rows, name: str, op: str) -> None:
@@ -310,6 +312,7 @@ def test_positions_by_id_and_the_full_load_below(rows: Rows) -> None:
     assert rows["big_id"]["position"] == at(2**63 - 1)
     first, second = rows["full_load_without_time"]["position"], rows["full_load"]["position"]
     assert second == at(1700000000, 3, kind=0)
+    assert rows["full_load_without_id"]["position"] == at(1700000000, 0, kind=0)
     assert first < second < rows["insert"]["position"] < rows["big_id"]["position"]
 
 
@@ -346,6 +349,7 @@ def test_statements_times_and_ids(rows: Rows) -> None:
     assert rows["full_load_without_time"]["source_ts"] is None
     assert rows["far_future"]["source_ts"] is None
     assert (rows["processed"]["tx_id"], rows["processed"]["event_id"]) == ("gtid:7", "5")
+    assert rows["full_load"]["event_id"] is None
 
 
 def test_types_are_what_the_record_says(rows: Rows) -> None:

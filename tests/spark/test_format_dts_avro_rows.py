@@ -86,6 +86,18 @@ def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
     assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", "at")]
 
 
+def test_full_load_rows_of_one_id(spark: SparkSession, tmp_path: Path) -> None:
+    """Without a key they are told apart by what they hold."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "format_options": {"framing": "length_prefixed"},
+        "tables": {"t": {"key": []}},
+    })  # fmt: skip
+    rows = [message("INIT", 0, after=[integer(n), text("x")], tags={}) for n in range(3)]
+    (sandbox.landing / "a.bin").write_bytes(prefixed(*map(datum, rows)))
+    sandbox.load_landed()
+    assert sorted(int(row["id"]) for row in sandbox.rows("t")) == [0, 1, 2]
+
+
 def test_one_hint_for_all_binary_columns(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = Sandbox(spark, tmp_path, {
         "format": "dts_avro", "tables": {"t": {"columns": {"b": "binary", "c": "binary"}}},
