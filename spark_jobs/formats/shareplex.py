@@ -1,8 +1,8 @@
 """SharePlex JSON: what Quest SharePlex posts for Oracle, to Kafka and to files.
 
 Source: seed 001, "Shareplex Json", and formats.md 6.6. Order: (`scn`, the numbers of `trans`,
-`seq`, the number of `idx`), all as integers; a record without `scn`, or with neither `seq` nor
-`idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row.
+`seq`, or else the number of `idx`), all as integers; a row without `scn`, or with neither `seq`
+nor `idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
     TABLE_NAME,
+    ZERO,
     absent_but,
     line_or,
     looked_up,
     number_or_zero,
     outcome,
+    overlaid,
     read_lines,
     repeats_column,
     select_envelope,
@@ -55,11 +57,11 @@ OPS: Final = {
 }
 _ORDER: Final = {
     "scn": rf"^{DIGITS}$",
-    "trans": rf"^{DIGITS}(\.{DIGITS}){{0,2}}$",
     "seq": rf"^{DIGITS}$",
     "idx": rf"^{DIGITS}/{DIGITS}$",
 }
-_TEXTS: Final = ("op", "table", "time", *_ORDER)
+_TRANS: Final = rf"^{DIGITS}(\.{DIGITS}){{0,2}}$"
+_TEXTS: Final = ("op", "table", "time")
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
 
 
@@ -79,20 +81,33 @@ class SharePlex:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
-        lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_old")
-        texts = [F.col("meta")[name].alias(f"_{name}") for name in _TEXTS]
-        records = lines.select("*", *texts).withColumn("op", looked_up(F.lower("_op"), OPS))
-        return select_envelope(with_row(records, "_old", "data"), _envelope())
+        lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
+        told = lines.select("*", *_told()).withColumn("op", looked_up(F.lower("_op"), OPS))
+        return select_envelope(with_row(told, "_key", "data"), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """SharePlex describes no types: every column is text until a hint says more."""
         return []
 
 
+def _told() -> list[Column]:
+    """What `meta` says; the fields of the order without blanks, and empty ones as not there."""
+    meta = F.col("meta")
+    ordering = [
+        F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}") for name in (*_ORDER, "trans")
+    ]
+    return [*(meta[name].alias(f"_{name}") for name in _TEXTS), *ordering]
+
+
+def _number() -> Column:
+    """The operation's number in its transaction."""
+    return F.coalesce("_seq", F.split_part("_idx", F.lit("/"), F.lit(1)))
+
+
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
     # A commit record marks the end of a transaction; with a row in it, it would be no marker.
-    empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_old").isNull()
+    empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_key").isNull()
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
     before, after = _before(), F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row"))
     reason = _reason(before, after)
@@ -112,9 +127,16 @@ def _envelope() -> dict[str, Column]:
 
 
 def _before() -> Column:
-    """The old row: an update has it in `key`, a delete in `data`."""
+    """The old row: an update has it in `key`; a delete in `data`, in `key`, or in both."""
     op = F.col("op")
-    return F.when(op == OP_UPDATE, F.col("_old")).when(op == OP_DELETE, F.coalesce("data", "_old"))
+    return F.when(op == OP_UPDATE, F.col("_key")).when(op == OP_DELETE, _deleted())
+
+
+def _deleted() -> Column:
+    """What `key` knows of a deleted row over what `data` has of it."""
+    known = F.map_filter("_key", lambda _, value: value.isNotNull())
+    both = F.when(~F.col("_twice"), overlaid(F.col("data"), known))
+    return F.coalesce(both, "data", "_key")
 
 
 def _reason(before: Column, after: Column) -> Column:
@@ -140,15 +162,19 @@ def _reason(before: Column, after: Column) -> Column:
 
 
 def _position() -> Column:
-    """By commit, transaction, operation and part; transactions of one `scn` by their number."""
-    part = F.split_part("_idx", F.lit("/"), F.lit(1))
-    trans = F.split("_trans", "[.]")
-    return source_position(
-        number(F.col("_scn")),
-        *(number_or_zero(F.get(trans, F.lit(index))) for index in range(3)),
-        number(F.coalesce("_seq", part)),
-        number_or_zero(part),
-    )
+    """By commit, transaction and operation; transactions of one `scn` by their number."""
+    statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
+    counted = F.coalesce(number(_number()), F.when(statement, F.lit(ZERO)))
+    return source_position(number(F.col("_scn")), *_transaction(), counted)
+
+
+def _transaction() -> list[Column]:
+    """Its three numbers; a name of another form is told from others by a hash."""
+    numbers, trans = F.split("_trans", "[.]"), F.col("_trans")
+    hashed = F.conv(F.hex(F.xxhash64(trans)), 16, 10)
+    first = F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(0))).when(trans.isNotNull(), hashed)
+    rest = [F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(index))) for index in (1, 2)]
+    return [number_or_zero(part) for part in (first, *rest)]
 
 
 def _ddl() -> Column:
@@ -157,4 +183,4 @@ def _ddl() -> Column:
 
 
 def _raw() -> Column:
-    return line_or("meta", "data", F.col("_old").alias("key"), "ddl", "sql")
+    return line_or("meta", "data", F.col("_key").alias("key"), "ddl", "sql")
