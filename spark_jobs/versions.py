@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
-from spark_jobs.fold import carried, content_hash, place
+from spark_jobs.fold import carried, content_hash, place, places
 
 ENDED_AT: Final = "_ended_at"
 ENDED_TS: Final = "_ended_ts"
 _ERA: Final = "_era"
 _HASH: Final = "_hash"
 _NEXT: Final = "_next"
+_PLACE: Final = "_place"
 _TRUNCATES: Final = "_truncates"
 _KEPT: Final = (names.OP, *names.TARGET_METADATA, _ERA)
 
@@ -77,9 +78,11 @@ def _as_changes(stored: DataFrame, op: str, position: str, source_ts: str) -> Da
 def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     """Without the old halves of updates whose new half has the same key: nothing was deleted."""
     deleted = F.col(names.OP) == OP_DELETE
-    at_place = Window.partitionBy(*keys, place())
-    marked = changes.withColumn("_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0))
-    return marked.where(~F.col("_renewed")).drop("_renewed")
+    at_place = Window.partitionBy(*keys, _PLACE)
+    spread = changes.withColumn(_PLACE, F.explode(places()))
+    marked = spread.withColumn("_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0))
+    once = F.col(_PLACE) == place()
+    return marked.where(once & ~F.col("_renewed")).drop("_renewed", _PLACE)
 
 
 def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:

@@ -2,7 +2,8 @@
 
 Source: seed 001, "Shareplex Json", and formats.md 6.6. Order: (`scn`, the numbers of `trans`,
 `seq`, or else the number of `idx`), all as integers; a row without `scn`, or with neither `seq`
-nor `idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row.
+nor `idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row;
+or it is two records, which share their `seq` or have two in succession (see `_position`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
@@ -40,11 +41,14 @@ from spark_jobs.formats.envelope import (
     repeats_column,
     select_envelope,
     table_names,
+    union,
     with_row,
 )
 
-UPDATES: Final = ("upd", "update", "upd after", "update after")
-DELETES: Final = ("del", "delete", "upd before", "update before")
+OLD_HALVES: Final = ("upd before", "update before")
+NEW_HALVES: Final = ("upd after", "update after")
+UPDATES: Final = ("upd", "update", *NEW_HALVES)
+DELETES: Final = ("del", "delete", *OLD_HALVES)
 DDL: Final = ("ddl", "drop column")
 COMMIT: Final = "commit"
 # The vendor's examples say `ins`, its table of fields says INSERT: case tells nothing.
@@ -62,6 +66,9 @@ _ORDER: Final = {
 }
 _TRANS: Final = rf"^{DIGITS}(\.{DIGITS}){{0,2}}$"
 _TEXTS: Final = ("op", "table", "time")
+_FEW_DIGITS: Final = r"^\d{1,17}$"
+_HALVES: Final = rf"(?i){'|'.join((*OLD_HALVES, *NEW_HALVES))}"
+_HALF: Final = "~"
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
 
 
@@ -83,7 +90,10 @@ class SharePlex:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
         lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
         told = lines.select("*", *_told()).withColumn("op", looked_up(F.lower("_op"), OPS))
-        return select_envelope(with_row(told, "_key", "data"), _envelope())
+        whole = told.withColumn("_old", F.col("_key"))
+        if _any_halves(spark, files):
+            whole = union([whole.where(~_is_half()), _with_other_halves(told.where(_is_half()))])
+        return select_envelope(with_row(whole, "_old", "data"), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """SharePlex describes no types: every column is text until a hint says more."""
@@ -97,6 +107,36 @@ def _told() -> list[Column]:
         F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}") for name in (*_ORDER, "trans")
     ]
     return [*(meta[name].alias(f"_{name}") for name in _TEXTS), *ordering]
+
+
+def _any_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
+    """Whether the files may have updates in two records: to look costs less than to join them."""
+    texts = spark.read.text([f.url for f in files]) if files else None
+    return texts is not None and not texts.where(F.col("value").rlike(_HALVES)).isEmpty()
+
+
+def _is_half() -> Column:
+    return F.coalesce(F.lower("_op").isin(*OLD_HALVES, *NEW_HALVES), F.lit(False))
+
+
+def _with_other_halves(halves: DataFrame) -> DataFrame:
+    """Add to each new half as `_old` the row of its old half, where that came in the same batch.
+
+    It is the half that goes directly before: at the same number, or at the one before.
+    """
+    is_new = F.lower("_op").isin(*NEW_HALVES)
+    few = F.when(_number().rlike(_FEW_DIGITS), _number().try_cast("bigint"))
+    placed = halves.withColumn("_at", 2 * few + is_new.cast("int"))
+    before = (
+        Window.partitionBy("_table", "_scn", "_trans")
+        .orderBy("_at")
+        .rangeBetween(Window.unboundedPreceding, -1)
+    )
+    row = F.coalesce("data", "_key").alias("row")
+    last = F.last(F.struct("_at", (~is_new).alias("old"), row)).over(before)
+    near = last["old"] & (last["_at"] >= F.col("_at") - 3) & F.col("_scn").isNotNull()
+    found = placed.withColumn("_other", F.when(is_new & near, last["row"]))
+    return found.withColumn("_old", F.coalesce("_key", "_other")).drop("_at", "_other")
 
 
 def _number() -> Column:
@@ -162,10 +202,19 @@ def _reason(before: Column, after: Column) -> Column:
 
 
 def _position() -> Column:
-    """By commit, transaction and operation; transactions of one `scn` by their number."""
+    """By commit, transaction and operation; transactions of one `scn` by their number.
+
+    The halves of an update share their number or have two in succession, and a record does not
+    say which. So a half has a mark behind its number, and a new half the number before its own
+    behind that: by the two numbers it finds its old half (`fold.places`).
+    """
     statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
     counted = F.coalesce(number(_number()), F.when(statement, F.lit(ZERO)))
-    return source_position(number(F.col("_scn")), *_transaction(), counted)
+    place = source_position(number(F.col("_scn")), *_transaction(), counted)
+    is_new = F.lower("_op").isin(*NEW_HALVES)
+    earlier = F.when(is_new & _number().rlike(_FEW_DIGITS), _number().try_cast("bigint") - 1)
+    mark = F.concat(F.lit(_HALF), F.coalesce(number(earlier.cast("string")), F.lit("")))
+    return F.when(_is_half(), F.concat(place, mark)).otherwise(place)
 
 
 def _transaction() -> list[Column]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.positions import encode_number
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
@@ -89,6 +90,8 @@ RECORDS: dict[str, Any] = {
     "empty_seq": record("ins", ROW, seq=" "),
     "empty_scn": record("ins", ROW, scn=""),
     "empty_trans": record("ins", ROW, trans=""),
+    "half_of_many_digits": record("upd after", ROW, seq="9" * 40),
+    "first_half": record("upd after", ROW, seq=0),
     **{f"truncate_{n}": record("truncate", seq=..., idx=..., **more)
        for n, more in enumerate(({}, {"trans": ...}, {"scn": ...}))},
     "ddl_unnumbered": record("ddl", seq=..., idx=...) | {"ddl": "alter table O.T add (C date)"},
@@ -197,11 +200,12 @@ def test_an_update_that_changed_nothing(rows: dict[str, Row]) -> None:
 @pytest.mark.parametrize("old", ["upd before", "UPDATE BEFORE"])
 @pytest.mark.parametrize("new", ["upd after", "UPDATE AFTER"])
 def test_an_update_in_two_records(rows: dict[str, Row], old: str, new: str) -> None:
-    """Both halves are at one place; the new one may be partial."""
+    """The new half may be partial; it tells where its old half is, at its number or before."""
     assert (rows[old]["before"], rows[old]["after"], rows[old]["absent"]) == (ROW, None, None)
     assert (rows[new]["before"], rows[new]["after"]) == (None, ROW)
     assert rows[new]["absent"] == [ALL_BUT, "ID", "A", "N"]
-    assert rows[old]["position"] == rows[new]["position"]
+    own, earlier = at(100, 7, 0, 4, 2), encode_number(1)
+    assert (rows[old]["position"], rows[new]["position"]) == (f"{own}~", f"{own}~{earlier}")
 
 
 def test_a_delete_has_its_row_in_data_or_in_key(rows: dict[str, Row]) -> None:
@@ -263,6 +267,8 @@ def test_nothing_tells_keys_and_types(rows: dict[str, Row]) -> None:
         ("blanks", at(100, 7, 0, 4, 2)), ("late_scn", at("9" * 40, 7, 0, 4, 2)),
         ("truncate_0", at(100, 7, 0, 4, 0)), ("truncate_1", at(100, 0, 0, 0, 0)),
         ("ddl_unnumbered", at(100, 7, 0, 4, 0)), ("truncate_2", None),
+        ("half_of_many_digits", at(100, 7, 0, 4, "9" * 40) + "~"),
+        ("first_half", at(100, 7, 0, 4, 0) + "~"),
         ("no_scn", None), ("empty_scn", None), ("no_seq_nor_idx", None),
     ],
 )  # fmt: skip
@@ -283,8 +289,8 @@ def test_a_transaction_of_another_form_is_told_apart_by_a_hash(rows: dict[str, R
 
 
 def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
-    """Operation 10 after operation 2, scn 100 after scn 99."""
-    ordered = ["early_scn", "ins", "next_seq", "next_trans", "late_scn"]
+    """Operation 10 after operation 2, scn 100 after scn 99, a new half after its old one."""
+    ordered = ["early_scn", "ins", "upd before", "upd after", "next_seq", "next_trans", "late_scn"]
     found = [rows[name]["position"] for name in ordered]
     assert found == sorted(set(found))
     assert rows["repeated"]["position"] == rows["ins"]["position"]
