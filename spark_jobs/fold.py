@@ -135,7 +135,8 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     same key nothing was deleted, and the columns that it does not carry live on.
     """
     deleted = F.col(names.OP) == OP_DELETE
-    halves = changes.groupBy(*keys, place().alias("_sluice_place")).agg(
+    spread = changes.withColumn("_sluice_place", F.explode(places()))
+    halves = spread.groupBy(*keys, "_sluice_place").agg(
         F.max(F.when(deleted, F.col(names.POSITION))).alias("_sluice_deleted"),
         F.count_if(~deleted).alias("_sluice_renewed"),
     )
@@ -145,7 +146,19 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
 
 def place() -> Column:
     """The position without the half's role: the same for both halves of an update."""
-    return F.regexp_extract(names.POSITION, r"^(.*)\.\d$", 1)
+    return F.regexp_replace(names.POSITION, r"((?<=~)\d+)?\.\d$", "")
+
+
+def places() -> Column:
+    """Where the old half of a change may be: at its place, first, or at the one before.
+
+    Whether the halves of an update share their number or have two in succession is not told by
+    all formats. Of these a new half has both numbers, `….n~m.1` with `m` the one before `n`, and
+    an old half its own, `….n~.0`.
+    """
+    earlier = F.regexp_replace(names.POSITION, r"\d+~(\d+)\.\d$", "$1~")
+    two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
+    return F.when(two, F.array(place(), earlier)).otherwise(F.array(place()))
 
 
 def carried(column: str) -> Column:

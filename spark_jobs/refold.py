@@ -118,10 +118,13 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     """Number the lives of a key: a delete ends one and begins the next.
 
     A delete with an upsert of the same key at the same place is the old half of an update that
-    came in two records: nothing ended, and the half says nothing that the new one does not.
+    came in two records: nothing ended, and the half says nothing that the new one does not. The
+    mark `~` says that it may be at the place before, whose number is behind the mark.
     """
     upserts = F.col(names.OP) != OP_DELETE
-    place = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
+    own = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
+    before = F.regexp_replace(own, r"[0-9]+~([0-9]+)$", "$1~")
+    place = F.regexp_replace(own, r"~[0-9]+$", "~")
     at_place = Window.partitionBy(*_columns(key), F.col(_PLACE))
     ends = ~upserts & ~F.bool_or(upserts).over(at_place)
     so_far = (
@@ -129,7 +132,8 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
         .orderBy(names.POSITION, _CONTENT)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    told = events.withColumn(_PLACE, place).withColumn(_ENDS, ends)
+    spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
+    told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
     real = told.where(upserts | F.col(_ENDS))
     return real.withColumn(_LIFE, F.count_if(F.col(_ENDS)).over(so_far))
 

@@ -14,14 +14,15 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
-from spark_jobs.fold import carried, content_hash, place
+from spark_jobs.fold import carried, content_hash, place, places
 
-ENDED_AT: Final = "_ended_at"
-ENDED_TS: Final = "_ended_ts"
+ENDED_AT: Final = "_sluice_ended_at"
+ENDED_TS: Final = "_sluice_ended_ts"
 _ERA: Final = "_sluice_era"
 _HASH: Final = "_sluice_hash"
 _NEXT: Final = "_sluice_next"
 _TRUNCATES: Final = "_sluice_truncates"
+_PLACE: Final = "_sluice_place"
 _KEPT: Final = (names.OP, *names.TARGET_METADATA, _ERA)
 
 
@@ -32,7 +33,7 @@ def versions(
 
     `changes`: `data`, `_op`, `_absent`, `_position`, `_source_ts`, `_batch_id`, without TRUNCATEs;
     `truncates`: `_position`, `_source_ts`. Returns `data`, `_position`, `_source_ts`, `_batch_id`
-    and the end, `_ended_at` (a position) and `_ended_ts`: both NULL while the version is open.
+    and the end, ENDED_AT (a position) and ENDED_TS: both NULL while the version is open.
     Of different events at one position the one with the higher content hash wins, as in fold.
     """
     keys = [F.col(quoted(k)) for k in key]
@@ -77,11 +78,13 @@ def _as_changes(stored: DataFrame, op: str, position: str, source_ts: str) -> Da
 def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     """Without the old halves of updates whose new half has the same key: nothing was deleted."""
     deleted = F.col(names.OP) == OP_DELETE
-    at_place = Window.partitionBy(*keys, place())
-    marked = changes.withColumn(
+    at_place = Window.partitionBy(*keys, _PLACE)
+    spread = changes.withColumn(_PLACE, F.explode(places()))
+    marked = spread.withColumn(
         "_sluice_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0)
     )
-    return marked.where(~F.col("_sluice_renewed")).drop("_sluice_renewed")
+    once = F.col(_PLACE) == place()
+    return marked.where(once & ~F.col("_sluice_renewed")).drop("_sluice_renewed", _PLACE)
 
 
 def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:

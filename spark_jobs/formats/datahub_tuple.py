@@ -26,6 +26,7 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
+    instant_of_micros,
     line_or,
     number_or_zero,
     outcome,
@@ -56,6 +57,7 @@ OLD_ROW: Final = "YN"
 NEW_ROW: Final = "NY"
 FULL_LOAD: Final = "-1"
 _MICROSECOND_DIGITS: Final = 16
+_NANOSECOND_DIGITS: Final = 19
 
 
 class DatahubTuple:
@@ -154,9 +156,10 @@ def _agrees(kind: Column, images: Column) -> Column:
 def _position() -> Column:
     """By sequence; a full-load row by its time, so that a newer full load wins."""
     sequence = _about(SEQUENCE)
-    return F.when(
-        sequence == FULL_LOAD, full_load_position(number_or_zero(_execute_time()))
-    ).otherwise(source_position(number(sequence)))
+    read = F.unix_micros(_source_ts()).cast("string")
+    return F.when(sequence == FULL_LOAD, full_load_position(number_or_zero(read))).otherwise(
+        source_position(number(sequence))
+    )
 
 
 def _execute_time() -> Column:
@@ -164,9 +167,16 @@ def _execute_time() -> Column:
 
 
 def _source_ts() -> Column:
-    """Milliseconds in a LONG, microseconds in a TIMESTAMP of DataHub, or what a typed file has."""
-    text = _execute_time()
+    """Milliseconds in a LONG, microseconds in a TIMESTAMP of DataHub, or what a typed file has.
+
+    As many digits as nanoseconds have are nanoseconds; a time that is in no calendar is none.
+    """
+    text, size = _execute_time(), F.length(_execute_time())
     count = F.when(text.rlike(r"^\d+$"), text.try_cast("bigint"))
-    micros = F.length(text) >= _MICROSECOND_DIGITS
-    instant = F.when(micros, F.timestamp_micros(count)).otherwise(F.timestamp_millis(count))
-    return F.coalesce(instant, F.when(text.rlike(r"\d-\d"), text.try_cast("timestamp")))
+    micros = (
+        F.when(size >= _NANOSECOND_DIGITS, F.call_function("div", count, F.lit(1000)))
+        .when(size >= _MICROSECOND_DIGITS, count)
+        .otherwise(F.try_multiply(count, F.lit(1000)))
+    )
+    dated = F.when(text.rlike(r"\d-\d"), text.try_cast("timestamp"))
+    return instant_of_micros(F.coalesce(micros, F.unix_micros(dated)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,21 +32,22 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.dts_json import bytes_of, image_of, list_of, text_of
 from spark_jobs.formats.dts_schema import (
     END,
     FULL_LOAD,
-    JSON_VALUE,
+    MYSQL,
     OPERATIONS,
+    POSTGRESQL,
     SOURCES,
     UNIONS_BY_NAME,
     ends,
     record_schema,
 )
-from spark_jobs.formats.dts_values import AsBytes, cell
+from spark_jobs.formats.dts_values import AsBytes, Told, cell, in_nanos
 from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_SECOND,
-    WHOLE_TEXTS,
     carried_key,
     line_or,
     looked_up,
@@ -61,8 +62,6 @@ ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
 }  # fmt: skip
 MARKERS: Final = tuple(op for op in OPERATIONS if op not in ROWS and op != "DDL")
-MYSQL: Final = ("MySQL", "DRDS")
-POSTGRESQL: Final = ("PostgreSQL", "PPAS")
 
 _UNSIGNED: Final = decimal(20, 0)
 _INT, _BIGINT = ColumnType("int"), ColumnType("bigint")
@@ -84,9 +83,9 @@ TYPES: Final = dict.fromkeys(MYSQL, _MYSQL_TYPES) | dict.fromkeys(POSTGRESQL, _P
 
 _FIELDS: Final = "array<struct<name:string,dataTypeNumber:int>>"
 _JSON: Final = """
-    id string, sourceTimestamp string, sourceTxid string, source struct<sourceType:string>,
-    operation string, objectName string, tags map<string,string>, fields string,
-    beforeImages string, afterImages string
+    id string, sourceTimestamp string, sourcePosition string, sourceTxid string,
+    source struct<sourceType:string>, operation string, objectName string,
+    tags map<string,string>, fields string, beforeImages string, afterImages string
 """
 _RAW: Final = ("id", "operation", "objectName", "tags", "fields", "beforeImages", "afterImages")
 _TRUNCATE: Final = (
@@ -166,53 +165,69 @@ def _read_containers(spark: SparkSession, files: tuple[SourceFile, ...]) -> Data
 def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
     """A record by the names that `_envelope` takes; `symbol` reads an enum."""
     operations, sources = (F.array(*map(F.lit, names)) for names in (OPERATIONS, SOURCES))
+    source, fields = symbol(sources, F.col("r.source.sourceType")), F.col("r.fields.array")
+    cells = partial(
+        _cells, source=source, position=F.col("r.sourcePosition"), fields=fields, as_bytes=_as_is
+    )
     parts = {
         "_id": F.col("r.id").cast("string"),
         "_seconds": F.col("r.sourceTimestamp"),
-        "_source": symbol(sources, F.col("r.source.sourceType")),
+        "_source": source,
         "_op": symbol(operations, F.col("r.operation")),
         "_object": F.col("r.objectName"),
         "_tx": F.col("r.sourceTxid"),
         "_tags": F.col("r.tags"),
-        "_fields": F.col("r.fields.array"),
-        "_before": _cells(F.col("r.beforeImages.array"), lambda raw: raw),
-        "_after": _cells(F.col("r.afterImages.array"), lambda raw: raw),
+        "_fields": fields,
+        "_before": cells(F.col("r.beforeImages.array")),
+        "_after": cells(F.col("r.afterImages.array")),
         "_statement": F.col("r.afterImages.string"),
     }
     return [part.alias(name) for name, part in parts.items()]
 
 
 def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Records as Avro prints them: bytes as characters, each value under its type's name."""
+    """Records as printers of Avro give them, see `dts_json`."""
     rows = read_lines(spark, files, _JSON)
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")).when(
         F.col("operation").isNull(), F.lit("not_a_record")
     )
+    source, fields = F.col("source.sourceType"), F.from_json(list_of(F.col("fields")), _FIELDS)
+    cells = partial(_json_cells, source=source, position=F.col("sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("id"),
         "_seconds": F.col("sourceTimestamp").try_cast("bigint"),
-        "_source": F.col("source.sourceType"),
+        "_source": source,
         "_op": F.col("operation"),
-        "_object": F.col("objectName"),
+        "_object": text_of(F.col("objectName")),
         "_tx": F.col("sourceTxid"),
         "_tags": F.col("tags"),
-        "_fields": F.from_json("fields", _FIELDS),
-        "_before": _json_cells("beforeImages"),
-        "_after": _json_cells("afterImages"),
-        "_statement": F.col("afterImages"),
+        "_fields": fields,
+        "_before": cells("beforeImages"),
+        "_after": cells("afterImages"),
+        "_statement": text_of(F.col("afterImages")),
         "_problem": problem,
     }
     named = rows.select("*", *(part.alias(name) for name, part in parts.items()))
     return _envelope(named, line_or(*_RAW))
 
 
-def _json_cells(name: str) -> Column:
-    images = F.from_json(name, f"array<struct<{JSON_VALUE}>>", WHOLE_TEXTS)
-    return _cells(images, lambda text: F.encode(text, "ISO-8859-1"))
+def _json_cells(name: str, source: Column, position: Column, fields: Column) -> Column:
+    branch = F.col(name)
+    return _cells(image_of(branch), source, position, fields, partial(bytes_of, branch))
 
 
-def _cells(image: Column, as_bytes: AsBytes) -> Column:
-    return F.transform(image, lambda value: cell(value, as_bytes))
+def _cells(
+    image: Column, source: Column, position: Column, fields: Column, as_bytes: AsBytes
+) -> Column:
+    nanos, numbers = in_nanos(source, position), fields["dataTypeNumber"]
+    return F.transform(
+        image,
+        lambda value, at: cell(value, as_bytes, Told(nanos, source, F.get(numbers, at))),
+    )
+
+
+def _as_is(raw: Column) -> Column:
+    return raw
 
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
@@ -242,7 +257,7 @@ def _columns(raw: Column) -> dict[str, Column]:
         "types": F.when(row, _types()),
         "source_ts": _source_ts(),
         "tx_id": F.nullif(F.col("_tx"), F.lit("")),
-        "event_id": F.col("_id"),
+        "event_id": F.when(op != FULL_LOAD, F.col("_id")),
         "ddl": F.when(op == "DDL", F.col("_statement")),
         "raw": F.when(reason.isNotNull(), raw),
         "absent": F.when(row & (op != "DELETE"), _absent(names)),
@@ -308,7 +323,7 @@ def _reason() -> Column:
         .when(~op.isin(*OPERATIONS), F.concat(F.lit("unknown_op:"), op))
         .when(marker & (before.isNotNull() | after.isNotNull()), F.lit("marker_with_row"))
         .when(marker, F.lit(None))
-        .when(~F.coalesce(F.col("_id").rlike(r"^\d{1,19}$"), F.lit(False)), F.lit("bad_id"))
+        .when((op != FULL_LOAD) & ~_is_id(), F.lit("bad_id"))
         .when((op == "DDL") & F.col("_statement").isNull(), F.lit("statement_missing"))
         .when(row & (F.col("_depth") > 3), F.lit("bad_object_name"))
         .when(row & F.col("_table").isNull(), F.lit("table_missing"))
@@ -319,6 +334,10 @@ def _reason() -> Column:
         .when(row & repeats(names), F.lit("duplicate_column"))
         .when(row, F.coalesce(_first_problem(after), _first_problem(before)))
     )
+
+
+def _is_id() -> Column:
+    return F.coalesce(F.col("_id").rlike(r"^\d{1,19}$"), F.lit(False))
 
 
 def _first_problem(cells: Column) -> Column:

@@ -10,6 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 FULL_LOAD: Final = "INIT"
+MYSQL: Final = ("MySQL", "DRDS")
+POSTGRESQL: Final = ("PostgreSQL", "PPAS")
 OPERATIONS: Final = (
     "INSERT", "UPDATE", "DELETE", "DDL", "BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT",
     "CHECKPOINT", "COMMAND", "FILL", "FINISH", "CONTROL", "RDB", "NOOP", FULL_LOAD,
@@ -18,6 +20,7 @@ SOURCES: Final = (
     "MySQL", "Oracle", "SQLServer", "PostgreSQL", "MongoDB", "Redis", "DB2", "PPAS", "DRDS",
     "HBASE", "HDFS", "FILE", "OTHER",
 )  # fmt: skip
+PARTS: Final = ("year", "month", "day", "hour", "minute", "second", "millis")
 # Unions become structs with a field for each branch, by its name.
 UNIONS_BY_NAME: Final = {
     "enableStableIdentifiersForUnionType": "true",
@@ -33,10 +36,7 @@ _BRANCHES: Final[dict[str, dict[str, Any]]] = {
     "Decimal": {"value": "string", "precision": "int", "scale": "int"},
     "Float": {"value": "double", "precision": "int", "scale": "int"},
     "Timestamp": {"timestamp": "long", "millis": "int"},
-    "DateTime": {
-        part: ["null", "int"]
-        for part in ("year", "month", "day", "hour", "minute", "second", "millis")
-    },
+    "DateTime": {part: ["null", "int"] for part in PARTS},
     "TimestampWithTimeZone": {"value": "DateTime", "timezone": "string"},
     "BinaryGeometry": {"type": "string", "value": "bytes"},
     "TextGeometry": {"type": "string", "value": "string"},
@@ -46,7 +46,7 @@ _BRANCHES: Final[dict[str, dict[str, Any]]] = {
 _NAMESPACE: Final = "com.alibaba.dts.formats.avro"
 
 
-def _json_value() -> str:
+def _json_structs() -> dict[str, str]:
     structs: dict[str, str] = {}
     for name, fields in _BRANCHES.items():
         parts = (
@@ -54,8 +54,7 @@ def _json_value() -> str:
             for field, kind in fields.items()
         )
         structs[name] = f"struct<{','.join(parts)}>"
-    listed = ",".join(f"{name}:{struct}" for name, struct in structs.items())
-    return f"{listed},EmptyObject:string"
+    return structs
 
 
 def _json_kind(kind: Any) -> str:
@@ -64,7 +63,10 @@ def _json_kind(kind: Any) -> str:
     )
 
 
-JSON_VALUE: Final = _json_value()
+JSON_CLOCK: Final = _json_structs()["DateTime"]
+JSON_VALUE: Final = ",".join(
+    f"{name}:{kind}" for name, kind in {**_json_structs(), "EmptyObject": "string"}.items()
+)
 
 
 def record_schema(bare: bool) -> str:

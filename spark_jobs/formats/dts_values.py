@@ -6,20 +6,27 @@ Sources: record.avsc for the shapes; Alibaba's own readers for what `millis` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from spark_jobs.formats.dts_schema import MYSQL, PARTS, POSTGRESQL
+
 UNREADABLE: Final = "unreadable_value"
 BAD_CHARACTERS: Final = "bad_characters"
 UNKNOWN_CHARSET: Final = "unknown_charset"
 
-_UTF8: Final = ("utf8mb4", "utf8", "utf8mb3", "utf-8", "unicode", "al32utf8", "")
+# PostgreSQL's SQL_ASCII means any bytes: what is no UTF-8 is refused, not guessed.
+_UTF8: Final = ("utf8mb4", "utf8", "utf8mb3", "utf-8", "unicode", "al32utf8", "sql_ascii", "")
 _MYSQL_LATIN1: Final = "latin1"
+_BYTES: Final = "binary"
+# MySQL's and Oracle's names, and those of Java itself. For the last line of MySQL's own, which Java
+# does not know, Alibaba's SDK (JDKCharsetMapper) takes their nearest.
 _JAVA_CHARSETS: Final = {
-    "ascii": "US-ASCII", "us7ascii": "US-ASCII", "binary": "ISO-8859-1", "latin1": "ISO-8859-1",
+    "ascii": "US-ASCII", "us7ascii": "US-ASCII", "us-ascii": "US-ASCII", "latin1": "ISO-8859-1",
     "we8iso8859p1": "ISO-8859-1", "latin2": "ISO-8859-2", "latin5": "ISO-8859-9",
     "latin7": "ISO-8859-13", "greek": "ISO-8859-7", "hebrew": "ISO-8859-8",
     "cp1250": "windows-1250", "cp1251": "windows-1251", "cp1256": "windows-1256",
@@ -30,6 +37,12 @@ _JAVA_CHARSETS: Final = {
     "sjis": "Shift_JIS", "cp932": "windows-31j", "ujis": "EUC-JP", "euc_jp": "EUC-JP",
     "eucjpms": "x-eucJP-Open", "euckr": "EUC-KR", "euc_kr": "EUC-KR", "euc_cn": "GB2312",
     "ucs2": "UTF-16BE", "utf16": "UTF-16BE", "utf16le": "UTF-16LE", "utf32": "UTF-32BE",
+    "al16utf16": "UTF-16BE", "utf-16": "UTF-16", "utf-16be": "UTF-16BE", "utf-16le": "UTF-16LE",
+    "utf-32": "UTF-32", "shift_jis": "Shift_JIS", "euc-jp": "EUC-JP", "euc-kr": "EUC-KR",
+    **{f"iso-8859-{part}": f"ISO-8859-{part}" for part in (*range(1, 10), 13, 15)},
+    **{f"windows-{page}": f"windows-{page}" for page in range(1250, 1259)},
+    **dict.fromkeys(("armscii8", "dec8", "geostd8", "hp8", "swe7"), "windows-1252"),
+    "keybcs2": "IBM852",
 }  # fmt: skip
 # MySQL's latin1 is windows-1252, whose five unused bytes it keeps as they are.
 _WINDOWS_1252: Final = {
@@ -38,19 +51,49 @@ _WINDOWS_1252: Final = {
     if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 }
 _REPLACED: Final = "\ufffd"
-_PARTS: Final = ("year", "month", "day", "hour", "minute", "second", "millis")
 _SECOND: Final = 1_000_000
+_IN_MICROS: Final = ("MySQL", "PostgreSQL")
+_DATE: Final = (10, 14)
+_TIME: Final = (11, 19)
+_YEAR: Final = 13
+_JSONB: Final = 3802
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 AsBytes = Callable[[Column], Column]
 
 
-def cell(value: Column, as_bytes: AsBytes) -> Column:
+@dataclass(frozen=True)
+class Told:
+    """What a record tells of all its values.
+
+    `nanos`: the `millis` of a clock are nanoseconds; `source` and `number` say the column's type.
+    """
+
+    nanos: Column
+    source: Column
+    number: Column
+
+    def is_of(self, sources: Sequence[str], *numbers: int) -> Column:
+        """Whether the column has one of these types; never NULL."""
+        return F.coalesce(self.source.isin(*sources) & self.number.isin(*numbers), F.lit(False))
+
+
+def in_nanos(source: Column, position: Column) -> Column:
+    """Whether the `millis` of a DateTime are nanoseconds.
+
+    As Alibaba's SDK reads them (LazyRecordDeserializer): microseconds of MySQL and PostgreSQL
+    alone, and not of their readers of physical logs, whose positions have `<->` in them.
+    """
+    physical = F.contains(position, F.lit("<->"))
+    return F.coalesce(~source.isin(*_IN_MICROS) | physical, F.lit(False))
+
+
+def cell(value: Column, as_bytes: AsBytes, told: Told) -> Column:
     """A value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL.
 
     `as_bytes` turns what the file has for Avro's bytes into bytes.
     """
-    text = _text(value, as_bytes)
+    text = _text(value, as_bytes, told)
     empty = value["EmptyObject"]
     unread = value.isNotNull() & empty.isNull() & text.isNull()
     charset = value["Character"]["charset"]
@@ -64,35 +107,45 @@ def cell(value: Column, as_bytes: AsBytes) -> Column:
     )
 
 
-def _text(value: Column, as_bytes: AsBytes) -> Column:
+def _text(value: Column, as_bytes: AsBytes, told: Told) -> Column:
     character = value["Character"]
     return F.coalesce(
         value["Integer"]["value"],
         _decoded(as_bytes(character["value"]), character["charset"]),
         value["Decimal"]["value"],
         value["TextObject"]["value"],
-        _wall_clock(value["DateTime"]),
+        _wall_clock(value["DateTime"], told),
         _instant(value["Timestamp"]),
         value["Float"]["value"].cast("string"),
-        F.base64(as_bytes(value["BinaryObject"]["value"])),
-        _zoned(value["TimestampWithTimeZone"]),
+        _object(as_bytes(value["BinaryObject"]["value"]), value["BinaryObject"]["type"], told),
+        _zoned(value["TimestampWithTimeZone"], told),
         F.hex(as_bytes(value["BinaryGeometry"]["value"])),
         value["TextGeometry"]["value"],
     )
 
 
+def _object(raw: Column, kind: Column, told: Told) -> Column:
+    """Base64; PostgreSQL's JSONB is its text, as in Alibaba's SDK."""
+    text, jsonb = raw.cast("string"), (F.upper(kind) == "JSONB") | told.is_of(POSTGRESQL, _JSONB)
+    return F.when(jsonb, F.when(F.is_valid_utf8(text), text)).otherwise(F.base64(raw))
+
+
 def _is_known(charset: Column) -> Column:
-    return F.lower(charset).isin(*_UTF8, *_JAVA_CHARSETS)
+    return F.lower(charset).isin(*_UTF8, *_JAVA_CHARSETS, _BYTES)
 
 
 def _decoded(raw: Column, charset: Column) -> Column:
-    """The characters; NULL where the bytes are not of that charset, or nobody knows it."""
+    """The characters; NULL where the bytes are not of that charset, or nobody knows it.
+
+    MySQL's BINARY and VARBINARY come as characters of `binary`: as text they are what a BLOB is.
+    """
     utf8 = raw.cast("string")
     latin1 = F.translate(F.decode(raw, "ISO-8859-1"), *_cp1252())
     names = F.create_map(*(F.lit(text) for pair in _JAVA_CHARSETS.items() for text in pair))
     other = F.call_function("decode", raw, F.try_element_at(names, F.lower(charset)))
     return (
         F.when(F.lower(charset).isin(*_UTF8), F.when(F.is_valid_utf8(utf8), utf8))
+        .when(F.lower(charset) == _BYTES, F.base64(raw))
         .when(charset == _MYSQL_LATIN1, latin1)
         .otherwise(F.when(~F.contains(other, F.lit(_REPLACED)), other))
     )
@@ -108,40 +161,72 @@ def _instant(value: Column) -> Column:
     return F.date_format(F.timestamp_micros(F.try_add(seconds, value["millis"])), _ISO)
 
 
-def _wall_clock(value: Column) -> Column:
-    """Date, time of day, both, or a bare year, by the parts that are there.
+def _wall_clock(value: Column, told: Told) -> Column:
+    """Date, time of day, both, or a bare year, by MySQL's type or else the parts that are there.
 
     A missing part of a date is 00, as MySQL writes it; a negative time has negative parts.
     """
-    part = {name: value[name].cast("bigint") for name in _PARTS}
-    bare_year = F.coalesce(*(part[name] for name in _PARTS[1:])).isNull()
-    date = F.when(F.coalesce(*(part[n] for n in _PARTS[:3])).isNotNull(), _date(part))
-    clock = F.when(F.coalesce(*(part[n] for n in _PARTS[3:])).isNotNull(), _clock(part))
-    both = F.coalesce(F.concat(date, F.lit("T"), clock), date, clock)
-    fits = F.coalesce(F.abs(part["millis"]) < _SECOND, F.lit(True))
-    return F.when(bare_year, part["year"].cast("string")).when(fits, both)
+    part = {name: value[name].cast("bigint") for name in PARTS}
+    nanos = _nanos(part["millis"], told)
+    has_date, has_clock = _any(part, PARTS[:3]), _any(part, PARTS[3:])
+    is_date = told.is_of(MYSQL, *_DATE) & has_date & _nothing(part, PARTS[3:])
+    is_time = told.is_of(MYSQL, *_TIME) & has_clock & _nothing(part, PARTS[:3])
+    is_year = told.is_of(MYSQL, _YEAR) & _nothing(part, PARTS[1:])
+    bare_year = is_year | (~_any(part, PARTS[1:]) & ~is_date)
+    date = F.when(has_date & ~is_time, _date(part))
+    clock = F.when(has_clock & ~is_date, _clock(part, nanos))
+    fits = (has_date | has_clock) & (nanos < 1000 * _SECOND)
+    return F.when(bare_year, part["year"].cast("string")).when(fits, F.concat_ws("T", date, clock))
+
+
+def _any(part: dict[str, Column], names: tuple[str, ...]) -> Column:
+    return F.coalesce(*(part[name] for name in names)).isNotNull()
+
+
+def _nothing(part: dict[str, Column], names: tuple[str, ...]) -> Column:
+    """Whether these parts are not there, or zero: nothing is lost with them."""
+    return F.coalesce(*(F.nullif(part[name], F.lit(0)) for name in names)).isNull()
 
 
 def _date(part: dict[str, Column]) -> Column:
     sign = F.when(part["year"] < 0, F.lit("-")).otherwise(F.lit(""))
-    return F.concat(sign, F.format_string("%04d-%02d-%02d", *_sizes(part, _PARTS[:3])))
+    return F.concat(sign, F.format_string("%04d-%02d-%02d", *_sizes(part, PARTS[:3])))
 
 
-def _clock(part: dict[str, Column]) -> Column:
-    negative = F.least(*(part[name] for name in _PARTS[3:])) < 0
+def _nanos(millis: Column, told: Told) -> Column:
+    """The size of a clock's fraction; a million or more can be nothing but nanoseconds."""
+    size = F.abs(F.coalesce(millis, F.lit(0).cast("bigint")))
+    return F.when(told.nanos | (size >= _SECOND), size).otherwise(size * 1000)
+
+
+def _clock(part: dict[str, Column], nanos: Column) -> Column:
+    negative = F.least(*(part[name] for name in PARTS[3:])) < 0
     sign = F.when(negative, F.lit("-")).otherwise(F.lit(""))
-    shown = F.format_string("%02d:%02d:%02d", *_sizes(part, _PARTS[3:6]))
-    (micros,) = _sizes(part, _PARTS[6:])
-    fraction = F.when(micros != 0, F.format_string(".%06d", micros)).otherwise(F.lit(""))
-    return F.concat(sign, shown, fraction)
+    shown = F.format_string("%02d:%02d:%02d", *_sizes(part, PARTS[3:6]))
+    return F.concat(sign, shown, _fraction(nanos))
+
+
+def _fraction(nanos: Column) -> Column:
+    """Six digits, or nine where six would cut it: no column of microseconds takes those."""
+    micros = F.call_function("div", nanos, F.lit(1000))
+    return (
+        F.when(nanos == 0, F.lit(""))
+        .when(nanos % 1000 == 0, F.format_string(".%06d", micros))
+        .otherwise(F.format_string(".%09d", nanos))
+    )
 
 
 def _sizes(part: dict[str, Column], names: tuple[str, ...]) -> list[Column]:
     return [F.abs(F.coalesce(part[name], F.lit(0).cast("bigint"))) for name in names]
 
 
-def _zoned(value: Column) -> Column:
-    """A wall clock with its offset, or with the name of its zone after a blank."""
-    zone = value["timezone"]
-    gap = F.when(zone.rlike("^([+-]|Z$)"), F.lit("")).otherwise(F.lit(" "))
-    return F.concat(_wall_clock(value["value"]), gap, zone)
+def _zoned(value: Column, told: Told) -> Column:
+    """A wall clock with its offset, or with the name of its zone after a blank.
+
+    An offset without a sign is east of UTC (DateTime of Alibaba's SDK). Without a zone it is no
+    instant, and NULL.
+    """
+    zone = F.nullif(F.btrim(value["timezone"]), F.lit(""))
+    signed = F.when(zone.rlike(r"^\d"), F.concat(F.lit("+"), zone)).otherwise(zone)
+    gap = F.when(signed.rlike("^([+-]|Z$)"), F.lit("")).otherwise(F.lit(" "))
+    return F.concat(_wall_clock(value["value"], told), gap, signed)

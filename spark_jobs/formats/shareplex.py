@@ -1,8 +1,9 @@
 """SharePlex JSON: what Quest SharePlex posts for Oracle, to Kafka and to files.
 
 Source: seed 001, "Shareplex Json", and formats.md 6.6. Order: (`scn`, the numbers of `trans`,
-`seq`, the number of `idx`), all as integers; a record without `scn`, or with neither `seq` nor
-`idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row.
+`seq`, or else the number of `idx`), all as integers; a row without `scn`, or with neither `seq`
+nor `idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row;
+or it is two records, which share their `seq` or have two in succession (see `_position`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
@@ -29,20 +30,25 @@ from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
     TABLE_NAME,
+    ZERO,
     absent_but,
     line_or,
     looked_up,
     number_or_zero,
     outcome,
+    overlaid,
     read_lines,
     repeats_column,
     select_envelope,
     table_names,
+    union,
     with_row,
 )
 
-UPDATES: Final = ("upd", "update", "upd after", "update after")
-DELETES: Final = ("del", "delete", "upd before", "update before")
+OLD_HALVES: Final = ("upd before", "update before")
+NEW_HALVES: Final = ("upd after", "update after")
+UPDATES: Final = ("upd", "update", *NEW_HALVES)
+DELETES: Final = ("del", "delete", *OLD_HALVES)
 DDL: Final = ("ddl", "drop column")
 COMMIT: Final = "commit"
 # The vendor's examples say `ins`, its table of fields says INSERT: case tells nothing.
@@ -55,11 +61,14 @@ OPS: Final = {
 }
 _ORDER: Final = {
     "scn": rf"^{DIGITS}$",
-    "trans": rf"^{DIGITS}(\.{DIGITS}){{0,2}}$",
     "seq": rf"^{DIGITS}$",
     "idx": rf"^{DIGITS}/{DIGITS}$",
 }
-_TEXTS: Final = ("op", "table", "time", *_ORDER)
+_TRANS: Final = rf"^{DIGITS}(\.{DIGITS}){{0,2}}$"
+_TEXTS: Final = ("op", "table", "time")
+_FEW_DIGITS: Final = r"^\d{1,17}$"
+_HALVES: Final = rf"(?i){'|'.join((*OLD_HALVES, *NEW_HALVES))}"
+_HALF: Final = "~"
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
 
 
@@ -79,20 +88,66 @@ class SharePlex:
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
-        lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_old")
-        texts = [F.col("meta")[name].alias(f"_{name}") for name in _TEXTS]
-        records = lines.select("*", *texts).withColumn("op", looked_up(F.lower("_op"), OPS))
-        return select_envelope(with_row(records, "_old", "data"), _envelope())
+        lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
+        told = lines.select("*", *_told()).withColumn("op", looked_up(F.lower("_op"), OPS))
+        whole = told.withColumn("_old", F.col("_key"))
+        if _any_halves(spark, files):
+            whole = union([whole.where(~_is_half()), _with_other_halves(told.where(_is_half()))])
+        return select_envelope(with_row(whole, "_old", "data"), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """SharePlex describes no types: every column is text until a hint says more."""
         return []
 
 
+def _told() -> list[Column]:
+    """What `meta` says; the fields of the order without blanks, and empty ones as not there."""
+    meta = F.col("meta")
+    ordering = [
+        F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}") for name in (*_ORDER, "trans")
+    ]
+    return [*(meta[name].alias(f"_{name}") for name in _TEXTS), *ordering]
+
+
+def _any_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
+    """Whether the files may have updates in two records: to look costs less than to join them."""
+    texts = spark.read.text([f.url for f in files]) if files else None
+    return texts is not None and not texts.where(F.col("value").rlike(_HALVES)).isEmpty()
+
+
+def _is_half() -> Column:
+    return F.coalesce(F.lower("_op").isin(*OLD_HALVES, *NEW_HALVES), F.lit(False))
+
+
+def _with_other_halves(halves: DataFrame) -> DataFrame:
+    """Add to each new half as `_old` the row of its old half, where that came in the same batch.
+
+    It is the half that goes directly before: at the same number, or at the one before.
+    """
+    is_new = F.lower("_op").isin(*NEW_HALVES)
+    few = F.when(_number().rlike(_FEW_DIGITS), _number().try_cast("bigint"))
+    placed = halves.withColumn("_at", 2 * few + is_new.cast("int"))
+    before = (
+        Window.partitionBy("_table", "_scn", "_trans")
+        .orderBy("_at")
+        .rangeBetween(Window.unboundedPreceding, -1)
+    )
+    row = F.coalesce("data", "_key").alias("row")
+    last = F.last(F.struct("_at", (~is_new).alias("old"), row)).over(before)
+    near = last["old"] & (last["_at"] >= F.col("_at") - 3) & F.col("_scn").isNotNull()
+    found = placed.withColumn("_other", F.when(is_new & near, last["row"]))
+    return found.withColumn("_old", F.coalesce("_key", "_other")).drop("_at", "_other")
+
+
+def _number() -> Column:
+    """The operation's number in its transaction."""
+    return F.coalesce("_seq", F.split_part("_idx", F.lit("/"), F.lit(1)))
+
+
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
     # A commit record marks the end of a transaction; with a row in it, it would be no marker.
-    empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_old").isNull()
+    empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_key").isNull()
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
     before, after = _before(), F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row"))
     reason = _reason(before, after)
@@ -112,9 +167,16 @@ def _envelope() -> dict[str, Column]:
 
 
 def _before() -> Column:
-    """The old row: an update has it in `key`, a delete in `data`."""
+    """The old row: an update has it in `key`; a delete in `data`, in `key`, or in both."""
     op = F.col("op")
-    return F.when(op == OP_UPDATE, F.col("_old")).when(op == OP_DELETE, F.coalesce("data", "_old"))
+    return F.when(op == OP_UPDATE, F.col("_key")).when(op == OP_DELETE, _deleted())
+
+
+def _deleted() -> Column:
+    """What `key` knows of a deleted row over what `data` has of it."""
+    known = F.map_filter("_key", lambda _, value: value.isNotNull())
+    both = F.when(~F.col("_twice"), overlaid(F.col("data"), known))
+    return F.coalesce(both, "data", "_key")
 
 
 def _reason(before: Column, after: Column) -> Column:
@@ -140,15 +202,28 @@ def _reason(before: Column, after: Column) -> Column:
 
 
 def _position() -> Column:
-    """By commit, transaction, operation and part; transactions of one `scn` by their number."""
-    part = F.split_part("_idx", F.lit("/"), F.lit(1))
-    trans = F.split("_trans", "[.]")
-    return source_position(
-        number(F.col("_scn")),
-        *(number_or_zero(F.get(trans, F.lit(index))) for index in range(3)),
-        number(F.coalesce("_seq", part)),
-        number_or_zero(part),
-    )
+    """By commit, transaction and operation; transactions of one `scn` by their number.
+
+    The halves of an update share their number or have two in succession, and a record does not
+    say which. So a half has a mark behind its number, and a new half the number before its own
+    behind that: by the two numbers it finds its old half (`fold.places`).
+    """
+    statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
+    counted = F.coalesce(number(_number()), F.when(statement, F.lit(ZERO)))
+    place = source_position(number(F.col("_scn")), *_transaction(), counted)
+    is_new = F.lower("_op").isin(*NEW_HALVES)
+    earlier = F.when(is_new & _number().rlike(_FEW_DIGITS), _number().try_cast("bigint") - 1)
+    mark = F.concat(F.lit(_HALF), F.coalesce(number(earlier.cast("string")), F.lit("")))
+    return F.when(_is_half(), F.concat(place, mark)).otherwise(place)
+
+
+def _transaction() -> list[Column]:
+    """Its three numbers; a name of another form is told from others by a hash."""
+    numbers, trans = F.split("_trans", "[.]"), F.col("_trans")
+    hashed = F.conv(F.hex(F.xxhash64(trans)), 16, 10)
+    first = F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(0))).when(trans.isNotNull(), hashed)
+    rest = [F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(index))) for index in (1, 2)]
+    return [number_or_zero(part) for part in (first, *rest)]
 
 
 def _ddl() -> Column:
@@ -157,4 +232,4 @@ def _ddl() -> Column:
 
 
 def _raw() -> Column:
-    return line_or("meta", "data", F.col("_old").alias("key"), "ddl", "sql")
+    return line_or("meta", "data", F.col("_key").alias("key"), "ddl", "sql")

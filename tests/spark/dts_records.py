@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+from pyspark.sql import Row
 
 from sluice import datums
 from sluice.manifest import SourceFile
@@ -123,7 +124,7 @@ def message(operation: str, number: int = 5, **parts: Any) -> dict[str, Any]:
         fields = [{"name": name, "dataTypeNumber": kind} for name, kind in fields]
     return {
         "version": 0, "id": number, "sourceTimestamp": parts.get("seconds", 1696984408),
-        "sourcePosition": "72469@78", "safeSourcePosition": "72347@78",
+        "sourcePosition": parts.get("position", "72469@78"), "safeSourcePosition": "72347@78",
         "sourceTxid": parts.get("tx", "0"),
         "source": {"sourceType": parts.get("source", "MySQL"), "version": "8.0.28"},
         "operation": operation, "objectName": parts.get("object", "db.t"),
@@ -132,6 +133,21 @@ def message(operation: str, number: int = 5, **parts: Any) -> dict[str, Any]:
         "fields": fields, "beforeImages": parts.get("before"), "afterImages": parts.get("after"),
         "bornTimestamp": parts.get("born", 1696984408),
     }  # fmt: skip
+
+
+def of_one(*values: Any, **parts: Any) -> dict[str, Any]:
+    """An INSERT whose columns are named c0, c1, … and have these values."""
+    fields = [(f"c{n}", 253) for n in range(len(values))]
+    return message("INSERT", after=list(values), fields=fields, tags={}, **parts)
+
+
+def characters(*pairs: tuple[str, bytes]) -> dict[str, Any]:
+    return of_one(*(value("Character", charset, raw) for charset, raw in pairs))
+
+
+def values(row: Row) -> list[str | None]:
+    """The columns c0, c1, … in their order, which a map does not keep."""
+    return [row["after"][f"c{n}"] for n in range(len(row["after"]))]
 
 
 def datum(found: dict[str, Any], schema: Any = NEW) -> bytes:

@@ -29,6 +29,14 @@ RECORDS: dict[str, Any] = {
     # times and names
     "excute": without("_execute_time_") | {"_excute_time_": "1649991726001"},
     "micros": record("I", _execute_time_=1649991726000001),
+    "nanos": record("I", _execute_time_=1649991726000001999),
+    "beyond": record("I", _execute_time_="9" * 18),
+    "too_many_digits": record("I", _execute_time_="9" * 20),
+    "year_of_many_digits": record("I", _execute_time_="99999-01-01 00:00:00"),
+    **{f"full_load_{n}": record("I", "-1", _execute_time_=time)
+       for n, time in enumerate(("2022-04-15 03:02:06.000", "2022-04-15T11:02:06+08:00",
+                                 1649991726000000, 1649991726000000000))},
+    "full_load_later": record("I", "-1", _execute_time_="2022-04-15 03:02:07"),
     "as_text": record("I", _execute_time_="2022-04-15 03:02:06.5"),
     "no_time": record("I", _execute_time_="soon"),
     "default_table": without("_source_table_"),
@@ -116,7 +124,9 @@ def test_a_record_of_no_table_is_rejected(spark: SparkSession, tmp_path: Path) -
     [
         ("insert", at(5)), ("old", at(5)), ("new", at(5)), ("delete", at(5)), ("zeros", at(5)),
         ("as_number", at(1649991610688000001)), ("long", at("9" * 40)),
-        ("full_load", at(1649991726000, kind=0)), ("full_load_without_time", "0.010"),
+        *((name, at(1649991726000000, kind=0)) for name in (
+            "full_load", *(f"full_load_{n}" for n in range(4)))),
+        ("full_load_later", at(1649991727000000, kind=0)), ("full_load_without_time", "0.010"),
         ("no_sequence", None),
     ],
 )  # fmt: skip
@@ -133,6 +143,8 @@ def test_positions_are_sequence_ids(rows: dict[str, Row], name: str, position: s
     [
         ("insert", 1649991726), ("excute", 1649991726.001), ("micros", 1649991726.000001),
         ("as_text", 1649991726.5), ("no_time", None), ("full_load_without_time", None),
+        ("nanos", 1649991726.000001), ("beyond", None), ("too_many_digits", None),
+        ("year_of_many_digits", None),
     ],
 )  # fmt: skip
 def test_times(rows: dict[str, Row], name: str, seconds: float | None) -> None:

@@ -17,6 +17,8 @@ from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import avro_schema
 from spark_jobs.formats.datahub_tuple import DatahubTuple
+from tests.spark.sandbox import Sandbox
+from tests.spark.tuple_records import record
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 TEXT = ColumnType("string")
@@ -115,3 +117,19 @@ def test_a_type_that_nobody_can_read_stops_the_batch(
     file = parquet(tmp_path / "odd.parquet", table_of({"x": (kind, value)}))
     with pytest.raises(TerminalError, match=r"odd\.parquet is no file of rows"):
         DatahubTuple().read(spark, (file,), {})
+
+
+def test_of_two_full_loads_by_a_typed_time_the_later_wins(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whichever file is read first."""
+    for name, months in {"later_last": (1, 6), "later_first": (6, 1)}.items():
+        sandbox = Sandbox(spark, tmp_path / name, {
+            "format": "datahub_tuple", "tables": {"t": {"key": ["id"]}},
+        })  # fmt: skip
+        for number, month in enumerate(months):
+            read = datetime(2024, month, 1, tzinfo=UTC)
+            rows = [record("I", "-1", id=n, v=f"{month}", _execute_time_=read) for n in range(6)]
+            pq.write_table(pa.Table.from_pylist(rows), sandbox.landing / f"{number}.parquet")
+        sandbox.load_landed()
+        assert {row["v"] for row in sandbox.rows("t")} == {"6"}

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import ConfigError, TerminalError
 from spark_jobs.formats.dts_avro import DtsAvro
-from tests.spark.dts_records import NAMESPACE, ROW, bare_file, container, message, union
+from tests.spark.dts_records import (
+    NAMESPACE,
+    NEW,
+    NONE,
+    ROW,
+    bare_file,
+    clock,
+    container,
+    datum,
+    integer,
+    message,
+    text,
+    union,
+    value,
+)
 from tests.spark.envelopes import at, jsonl
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -77,6 +95,77 @@ def test_printed_records(spark: SparkSession, tmp_path: Path) -> None:
         ("reject", "not_json"), ("reject", "not_a_record"), ("reject", "not_json"),
     ]  # fmt: skip
     assert rows[10]["raw"] == lines[10]
+
+
+FIELDS = [("id", 8), ("v", 253), ("at", 12), ("z", 0), ("b", 252), ("j", 245), ("g", 255),
+          ("t", 7), ("n", 253), ("e", 253)]  # fmt: skip
+CLOCK = clock(2024, 2, 29, 1, 2, 3, 7)
+SENT = message("UPDATE", fields=FIELDS, before=None, after=[
+    integer(1), text('{"bytes":"中"}'), (f"{NAMESPACE}.DateTime", CLOCK),
+    value("TimestampWithTimeZone", CLOCK, "+08:00"), value("BinaryObject", "BLOB", b"\x00\xff"),
+    value("TextObject", "JSON", '{"k":[1.10,"NONE","x"]}'), value("BinaryGeometry", "POINT", b"\1"),
+    value("Timestamp", 1696984408, 5), None, NONE,
+])  # fmt: skip
+BARE: list[Any] = [
+    {"precision": 8, "value": "1"},
+    {"charset": "utf8mb4", "value": {"bytes": '{"bytes":"中"}'.encode().decode("latin1")}}, CLOCK,
+    {"value": CLOCK, "timezone": "+08:00"}, {"type": "BLOB", "value": {"bytes": "\x00\xff"}},
+    {"type": "JSON", "value": '{"k":[1.10,"NONE","x"]}'},
+    {"type": "POINT", "value": {"bytes": "\x01"}}, {"timestamp": 1696984408, "millis": 5}, None,
+    "NONE",
+]  # fmt: skip
+
+
+def fastjson(found: Any) -> Any:
+    """The same with bytes as fastjson prints a ByteBuffer."""
+    if isinstance(found, dict) and "bytes" in found:
+        raw = found["bytes"].encode("latin1")
+        return {"array": base64.b64encode(raw).decode(), "limit": len(raw), "position": 0}
+    return {k: fastjson(v) for k, v in found.items()} if isinstance(found, dict) else found
+
+
+def encoded(found: dict[str, Any]) -> str:
+    """As Avro's JsonEncoder does it: every branch of a union under its full name."""
+    out = io.StringIO()
+    fastavro.json_writer(out, NEW, [found])
+    return out.getvalue().strip()
+
+
+@pytest.mark.parametrize("form", ["bare", "fastjson", "full_names", "encoder"])
+def test_every_form_of_print_says_the_same(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """Types without a name, with their namespace, and all unions with their branches."""
+    record = {**SENT, "afterImages": BARE}
+    short = json.loads(encoded(SENT))["afterImages"]["array"]
+    line = {
+        "bare": json.dumps(record),
+        "fastjson": json.dumps({**record, "afterImages": [fastjson(v) for v in BARE]}),
+        "full_names": json.dumps({**record, "afterImages": short}),
+        "encoder": encoded(SENT),
+    }[form]
+    datums = bare_file(tmp_path / "datums", [datum(SENT)])
+    lines = jsonl(tmp_path / "x.jsonl", [line])
+    one, two = (
+        DtsAvro().read(spark, (file,), {}).drop("file").collect() for file in (datums, lines)
+    )
+    assert one == two
+    assert one[0]["after"]["v"] == '{"bytes":"中"}'
+
+
+def test_a_printed_statement_under_its_branch(spark: SparkSession, tmp_path: Path) -> None:
+    line = encoded(message("DDL", after="truncate table t", object="db", tags={}))
+    (row,) = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", [line]),), {}).collect()
+    assert (row["op"], row["database"], row["table"]) == ("truncate", "db", "t")
+    assert row["ddl"] == "truncate table t"
+
+
+def test_a_character_that_is_no_byte(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever prints it has not printed bytes: nothing is guessed, and nothing becomes `?`."""
+    lines = [
+        printed(afterImages=[None, {"Character": {"charset": "utf8mb4", "value": "中"}}]),
+        printed(afterImages=[None, {"BinaryObject": {"type": "BLOB", "value": "中"}}]),
+    ]
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    assert [r["reason"] for r in rows] == ["bad_characters", "unreadable_value"]
 
 
 def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.dts_records import NONE, datum, integer, message, prefixed, text, when
+from tests.spark.dts_records import NONE, datum, integer, message, prefixed, text, value, when
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -62,3 +62,50 @@ def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) ->
     assert bytes(letters["does_not_fit"]["raw"]) == STREAM[9]
     assert {q["record"] for q in letters.values()} == {8, 9}
     assert {q["file"] for q in letters.values()} == {"0.bin" if late else "1.bin"}
+
+
+def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
+    """A column of microseconds refuses it, text keeps it."""
+    hints = {"at": "timestamp_ntz", "shown": "string"}
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "format_options": {"framing": "length_prefixed"},
+        "tables": {"t": {"columns": hints}},
+    })  # fmt: skip
+    fields = [("id", 2), ("at", 180), ("shown", 180)]
+    finest = when(2024, 2, 29, 1, 2, 3, 123456789)
+    rows = ([when(2024, 2, 29, 1, 2, 3, 123456000), finest], [finest, None])
+    datums = [
+        datum(message("INSERT", n, source="Oracle", fields=fields, after=[integer(n), *row]))
+        for n, row in enumerate(rows)
+    ]
+    (sandbox.landing / "a.bin").write_bytes(prefixed(*datums))
+    sandbox.load_landed()
+    (row,) = sandbox.rows("t")
+    assert (str(row["at"]), row["shown"]) == (
+        "2024-02-29 01:02:03.123456", "2024-02-29T01:02:03.123456789")  # fmt: skip
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", "at")]
+
+
+def test_full_load_rows_of_one_id(spark: SparkSession, tmp_path: Path) -> None:
+    """Without a key they are told apart by what they hold."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "format_options": {"framing": "length_prefixed"},
+        "tables": {"t": {"key": []}},
+    })  # fmt: skip
+    rows = [message("INIT", 0, after=[integer(n), text("x")], tags={}) for n in range(3)]
+    (sandbox.landing / "a.bin").write_bytes(prefixed(*map(datum, rows)))
+    sandbox.load_landed()
+    assert sorted(int(row["id"]) for row in sandbox.rows("t")) == [0, 1, 2]
+
+
+def test_one_hint_for_all_binary_columns(spark: SparkSession, tmp_path: Path) -> None:
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "tables": {"t": {"columns": {"b": "binary", "c": "binary"}}},
+    })  # fmt: skip
+    raw = b"\x00\xff\x10"
+    row = [integer(1), value("BinaryObject", "BLOB", raw), value("Character", "binary", raw)]
+    fields = [("id", 8), ("b", 252), ("c", 254)]
+    (sandbox.landing / "a.bin").write_bytes(datum(message("INSERT", fields=fields, after=row)))
+    sandbox.load_landed()
+    (found,) = sandbox.rows("t")
+    assert (found["b"], found["c"]) == (raw, raw)

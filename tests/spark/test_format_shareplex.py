@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.positions import encode_number
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
@@ -78,14 +79,26 @@ RECORDS: dict[str, Any] = {
     "twice_in_meta": json.dumps(record("ins", ROW)).replace('"seq": 2', '"seq": 2, "seq": 3'),
     **{f"bad_{name}_{n}": record("ins", ROW, **{name: value})
        for name, values in {
-           "scn": ("", "0x1F", "-1", "9" * 100), "trans": ("7.0.4.1", "7..4", "x"),
-           "seq": ("1/3", 1.5, ""), "idx": ("2", "2/", "a/b"),
+           "scn": ("0x1F", "-1", "9" * 100), "seq": ("1/3", 1.5), "idx": ("2", "2/", "a/b"),
        }.items() for n, value in enumerate(values)},
     "late_scn": record("ins", ROW, scn="9" * 40),
     "early_scn": record("ins", ROW, scn="99"),
     "next_seq": record("ins", ROW, seq=10, idx="10/11"),
     "next_trans": record("ins", ROW, trans="7.0.10"),
-    "next_part": record("ins", ROW, idx="3/3"),
+    "other_idx": record("ins", ROW, idx="3/3"),
+    "blanks": record("ins", ROW, scn=" 100", trans="7.0.4 ", seq="2 ", idx=" 2/3 "),
+    "empty_seq": record("ins", ROW, seq=" "),
+    "empty_scn": record("ins", ROW, scn=""),
+    "empty_trans": record("ins", ROW, trans=""),
+    "half_of_many_digits": record("upd after", ROW, seq="9" * 40),
+    "first_half": record("upd after", ROW, seq=0),
+    **{f"truncate_{n}": record("truncate", seq=..., idx=..., **more)
+       for n, more in enumerate(({}, {"trans": ...}, {"scn": ...}))},
+    "ddl_unnumbered": record("ddl", seq=..., idx=...) | {"ddl": "alter table O.T add (C date)"},
+    **{f"trans_{n}": record("ins", ROW, trans=trans)
+       for n, trans in enumerate(("7.0.4.1", "7..4", "0x0007.000.00064"))},
+    "del_by_both": record("del", {"A": "a", "N": "n"}, {"ID": "1", "N": None}),
+    "del_by_key_beside_nothing": record("del", {}, {"ID": "1"}),
     "no_scn": record("ins", ROW, scn=...),
     "no_trans": record("ins", ROW, trans=...),
     "plain_trans": record("ins", ROW, trans=731),
@@ -137,7 +150,7 @@ def test_a_commit_is_ignored(rows: dict[str, Row]) -> None:
         ("twice", "duplicate_column"), ("twice_changed", "duplicate_column"),
         ("twice_in_key", "duplicate_column"), ("twice_in_meta", "duplicate_field"),
         *((name, name.rpartition("_")[0]) for name in RECORDS
-          if re.match("bad_(scn|trans|seq|idx)_", name)),
+          if re.match("bad_(scn|seq|idx)_", name)),
         *((name, "not_json") for name in NOT_JSON),
     ],
 )  # fmt: skip
@@ -187,17 +200,24 @@ def test_an_update_that_changed_nothing(rows: dict[str, Row]) -> None:
 @pytest.mark.parametrize("old", ["upd before", "UPDATE BEFORE"])
 @pytest.mark.parametrize("new", ["upd after", "UPDATE AFTER"])
 def test_an_update_in_two_records(rows: dict[str, Row], old: str, new: str) -> None:
-    """Both halves are at one place; the new one may be partial."""
+    """The new half may be partial; it tells where its old half is, at its number or before."""
     assert (rows[old]["before"], rows[old]["after"], rows[old]["absent"]) == (ROW, None, None)
     assert (rows[new]["before"], rows[new]["after"]) == (None, ROW)
     assert rows[new]["absent"] == [ALL_BUT, "ID", "A", "N"]
-    assert rows[old]["position"] == rows[new]["position"]
+    own, earlier = at(100, 7, 0, 4, 2), encode_number(1)
+    assert (rows[old]["position"], rows[new]["position"]) == (f"{own}~", f"{own}~{earlier}")
 
 
 def test_a_delete_has_its_row_in_data_or_in_key(rows: dict[str, Row]) -> None:
     for op in ("del", "DELETE"):
         assert (rows[op]["before"], rows[op]["after"], rows[op]["absent"]) == (ROW, None, None)
-    assert (rows["del_by_key"]["before"], rows["del_by_key"]["after"]) == ({"ID": "1"}, None)
+    for name in ("del_by_key", "del_by_key_beside_nothing"):
+        assert (rows[name]["before"], rows[name]["after"]) == ({"ID": "1"}, None)
+
+
+def test_a_delete_has_its_key_over_its_row(rows: dict[str, Row]) -> None:
+    """A NULL in `key` may be a value that was not logged."""
+    assert rows["del_by_both"]["before"] == {"ID": "1", "A": "a", "N": "n"}
 
 
 @pytest.mark.parametrize(
@@ -239,23 +259,38 @@ def test_nothing_tells_keys_and_types(rows: dict[str, Row]) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("ins", at(100, 7, 0, 4, 2, 2)), ("truncate", at(100, 7, 0, 4, 2, 2)),
-        ("ddl", at(100, 7, 0, 4, 2, 2)), ("no_trans", at(100, 0, 0, 0, 2, 2)),
-        ("plain_trans", at(100, 731, 0, 0, 2, 2)),
-        ("no_seq", at(100, 7, 0, 4, 2, 2)), ("no_idx", at(100, 7, 0, 4, 2, 0)),
-        ("late_scn", at("9" * 40, 7, 0, 4, 2, 2)),
-        ("no_scn", None), ("no_seq_nor_idx", None),
+        ("ins", at(100, 7, 0, 4, 2)), ("truncate", at(100, 7, 0, 4, 2)),
+        ("ddl", at(100, 7, 0, 4, 2)), ("no_trans", at(100, 0, 0, 0, 2)),
+        ("plain_trans", at(100, 731, 0, 0, 2)), ("empty_trans", at(100, 0, 0, 0, 2)),
+        ("no_seq", at(100, 7, 0, 4, 2)), ("empty_seq", at(100, 7, 0, 4, 2)),
+        ("no_idx", at(100, 7, 0, 4, 2)), ("other_idx", at(100, 7, 0, 4, 2)),
+        ("blanks", at(100, 7, 0, 4, 2)), ("late_scn", at("9" * 40, 7, 0, 4, 2)),
+        ("truncate_0", at(100, 7, 0, 4, 0)), ("truncate_1", at(100, 0, 0, 0, 0)),
+        ("ddl_unnumbered", at(100, 7, 0, 4, 0)), ("truncate_2", None),
+        ("half_of_many_digits", at(100, 7, 0, 4, "9" * 40) + "~"),
+        ("first_half", at(100, 7, 0, 4, 0) + "~"),
+        ("no_scn", None), ("empty_scn", None), ("no_seq_nor_idx", None),
     ],
 )  # fmt: skip
 def test_positions(rows: dict[str, Row], name: str, expected: str | None) -> None:
-    """By scn, three numbers of the transaction, operation and part."""
+    """By scn, three numbers of the transaction, and operation."""
     assert rows[name]["outcome"] == "event"
     assert rows[name]["position"] == expected
 
 
+def test_a_transaction_of_another_form_is_told_apart_by_a_hash(rows: dict[str, Row]) -> None:
+    """It orders nothing beyond its `scn`."""
+    names = [name for name in RECORDS if re.match(r"trans_\d", name)]
+    assert {rows[name]["outcome"] for name in names} == {"event"}
+    found = {rows[name]["position"] for name in names}
+    assert len(found) == len(names)
+    before, after = rows["early_scn"]["position"], rows["late_scn"]["position"]
+    assert all(before < position < after for position in found)
+
+
 def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
-    """Operation 10 after operation 2, scn 100 after scn 99, parts of one operation in turn."""
-    ordered = ["early_scn", "ins", "next_part", "next_seq", "next_trans", "late_scn"]
+    """Operation 10 after operation 2, scn 100 after scn 99, a new half after its old one."""
+    ordered = ["early_scn", "ins", "upd before", "upd after", "next_seq", "next_trans", "late_scn"]
     found = [rows[name]["position"] for name in ordered]
     assert found == sorted(set(found))
     assert rows["repeated"]["position"] == rows["ins"]["position"]
@@ -288,7 +323,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     first, second = rows[:2]
     assert (first["schema"], first["table"], first["op"]) == ("CL_BIZ1", "MIO_LOG", "insert")
     assert first["after"] == {"MIO_LOG_ID": "32539737"}
-    assert first["position"] == at(14589063118712, 7, 0, 411499, 1, 1)
+    assert first["position"] == at(14589063118712, 7, 0, 411499, 1)
     assert second["before"]["CNTR_NO"] == "1171201606syui26"
     assert second["after"] == second["before"] | {"CNTR_NO": "1171201606"}
     assert set(second["absent"]) == {ALL_BUT, "MIO_LOG_ID", "PLNMIO_REC_ID", "CNTR_NO"}

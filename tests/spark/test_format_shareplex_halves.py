@@ -1,0 +1,173 @@
+"""SharePlex updates in two records, however they are numbered and wherever a batch ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from sluice import ledger as states
+from sluice.ledger import Ledger
+from spark_jobs.canonical import ALL_BUT
+from spark_jobs.cut import Cutter
+from spark_jobs.formats.shareplex import SharePlex
+from spark_jobs.verify import verify
+from tests.spark.envelopes import by_name, jsonl
+from tests.spark.sandbox import NAMESPACE, Sandbox
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats]
+OLD, NEW = "upd before", "upd after"
+
+
+def change(scn: int, op: str, data: Any, seq: int = 1, table: str = "ROWS", **meta: Any) -> Any:
+    header = {
+        "op": op, "table": f"O.{table}", "time": "2017-06-16T14:24:34", "scn": str(scn),
+        "trans": "7.0.4", "seq": seq, "idx": f"{seq}/9", **meta,
+    }  # fmt: skip
+    header = {name: value for name, value in header.items() if value is not ...}
+    return {"meta": header, "data": data}
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    return {"ID": str(number), "A": f"a{number}", "B": f"b{number}", **more}
+
+
+HISTORY = [
+    # one number for both
+    change(1, "ins", row(1)), change(2, OLD, row(1)), change(2, NEW, {"ID": "1", "A": "z"}),
+    # a number each, and another update of the row in the same transaction
+    change(3, "ins", row(2)), change(4, OLD, row(2)),
+    change(4, NEW, {"ID": "2", "A": "y"}, 2), change(4, OLD, {"ID": "2"}, 3),
+    change(4, NEW, {"ID": "2", "A": "z"}, 4),
+    # one `seq`, but a number each in `idx`
+    change(5, "ins", row(3)), change(6, OLD, row(3), idx="1/2"),
+    change(6, NEW, {"ID": "3", "A": "z"}, idx="2/2"),
+    # `idx` alone
+    change(7, "ins", row(4)), change(8, OLD, row(4), ..., idx="1/2"),
+    change(8, NEW, {"ID": "4", "A": "z"}, ..., idx="2/2"),
+    # deleted, then updated by nobody: a delete is no old half
+    change(9, "ins", row(5)), change(10, "del", row(5), 1), change(10, "ins", {"ID": "5"}, 2),
+    change(11, "ins", row(6)), change(12, OLD, {"ID": "6"}, 1), change(12, NEW, {"ID": "7"}, 2),
+]  # fmt: skip
+ROWS = [
+    ("1", "z", "b1"), ("2", "z", "b2"), ("3", "z", "b3"), ("4", "z", "b4"), ("5", None, None),
+    ("7", None, None),
+]  # fmt: skip
+CUTS = {
+    "whole": [HISTORY],
+    "turned": [HISTORY[::-1]],
+    "cut_in_pairs": [HISTORY[:5], HISTORY[4:10], HISTORY[10:]],
+    "halves_apart": [
+        [r for r in HISTORY if r["meta"]["op"] != OLD],
+        [r for r in HISTORY if r["meta"]["op"] == OLD],
+    ],
+    "new_halves_last": [
+        [r for r in HISTORY if r["meta"]["op"] != NEW],
+        [r for r in HISTORY if r["meta"]["op"] == NEW],
+    ],
+}
+
+
+def loaded(spark: SparkSession, folder: Path, batches: Iterable[list[Any]], **more: Any) -> Sandbox:
+    tables = {"O.ROWS": {"key": ["ID"], **more}, "O.LOG": {"key": []}}
+    sandbox = Sandbox(spark, folder, {"format": "shareplex", "tables": tables})
+    for number, batch in enumerate(batches):
+        sandbox.write(f"{number}.jsonl", batch)
+        sandbox.load_landed()
+    return sandbox
+
+
+def refuse_difference(sandbox: Sandbox) -> None:
+    """The target is what its changelog makes by the other way, that of `sluice verify`."""
+    ledger = Ledger(sandbox.catalog)
+    for batch_id in sandbox.published:
+        ledger.record_batch("p", batch_id, states.PUBLISHED)
+    found = verify(sandbox.spark, Cutter(sandbox.catalog, ledger, "p", NAMESPACE), None)
+    assert [table.agrees for table in found.tables] == [True], found
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_what_a_new_half_leaves_out_lives_on(spark: SparkSession, tmp_path: Path, cut: str) -> None:
+    sandbox = loaded(spark, tmp_path, CUTS[cut])
+    assert sorted((r["ID"], r["A"], r["B"]) for r in sandbox.rows("ROWS")) == ROWS
+    assert sandbox.quarantined() == []
+    refuse_difference(sandbox)
+
+
+def test_halves_in_a_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Two numbers are no end of a version, and no other version either."""
+    sandbox = loaded(spark, tmp_path, CUTS["cut_in_pairs"], modes=["current", "history"])
+    versions = [
+        (r["A"], r["B"]) for r in sandbox.rows("ROWS__history", True) if r["ID"] in ("2", "3")
+    ]
+    assert sorted(versions) == [("a2", "b2"), ("a3", "b3"), ("y", "b2"), ("z", "b2"), ("z", "b3")]
+
+
+MOVES = [
+    change(1, "ins", row(1)), change(2, OLD, row(1, N=None), 1), change(2, NEW, {"ID": "2"}, 2),
+    change(3, "ins", row(3)), change(4, OLD, row(3)), change(4, NEW, {"A": "z"}),
+    change(5, "ins", {"M": "same"}, table="LOG"), change(6, OLD, {"M": "same"}, table="LOG"),
+    change(6, NEW, {"M": "other"}, table="LOG"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_row_that_moves_takes_its_old_half_along(
+    spark: SparkSession, tmp_path: Path, turned: bool
+) -> None:
+    """Columns that a new half does not carry are its old half's, the key among them."""
+    sandbox = loaded(spark, tmp_path, [[*MOVES[::-1], MOVES[0]] if turned else MOVES])
+    found = sorted((r["ID"], r["A"], r["B"]) for r in sandbox.rows("ROWS"))
+    assert found == [("2", "a1", "b1"), ("3", "z", "b3")]
+    assert [r["M"] for r in sandbox.rows("LOG")] == ["other"]
+    assert sandbox.quarantined() == []
+
+
+NEIGHBOURS = {
+    "alone": change(1, NEW, {"ID": "1"}, 2),
+    "others_old": change(2, OLD, row(8), 1), "others_new": change(2, NEW, row(9), 1),
+    "after_another": change(2, NEW, {"ID": "1"}, 2),
+    "old": change(3, OLD, row(8), 1), "old_again": change(3, OLD, row(8), 1, posttime="x"),
+    "new": change(3, NEW, {"ID": "1"}, 2), "new_again": change(3, NEW, {"ID": "1"}, 2, size=3),
+    "too_far": change(3, NEW, {"ID": "1"}, 5),
+    "other_table": change(3, NEW, {"ID": "1"}, 2, "LOG"),
+    "other_transaction": change(3, NEW, {"ID": "1"}, 2, trans="7.0.5"),
+    "no_scn_old": change(4, OLD, row(8), scn=...), "no_scn": change(4, NEW, {"ID": "1"}, scn=...),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def halves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    folder = tmp_path_factory.mktemp("halves")
+    file = jsonl(folder / "all.jsonl", [json.dumps(r) for r in NEIGHBOURS.values()])
+    names = list(NEIGHBOURS)
+    rows = SharePlex().read(spark, (file,), {}).collect()
+    return by_name(rows, lambda found: names[found["ordinal"]])
+
+
+@pytest.mark.parametrize("name", ["new", "new_again"])
+def test_a_new_half_knows_the_row_of_its_old_half(halves: dict[str, Row], name: str) -> None:
+    assert halves[name]["after"] == row(8) | {"ID": "1"}
+    assert halves[name]["absent"][0] == ALL_BUT
+    assert set(halves[name]["absent"][1:]) == {"ID", "A", "B"}
+    assert halves[name]["before"] is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["alone", "after_another", "too_far", "other_table", "other_transaction", "no_scn"],
+)
+def test_a_new_half_takes_no_other_row(halves: dict[str, Row], name: str) -> None:
+    assert (halves[name]["after"], halves[name]["before"]) == ({"ID": "1"}, None)
+    assert halves[name]["absent"] == [ALL_BUT, "ID"]
+
+
+def test_a_truncate_without_a_number_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    """It is in the order by its scn, above what was before."""
+    empty = {"meta": {"op": "truncate", "table": "O.ROWS", "scn": "2", "trans": "7.0.4"}}
+    history = [change(1, "ins", row(1)), empty, change(3, "ins", row(2))]
+    assert [r["ID"] for r in loaded(spark, tmp_path, [history]).rows("ROWS")] == ["2"]
