@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sluice.errors import ConfigError
 from sluice.land import land
 from sluice.sparkcatalog import spark_catalog_conf
 from sluice.submit import LOAD_BATCH, spark_conf, submit_command
+from spark_jobs.session import DEFAULTS
 from tests.unit.projects import open_shop
 
 PLANTED = "PLANTED/s3cr3t+1"
@@ -161,3 +163,8 @@ def test_the_environments_secrets_are_in_no_manifest(
     written = [p.read_bytes() for p in (tmp_path / "warehouse").rglob("*") if p.is_file()]
     assert written
     assert not [content for content in written if b"PLANTED" in content]
+
+
+@pytest.mark.parametrize("name", ["password", "passwd", "credential", "token", "access.key"])
+def test_spark_redacts_what_it_prints_of_its_settings(name: str) -> None:
+    assert re.search(DEFAULTS["spark.redaction.regex"], f"spark.sql.catalog.lake.{name.upper()}")
