@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats]
 OLD, NEW = "upd before", "upd after"
 
 
-def change(scn: int, op: str, data: Any, seq: int = 1, table: str = "ROWS", **meta: Any) -> Any:
+def change(scn: int, op: str, data: Any, seq: Any = 1, /, table: str = "ROWS", **meta: Any) -> Any:
     header = {
         "op": op, "table": f"O.{table}", "time": "2017-06-16T14:24:34", "scn": str(scn),
         "trans": "7.0.4", "seq": seq, "idx": f"{seq}/9", **meta,
