@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType
-from spark_jobs.numbertext import decimal_text, shift_point, unscaled_text
+from sluice.coltypes import VARIABLE, ColumnType
+from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -28,11 +29,14 @@ _LATIN1: Final = r"^[\x00-\xff]*\z"
 
 def decode(text: Column, kind: ColumnType) -> Column:
     """The value of `text` as `kind.spark`; NULL where it is NULL or does not fit exactly."""
+    if kind.encoding == VARIABLE and kind.name != "string":
+        plain = replace(kind, encoding="")
+        return bound(variable_decimal(text), lambda number: decode(number, plain))
     return _DECODERS[kind.name](text, kind)
 
 
 def _string(text: Column, kind: ColumnType) -> Column:
-    if kind.encoding == "variable":
+    if kind.encoding == VARIABLE:
         return variable_decimal(text)
     if kind.encoding.startswith("base64:"):
         raw = F.try_to_binary(text, F.lit("base64"))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.coltypes import STRING, VARIABLE, ColumnType, decimal
 from spark_jobs.formats.base import SourceColumn
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
@@ -29,7 +29,9 @@ _SEMANTIC: Final = {
     "io.debezium.time.MicroTimestamp": ColumnType("timestamp_ntz", "us"),
     "io.debezium.time.NanoTimestamp": ColumnType("timestamp_ntz", "ns"),
     "io.debezium.time.ZonedTimestamp": ColumnType("timestamp"),
-    VARIABLE_DECIMAL: ColumnType("string", "variable"),
+    "io.debezium.time.IsoDate": ColumnType("date"),
+    "io.debezium.time.IsoTimestamp": ColumnType("timestamp_ntz"),
+    VARIABLE_DECIMAL: ColumnType("string", VARIABLE),
 }  # fmt: skip
 
 

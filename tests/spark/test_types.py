@@ -90,6 +90,11 @@ EXACT: list[tuple[str, str, Any]] = [
     ("string[variable]", variable(0, 10**4000), "1" + "0" * 4000),
     ("string[variable]", variable(0, 2**32800), None),
     ("string[variable]", "12.50", "12.50"),
+    ("decimal(20,2)[variable]", variable(2, 12345), Decimal("123.45")),
+    ("decimal(20,2)[variable]", variable(-3, -5), Decimal(-5000)),
+    ("decimal(20,2)[variable]", variable(3, 5), None),
+    ("decimal(20,2)[variable]", "12.50", Decimal("12.50")),
+    ("decimal(20,2)[variable]", "{", None),
     # floating point
     ("double", "NaN", float("nan")), ("double", "Infinity", float("inf")),
     ("double", "-Infinity", float("-inf")), ("double", "1e999", None), ("double", "-1e999", None),
