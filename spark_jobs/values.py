@@ -24,6 +24,7 @@ _DATED: Final = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
 _OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_LEAST_LONG: Final = -(2**63)
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 
 
@@ -123,7 +124,8 @@ def _date(text: Column, kind: ColumnType) -> Column:
         return F.when(text.rlike(_WHOLE), F.date_from_unix_date(text.try_cast("int")))
     if kind.encoding:
         return _whole_day(F.timestamp_micros(_micros(text, kind.encoding)))
-    short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\d$"), text.try_cast("date"))
+    plain = F.rtrim(text, F.lit("Z"))
+    short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\dZ?$"), plain.try_cast("date"))
     return F.coalesce(short, F.when(text.rlike(_DATED), _whole_day(text.try_cast("timestamp"))))
 
 
@@ -135,17 +137,27 @@ def _time(text: Column, kind: ColumnType) -> Column:
     """ISO text of a time of day: it may be negative or beyond 24 hours (MySQL TIME)."""
     if not kind.encoding:
         return F.when(text.rlike(r"^-?\d{2,3}:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:\d\d)?)?$"), text)
-    micros = _micros(text, kind.encoding)
-    size = F.abs(micros)
-    seconds = F.floor(size / 1_000_000).cast("bigint")
-    fraction = F.lpad((size % 1_000_000).cast("string"), 6, "0")
+    if kind.encoding == "ns":
+        nanos = _whole(text, "bigint")
+        micros = _clock(_micros(text, "ns"), 6)
+        return F.coalesce(micros, _clock(nanos, 9))
+    return _clock(_micros(text, kind.encoding), 6)
+
+
+def _clock(time: Column, digits: int) -> Column:
+    """A time in parts of a second as ISO text, its fraction with as many `digits` or none."""
+    # The least long has no absolute value, and to ask for it would end the batch.
+    known = F.when(time > _LEAST_LONG, time)
+    size, second = F.abs(known), F.lit(10**digits).cast("bigint")
+    seconds = F.call_function("div", size, second)
+    fraction = F.lpad((size % second).cast("string"), digits, "0")
     clock = F.format_string(
         "%02d:%02d:%02d", F.floor(seconds / 3600), F.floor(seconds / 60) % 60, seconds % 60
     )
     # format_string writes NULL as text
-    clock = F.when(micros.isNotNull(), clock)
-    shown = F.when(size % 1_000_000 == 0, clock).otherwise(F.concat(clock, F.lit("."), fraction))
-    return F.when(micros < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
+    clock = F.when(known.isNotNull(), clock)
+    shown = F.when(size % second == 0, clock).otherwise(F.concat(clock, F.lit("."), fraction))
+    return F.when(known < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
 
 
 def _binary(text: Column, kind: ColumnType) -> Column:
