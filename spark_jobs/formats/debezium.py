@@ -32,7 +32,7 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
-from spark_jobs.formats.debezium_order import CONNECTORS, source_fields, with_position
+from spark_jobs.formats.debezium_order import CONNECTORS, SHARING, source_fields, with_position
 from spark_jobs.formats.envelope import (
     WHOLE_TEXTS,
     instant,
@@ -128,7 +128,8 @@ class Debezium:
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
         flat = union(scans)
-        if documents or any(map(debezium_avro.holds_documents, messages)):
+        any_documents = documents or any(map(debezium_avro.holds_documents, messages))
+        if any_documents or head is None or head.connector in SHARING:
             flat = with_arrival(spark, flat, files)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         absent = (unsent if known.partial else any_unsent)(F.col("after"), placeholder)
