@@ -295,7 +295,8 @@ def _reason(connector: str | None, refused: str) -> Column:
     return F.expr(
         f"""CASE WHEN {refused} {other}
         WHEN op = 'm' THEN 'logical_message'
-        WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing' END
+        WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing'
+            WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
         WHEN {_STATEMENT} THEN NULL
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'

@@ -108,6 +108,8 @@ EVENTS: dict[str, Any] = {
     "key_alone": {"key": 1001, "other": 1},
     "no_after": event("c", after=None),
     "no_before": event("d", before=None),
+    "no_table": event(src=source(table=None)), "empty_table": event("d", src=source(table="")),
+    "no_source": event("u", source=None), "no_table_truncate": event("t", src={}, after=None),
     # values
     "exact": raw(after='{"id":12345678901234567890.123456789,"x":1.10,"n":null,"e":1e999,'
                        '"o":{"b":[1.0,{"c":null}]},"t":true,"s":" ü\\u0000\\n"}'),
@@ -232,7 +234,9 @@ def test_a_heartbeat_with_a_key_is_ignored(rows: dict[str, Row]) -> None:
         ("unwrapped_op", "image_missing"), ("empty_object", "not_an_envelope"),
         ("unknown_op", "unknown_op:x"), ("no_after", "image_missing"),
         ("unknown_op_changes", "unknown_op:x"), ("key_alone", "not_an_envelope"),
-        ("no_before", "image_missing"),
+        ("no_before", "image_missing"), ("no_table", "table_missing"),
+        ("empty_table", "table_missing"), ("no_source", "table_missing"),
+        ("no_table_truncate", "table_missing"),
     ],
 )  # fmt: skip
 def test_rejects_say_why(rows: dict[str, Row], name: str, reason: str) -> None:
