@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -54,6 +55,8 @@ _NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 MONGODB: Final = "mongodb"
+BASE64: Final = "base64"
+NUMERIC: Final = "numeric"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
@@ -99,6 +102,7 @@ class Debezium:
     options: ClassVar[Mapping[str, str]] = {
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",
+        "decimal_format": "the JSON converter's decimal.format: base64 (default) or numeric",
         **debezium_avro.OPTIONS,
     }
     tells_defaults: ClassVar[bool] = True
@@ -118,6 +122,7 @@ class Debezium:
         """
         found = debezium_avro.find(spark, files, options)
         lines, messages = found.json, debezium_avro.read(spark, found, options)
+        _check_decimals(options, messages)
         head = read_head(spark, lines) or debezium_avro.read_head(messages)
         told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
         expected = head if told and not (lines and messages) else None
@@ -138,7 +143,21 @@ class Debezium:
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
-        return row_columns(types)
+        return row_columns(types, options.get("decimal_format") == NUMERIC)
+
+
+def _check_decimals(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
+    """Avro has decimals in one form alone; raises TerminalError for another, or an unknown one."""
+    told = options.get("decimal_format", BASE64)
+    if told not in (BASE64, NUMERIC):
+        raise TerminalError(
+            f"format_options.decimal_format: {told!r} is neither {BASE64} nor {NUMERIC}"
+        )
+    if told == NUMERIC and messages:
+        raise TerminalError(
+            f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
+            "load it by a pipeline without the option"
+        )
 
 
 def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: Head | None) -> bool:
