@@ -42,6 +42,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_arrival,
 )
+from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
@@ -106,7 +107,9 @@ class Debezium:
         **debezium_avro.OPTIONS,
     }
     tells_defaults: ClassVar[bool] = True
-    ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
+    ignorable: ClassVar[str] = (
+        rf'^\s*({NULL}|\{{\s*("key"\s*:.*,)?\s*"value"\s*:\s*{NULL}\s*\}})\s*$'
+    )
 
     def read(
         self,
