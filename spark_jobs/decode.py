@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.coltypes import ColumnType
+from sluice.coltypes import TIME_UNITS, ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
 from spark_jobs.canonical import (
@@ -32,6 +32,7 @@ BAD = "_sluice_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
 _TYPES_ID = "_types_id"
+_DESCRIBED = "_described"
 _DOUBLED = "_sluice_doubled"
 
 
@@ -177,7 +178,16 @@ def _value(column: PlannedColumn, index: int) -> Column:
             mine = [i for i, k in column.readings.items() if k == kind and i is not None]
             value = _stored(text, kind, column.stored)
             result = F.when(F.col(_TYPES_ID).isin(mine), value).otherwise(result)
-    return result.alias(_value_name(index))
+    told = F.when(F.col(_DESCRIBED), result) if _is_code(column) else result
+    return told.alias(_value_name(index))
+
+
+def _is_code(column: PlannedColumn) -> bool:
+    """Whether a text alone may be read in several ways: decimals in base64, counts of a unit."""
+    return None not in column.readings and any(
+        kind.name != "binary" and kind.encoding.startswith(("base64", "days", *TIME_UNITS))
+        for kind in column.readings.values()
+    )
 
 
 def _stored(text: Column, kind: ColumnType, stored: ColumnType) -> Column:
@@ -206,6 +216,7 @@ def _always_fits(column: PlannedColumn) -> bool:
 def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
     """The changelog's metadata, and what the next steps have to know of the record."""
     described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
+    coded = any(map(_is_code, plan.columns))
     doubled = _repeats_column("before", "image") if plan.found.duplicated else F.lit(False)
     return [
         F.col("kind").alias(names.OP),
@@ -219,6 +230,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
+        (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
         "file",
         "block",

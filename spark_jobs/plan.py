@@ -6,11 +6,11 @@ A column's type follows from hints, the existing table and *all* descriptions in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sluice.coltypes import STRING, ColumnType, parse_type, widest
+from sluice.coltypes import STRING, VARIABLE, ColumnType, parse_type, widest
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
@@ -263,16 +263,22 @@ def _planned(
     existing: Mapping[str, str],
     found: Found,
 ) -> PlannedColumn:
-    if name in config.columns:
-        hint = parse_type(config.columns[name])
-        return PlannedColumn(name, _stored(name, [hint], existing, found), {None: hint})
     readings: dict[int | None, ColumnType] = {
         ident: columns[name].type for ident, columns in described.items() if name in columns
     }
+    if name in config.columns:
+        hint = _as_written(parse_type(config.columns[name]), readings.values())
+        return PlannedColumn(name, _stored(name, [hint], existing, found), {None: hint})
     if not readings:
         plain = parse_type(existing[name]) if name in existing else STRING
         readings = {None: plain}
     return PlannedColumn(name, _stored(name, list(readings.values()), existing, found), readings)
+
+
+def _as_written(hint: ColumnType, described: Iterable[ColumnType]) -> ColumnType:
+    """The hint, of numbers that bring their scale along where the events are described so."""
+    variable = not hint.encoding and any(kind.encoding == VARIABLE for kind in described)
+    return replace(hint, encoding=VARIABLE) if variable else hint
 
 
 def _stored(

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType
-from spark_jobs.numbertext import decimal_text, shift_point, unscaled_text
+from sluice.coltypes import VARIABLE, ColumnType
+from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -27,16 +28,20 @@ _FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
 _COLON_TIME: Final = r"^(\d{4}-\d\d-\d\d):(\d\d:\d\d:\d\d(\.\d+)?)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_LEAST_LONG: Final = -(2**63)
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 
 
 def decode(text: Column, kind: ColumnType) -> Column:
     """The value of `text` as `kind.spark`; NULL where it is NULL or does not fit exactly."""
+    if kind.encoding == VARIABLE and kind.name != "string":
+        plain = replace(kind, encoding="")
+        return bound(variable_decimal(text), lambda number: decode(number, plain))
     return _DECODERS[kind.name](text, kind)
 
 
 def _string(text: Column, kind: ColumnType) -> Column:
-    if kind.encoding == "variable":
+    if kind.encoding == VARIABLE:
         return variable_decimal(text)
     if kind.encoding.startswith("base64:"):
         raw = F.try_to_binary(text, F.lit("base64"))
@@ -139,7 +144,8 @@ def _date(text: Column, kind: ColumnType) -> Column:
         return F.when(text.rlike(_WHOLE), F.date_from_unix_date(text.try_cast("int")))
     if kind.encoding:
         return _whole_day(F.timestamp_micros(_micros(text, kind.encoding)))
-    short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\d$"), text.try_cast("date"))
+    plain = F.rtrim(text, F.lit("Z"))
+    short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\dZ?$"), plain.try_cast("date"))
     return F.coalesce(short, F.when(text.rlike(_DATED), _whole_day(_moment(text, "timestamp"))))
 
 
@@ -151,17 +157,27 @@ def _time(text: Column, kind: ColumnType) -> Column:
     """ISO text of a time of day: it may be negative or beyond 24 hours (MySQL TIME)."""
     if not kind.encoding:
         return F.when(text.rlike(r"^-?\d{2,3}:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:\d\d)?)?$"), text)
-    micros = _micros(text, kind.encoding)
-    size = F.abs(micros)
-    seconds = F.floor(size / 1_000_000).cast("bigint")
-    fraction = F.lpad((size % 1_000_000).cast("string"), 6, "0")
+    if kind.encoding == "ns":
+        nanos = _whole(text, "bigint")
+        micros = _clock(_micros(text, "ns"), 6)
+        return F.coalesce(micros, _clock(nanos, 9))
+    return _clock(_micros(text, kind.encoding), 6)
+
+
+def _clock(time: Column, digits: int) -> Column:
+    """A time in parts of a second as ISO text, its fraction with as many `digits` or none."""
+    # The least long has no absolute value, and to ask for it would end the batch.
+    known = F.when(time > _LEAST_LONG, time)
+    size, second = F.abs(known), F.lit(10**digits).cast("bigint")
+    seconds = F.call_function("div", size, second)
+    fraction = F.lpad((size % second).cast("string"), digits, "0")
     clock = F.format_string(
         "%02d:%02d:%02d", F.floor(seconds / 3600), F.floor(seconds / 60) % 60, seconds % 60
     )
     # format_string writes NULL as text
-    clock = F.when(micros.isNotNull(), clock)
-    shown = F.when(size % 1_000_000 == 0, clock).otherwise(F.concat(clock, F.lit("."), fraction))
-    return F.when(micros < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
+    clock = F.when(known.isNotNull(), clock)
+    shown = F.when(size % second == 0, clock).otherwise(F.concat(clock, F.lit("."), fraction))
+    return F.when(known < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
 
 
 def _binary(text: Column, kind: ColumnType) -> Column:

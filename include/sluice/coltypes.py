@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import Final
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
+VARIABLE: Final = "variable"
+"""A decimal that brings its scale along, as Debezium's VariableScaleDecimal does."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("", *TIME_UNITS),
     "timestamp_ntz": ("", *TIME_UNITS),
     "date": ("", "days", *TIME_UNITS),
     "time": ("", *TIME_UNITS),
     "binary": ("", "base64", "hex", "utf8", "latin1"),
-    "decimal": ("", "base64"),
+    "decimal": ("", "base64", VARIABLE),
     "boolean": ("",),
-    "string": ("", "variable"),
+    "string": ("", VARIABLE),
 }
 _ALIASES: Final = {
     "int": "int", "integer": "int", "long": "bigint", "bigint": "bigint", "short": "int",

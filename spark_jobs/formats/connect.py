@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final
 
-from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.coltypes import STRING, VARIABLE, ColumnType, decimal
 from spark_jobs.formats.base import SourceColumn
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
@@ -29,18 +31,32 @@ _SEMANTIC: Final = {
     "io.debezium.time.MicroTimestamp": ColumnType("timestamp_ntz", "us"),
     "io.debezium.time.NanoTimestamp": ColumnType("timestamp_ntz", "ns"),
     "io.debezium.time.ZonedTimestamp": ColumnType("timestamp"),
-    VARIABLE_DECIMAL: ColumnType("string", "variable"),
+    "io.debezium.time.IsoDate": ColumnType("date"),
+    "io.debezium.time.IsoTimestamp": ColumnType("timestamp_ntz"),
+    VARIABLE_DECIMAL: ColumnType("string", VARIABLE),
 }  # fmt: skip
 
 
-def row_columns(types: str) -> list[SourceColumn]:
-    """The columns of the envelope's `after` (or `before`); [] where the schema has neither."""
-    return [source_column(f, connect_type(f)) for f in row_fields(types, ("after", "before"))]
+def row_columns(types: str, numeric: bool = False) -> list[SourceColumn]:
+    """The columns of the envelope's `after` (or `before`); [] where the schema has neither.
+
+    `numeric`: decimals are plain numbers, as the converter's `decimal.format=NUMERIC` has them.
+    """
+    fields = row_fields(types, ("after", "before"))
+    kinds = [connect_type(f) for f in fields]
+    if numeric:
+        kinds = [replace(k, encoding="") if _is_decimal(k) else k for k in kinds]
+    return [source_column(f, k) for f, k in zip(fields, kinds, strict=True)]
+
+
+def _is_decimal(kind: ColumnType) -> bool:
+    return kind.name == "decimal" or kind.encoding.startswith("base64:")
 
 
 def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
     """The fields of the first of these images that the envelope's schema has, as it tells them."""
-    fields = json.loads(types).get("fields") or []
+    # A default may be a number that no float holds.
+    fields = json.loads(types, parse_float=Decimal).get("fields") or []
     structs = {f.get("field"): f for f in fields if f.get("type") == "struct"}
     row: dict[str, Any] = next((structs[n] for n in images if structs.get(n)), {})
     return list(row.get("fields", []))
@@ -76,4 +92,4 @@ def _connect_decimal(parameters: dict[str, str]) -> ColumnType:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return str(value) if isinstance(value, str | Decimal) else json.dumps(value, default=float)

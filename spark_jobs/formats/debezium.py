@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -27,12 +28,12 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
-from spark_jobs.formats import debezium_avro, tombstones
+from spark_jobs.formats import debezium_avro, debezium_documents, tombstones
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
-from spark_jobs.formats.debezium_order import CONNECTORS, source_fields, with_position
+from spark_jobs.formats.debezium_order import CONNECTORS, SHARING, source_fields, with_position
 from spark_jobs.formats.envelope import (
     WHOLE_TEXTS,
     instant,
@@ -41,6 +42,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_arrival,
 )
+from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
@@ -54,6 +56,8 @@ _NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 MONGODB: Final = "mongodb"
+BASE64: Final = "base64"
+NUMERIC: Final = "numeric"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
@@ -66,11 +70,12 @@ class _Layout:
     scalars: tuple[str, ...]
 
 
-def _layout(expected: Head | None) -> _Layout:
+def _layout(expected: Head | None, documents: bool) -> _Layout:
     """Everything; where events are as `expected` only theirs, for each field costs."""
+    scalars = (*_SCALARS, *debezium_documents.SCALARS) if documents else _SCALARS
     if expected is None:
-        return _Layout(FORMS, source_fields(None), (*_SCALARS, *_DDL))
-    return _Layout((expected.form,), source_fields(expected.connector), _SCALARS)
+        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL))
+    return _Layout((expected.form,), source_fields(expected.connector), scalars)
 
 
 def _record_schema(layout: _Layout, before: str, after: str) -> str:
@@ -99,10 +104,13 @@ class Debezium:
     options: ClassVar[Mapping[str, str]] = {
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",
+        "decimal_format": "the JSON converter's decimal.format: base64 (default) or numeric",
         **debezium_avro.OPTIONS,
     }
     tells_defaults: ClassVar[bool] = True
-    ignorable: ClassVar[str] = r'^\s*(null|\{\s*("key"\s*:.*,)?\s*"value"\s*:\s*null\s*\})\s*$'
+    ignorable: ClassVar[str] = (
+        rf'^\s*({NULL}|\{{\s*("key"\s*:.*,)?\s*"value"\s*:\s*{NULL}\s*\}})\s*$'
+    )
 
     def read(
         self,
@@ -118,26 +126,44 @@ class Debezium:
         """
         found = debezium_avro.find(spark, files, options)
         lines, messages = found.json, debezium_avro.read(spark, found, options)
+        _check_decimals(options, messages)
         head = read_head(spark, lines) or debezium_avro.read_head(messages)
         told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
         expected = head if told and not (lines and messages) else None
         scans = [_read_avro(some, expected, known.old_columns) for some in messages]
         documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
+        any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
             flat = _read_json(spark, found.lines, expected, documents, known.old_columns)
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
-        flat = union(scans)
-        if documents or any(map(debezium_avro.holds_documents, messages)):
+        flat = union(list(map(debezium_documents.without_rows, scans)) if any_documents else scans)
+        if any_documents or head is None or head.connector in SHARING:
             flat = with_arrival(spark, flat, files)
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         absent = (unsent if known.partial else any_unsent)(F.col("after"), placeholder)
+        if any_documents:
+            absent = F.coalesce(debezium_documents.PARTIAL, absent)
         envelope = _envelope(flat, absent, expected.connector if expected else None)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
-        return row_columns(types)
+        return row_columns(types, options.get("decimal_format") == NUMERIC)
+
+
+def _check_decimals(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
+    """Avro has decimals in one form alone; raises TerminalError for another, or an unknown one."""
+    told = options.get("decimal_format", BASE64)
+    if told not in (BASE64, NUMERIC):
+        raise TerminalError(
+            f"format_options.decimal_format: {told!r} is neither {BASE64} nor {NUMERIC}"
+        )
+    if told == NUMERIC and messages:
+        raise TerminalError(
+            f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
+            "load it by a pipeline without the option"
+        )
 
 
 def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: Head | None) -> bool:
@@ -153,11 +179,10 @@ def _read_avro(
     messages: Records, expected: Head | None, old_columns: frozenset[str] | None
 ) -> DataFrame:
     source = source_fields(expected.connector if expected else None)
-    wanted = debezium_avro.Wanted(source, (*_SCALARS, *_DDL), old_columns)
-    flat = debezium_avro.flat(messages, wanted)
-    if debezium_avro.holds_documents(messages):
-        return _read_documents(flat)
-    return _read_rows(flat, None)
+    documents = debezium_avro.holds_documents(messages)
+    scalars = (*_SCALARS, *_DDL, *(debezium_documents.SCALARS if documents else ()))
+    flat = debezium_avro.flat(messages, debezium_avro.Wanted(source, scalars, old_columns))
+    return debezium_documents.with_rows(flat) if documents else _read_rows(flat, None)
 
 
 def _read_json(
@@ -167,7 +192,7 @@ def _read_json(
     documents: bool,
     old_columns: frozenset[str] | None,
 ) -> DataFrame:
-    layout = _layout(expected)
+    layout = _layout(expected, documents)
     image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
     few = None if documents else old_columns
     before = image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
@@ -175,7 +200,7 @@ def _read_json(
     read = spark.read.schema(schema).options(**WHOLE_TEXTS).json([f.url for f in files])
     keyed = read.withColumn("key", _key_by_column()) if "key" in read.columns else read
     flat = keyed.select(*_flatten(layout), *place())
-    return _read_documents(flat) if documents else _read_rows(flat, few)
+    return debezium_documents.with_rows(flat) if documents else _read_rows(flat, few)
 
 
 def _with_refused(flat: DataFrame) -> DataFrame:
@@ -194,27 +219,6 @@ def _read_rows(flat: DataFrame, old_columns: frozenset[str] | None) -> DataFrame
     if old_columns is not None:
         flat = flat.withColumn("before", _as_map(F.col("before"), old_columns))
     return flat.withColumn("key", F.map_keys("key"))
-
-
-def _read_documents(flat: DataFrame) -> DataFrame:
-    """Rows from documents, whose key is `_id`; the record's own key calls it `id`.
-
-    A delete may come without its row: then the record's key is all of it there is.
-    """
-    before, after = (_document(F.col(c)) for c in ("before", "after"))
-    ident = _document(F.concat(F.lit('{"_id":'), F.col("key")["id"], F.lit("}")))
-    deleted = F.when(F.col("op") == "d", ident)
-    told = F.col("op").isNotNull() | ident.isNotNull()
-    images = {"before": F.coalesce(before, deleted), "after": after}
-    return flat.withColumns({**images, "key": F.when(told, F.array(F.lit("_id")))})
-
-
-def _document(text: Column) -> Column:
-    """A document's top-level fields; numbers and ids of extended JSON as their own text."""
-    wrapped = r'^\{"\$(?:numberLong|numberInt|numberDouble|numberDecimal|oid)":"([^"]*)"\}$'
-    return F.transform_values(
-        F.from_json(text, IMAGE_TYPE, WHOLE_TEXTS), lambda _, v: F.regexp_replace(v, wrapped, "$1")
-    )
 
 
 def _flatten(layout: _Layout) -> list[Column]:
@@ -261,7 +265,8 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
     refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
-    placed = with_position(named.withColumn("reason", _reason(connector, refused)), connector)
+    reason = _reason(connector, refused, debezium_documents.UNTOLD in flat.columns)
+    placed = with_position(named.withColumn("reason", reason), connector)
     return placed.select(
         _outcome().alias("outcome"),
         "reason",
@@ -286,15 +291,17 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
     )
 
 
-def _reason(connector: str | None, refused: str) -> Column:
+def _reason(connector: str | None, refused: str, documents: bool) -> Column:
     """Why a record is no event; NULL for an event."""
+    untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
     needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
         ELSE after IS NULL END"""
     return F.expr(
-        f"""CASE WHEN {refused} {other}
+        f"""CASE WHEN {refused} {other} {untold}
         WHEN op = 'm' THEN 'logical_message'
-        WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing' END
+        WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing'
+            WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
         WHEN {_STATEMENT} THEN NULL
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'
@@ -306,7 +313,7 @@ def _reason(connector: str | None, refused: str) -> Column:
 
 def _outcome() -> Column:
     """From the reason."""
-    passed = "'logical_message', 'transaction_marker', 'heartbeat', 'tombstone'"
+    passed = "'logical_message', 'transaction_marker', 'heartbeat', 'tombstone', 'no_change_told'"
     return F.expr(
         f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
         WHEN reason IN ({passed}) THEN '{OUTCOME_IGNORE}' ELSE '{OUTCOME_REJECT}' END"""

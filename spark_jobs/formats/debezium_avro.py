@@ -210,7 +210,9 @@ def _raw(text: Column) -> Column:
     """The text of what may have to be rejected; of a change that is whole nobody asks for it."""
     message, refused = F.col(_TOLD)["message"], F.col(_TOLD)["refused"]
     image = F.when(message["op"] == "d", message["before"]).otherwise(message["after"])
-    whole = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & refused.isNull()
+    source = message["source"]
+    named = F.coalesce(source["table"], source["collection"]) != ""
+    whole = message["op"].isin(*_WITH_IMAGE) & image.isNotNull() & named & refused.isNull()
     return F.when(~F.coalesce(whole, F.lit(False)), text.cast("string"))
 
 

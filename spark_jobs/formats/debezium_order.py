@@ -1,9 +1,9 @@
 """The orders of Debezium's connectors, as positions.
 
-Source: formats.md 6.1. PostgreSQL by the pair of `source.sequence`, MySQL and MariaDB by (binlog
-file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn), SQL Server by (commit_lsn,
-change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and in a transaction by arrival; without
-these, by arrival.
+Source: formats.md 6.1. PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by (binlog file
+number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) or in one scn by lcr_position, SQL Server
+by (commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and in a transaction by
+arrival; without these, by arrival.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ _READ: Final = "op = 'r'"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
 _FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
-_IN_TRANSACTION: Final = """op <> 'r' AND source.connector = 'mongodb'
-    AND coalesce(source.txnNumber, source.lsid) IS NOT NULL"""
+_SHARED: Final = {
+    "mongodb": "coalesce(source.txnNumber, source.lsid) IS NOT NULL",
+    "oracle": "coalesce(source.rs_id, source.lcr_position) IS NULL",
+}
+SHARING: Final = frozenset(_SHARED)
+"""Connectors of which several events may share a place in the source's log."""
+_LCR_DIGITS: Final = 16
+_LCR_PARTS: Final = 4
 
 
 def _components(connector: str | None) -> dict[str, Column]:
@@ -51,17 +57,27 @@ def _components(connector: str | None) -> dict[str, Column]:
 def with_position(events: DataFrame, connector: str | None) -> DataFrame:
     """The events with their `position`, in steps, so that Spark computes each text once.
 
-    Of events that have their arrival those of one transaction of MongoDB are in this order, for
-    they share their place in the source's log.
+    Where events have their arrival, those that share a place in the source's log are in this
+    order: of one transaction of MongoDB, of one scn of an Oracle connector that tells no more.
     """
     parts = _components(connector)
     numbers = {f"{_NUMBER}{i}": _number(name, i) for i, name in enumerate(parts)}
     position = _position(len(parts))
     if ARRIVAL in events.columns:
         among = F.concat(position, F.lit("."), ARRIVAL)
-        position = F.when(F.expr(_IN_TRANSACTION), among).otherwise(position)
+        position = F.when(F.expr(_shares_place(connector)), among).otherwise(position)
     numbered = events.withColumns(dict(parts)).withColumns(numbers)
     return numbered.withColumn("position", position)
+
+
+def _shares_place(connector: str | None) -> str:
+    """Whether an event's place in the source's log may be that of others too."""
+    told = [
+        f"source.connector = '{name}' AND {shares}"
+        for name, shares in _SHARED.items()
+        if connector in (None, name)
+    ]
+    return f"op <> 'r' AND ({' OR '.join(told) or 'FALSE'})"
 
 
 def _position(count: int) -> Column:
@@ -115,14 +131,15 @@ def _snapshot(connector: str | None) -> tuple[str, ...]:
 def _postgresql() -> tuple[str, ...]:
     """`sequence` is ["last commit LSN","LSN"]: alone, `lsn` goes back between transactions.
 
-    Either may be null in it. Cutting at the quotes costs a quarter of a pattern.
+    Up to version 1.6 both halves are the last commit's, and only `lsn` tells the changes of a
+    transaction apart. Before the first commit after a start the first half is null: the LSN stands
+    for both, for the changes are above all that was committed before. Cutting at the quotes costs a
+    quarter of a pattern.
     """
-    commit = """CASE WHEN startswith(source.sequence, '["')
-        THEN substring(substring_index(source.sequence, '"', 2), 3)
-        WHEN source.sequence IS NULL THEN coalesce(source.lsn, '') ELSE '0' END"""
-    own = """CASE WHEN endswith(source.sequence, '"]')
-        THEN substring_index(substring_index(source.sequence, '"', -2), '"', 1)
-        ELSE coalesce(source.lsn, '') END"""
+    own = """coalesce(source.lsn, CASE WHEN endswith(source.sequence, '"]')
+        THEN substring_index(substring_index(source.sequence, '"', -2), '"', 1) END, '')"""
+    commit = f"""CASE WHEN startswith(source.sequence, '["')
+        THEN substring(substring_index(source.sequence, '"', 2), 3) ELSE {own} END"""
     return commit, own
 
 
@@ -131,10 +148,20 @@ def _mysql() -> tuple[str, ...]:
 
 
 def _oracle() -> tuple[str, ...]:
+    """By LogMiner's place in the redo log, or by XStream's position, which orders as its bytes."""
     rs_id = "regexp_replace(trim(source.rs_id), '^0x', '')"
-    redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(3))
+    redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(_LCR_PARTS - 1))
+    places = zip((*redo, _optional("source.ssn")), map(_lcr, range(_LCR_PARTS)), strict=True)
+    within = (f"CASE WHEN source.lcr_position IS NULL THEN {a} ELSE {b} END" for a, b in places)
     commit = "coalesce(source.commit_scn, source.scn, '')"
-    return commit, _required("source.scn"), *redo, _optional("source.ssn")
+    return commit, _required("source.scn"), *within
+
+
+def _lcr(index: int) -> str:
+    """Eight bytes of XStream's position; what a shorter one lacks is zero."""
+    digits = f"rpad(source.lcr_position, {_LCR_PARTS * _LCR_DIGITS}, '0')"
+    part = f"substring({digits}, {index * _LCR_DIGITS + 1}, {_LCR_DIGITS})"
+    return _required(_hex(part, ":", 0))
 
 
 def _sqlserver() -> tuple[str, ...]:
@@ -155,7 +182,7 @@ _FIELDS: Final = {
     "postgresql": ("lsn", "sequence"),
     "mysql": ("file", "pos", "row"),
     "mariadb": ("file", "pos", "row"),
-    "oracle": ("commit_scn", "scn", "rs_id", "ssn"),
+    "oracle": ("commit_scn", "scn", "rs_id", "ssn", "lcr_position"),
     "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
     "mongodb": ("ord", "txnNumber", "lsid"),
 }

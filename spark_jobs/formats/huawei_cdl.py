@@ -3,8 +3,8 @@
 Source: Huawei's page "CDL JSON and open-source Debezium JSON" (formats.md 6.7). Its table 1 pairs
 the fields of the versions, and so does this decoder: one set of names, then one set of rules.
 Order: MySQL by (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) where the
-message tells these, else `lsn`, below a last commit's LSN where there is one (`source.sequence`);
-snapshot rows below every change; without any of them, by arrival.
+message tells these, else `lsn`, below a last commit's LSN where there is one (`source.sequence`),
+and of one `lsn` by arrival; snapshot rows below every change; without any of them, by arrival.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from spark_jobs.canonical import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.envelope import (
+    ARRIVAL,
     CORRUPT,
+    ZERO,
     any_repeats_column,
     carried_key,
     instant,
@@ -45,7 +47,9 @@ from spark_jobs.formats.envelope import (
     read_lines,
     repeats,
     select_envelope,
+    with_arrival,
 )
+from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, unsent
 
 VERSIONS: Final = ("1.0", "2.0")
@@ -72,6 +76,9 @@ _VENDOR_DECIMAL: Final = ".cdc.data.decimal"
 _VENDOR_TIMESTAMP: Final = ".cdc.data.timestamp"
 _MOST_DIGITS: Final = 38
 _HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
+_BINLOG_LSN: Final = r"^.+[.](\d+)[:/](\d+)$"
+_SQLSERVER_LSN: Final = r"^([0-9A-Fa-f]+):([0-9A-Fa-f]+):([0-9A-Fa-f]+)$"
+_NO_LSN: Final = r"^(\s*|-\d+)$"
 _SOURCE: Final = ",".join(
     f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
 )
@@ -93,7 +100,7 @@ class HuaweiCdl:
 
     name: ClassVar[str] = "huawei_cdl"
     tells_defaults: ClassVar[bool] = True
-    ignorable: ClassVar[str] = r"^\s*null\s*$"
+    ignorable: ClassVar[str] = rf"^\s*{NULL}\s*$"
     options: ClassVar[Mapping[str, str]] = {
         "database": "name of the database, which messages of version 1.0 do not tell",
         "unavailable_value": "placeholder of a large value that was not sent",
@@ -110,9 +117,10 @@ class HuaweiCdl:
 
         The envelope also has `absent`.
         """
-        lines = read_lines(spark, files, _SCHEMA)
+        lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         flat = lines.select("*", *_flatten(options.get("database")))
-        placed = flat.select("*", _ignored().alias("_ignored"), _position().alias("position"))
+        told = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
+        placed = told.select("*", _ignored().alias("_ignored"), _position().alias("position"))
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
         return select_envelope(placed, _envelope() | {"absent": _absent(placeholder)})
 
@@ -235,12 +243,13 @@ def _reason() -> Column:
     told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & _lob_columns().isNull()
     version = F.concat(F.lit("unknown_version:"), _payload("message_version"))
+    unnamed = F.coalesce("table", F.lit("")) == ""
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(~_version_known(), version)
         .when(_op().isNull() & op.isNull(), F.lit("not_an_envelope"))
         .when(_op().isNull(), F.concat(F.lit("unknown_op:"), op))
-        .when(op.isin(*OPS) & (op != DDL) & F.col("table").isNull(), F.lit("table_missing"))
+        .when(op.isin(*OPS) & (op != DDL) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(told & F.col("position").isNull(), F.lit("bad_position"))
         .when(any_repeats_column(*images), F.lit("duplicate_column"))
@@ -277,14 +286,34 @@ def _oracle() -> Column:
 
 
 def _by_lsn() -> Column:
+    """By the place that the LSN is, then by arrival: several changes of a row may have one LSN.
+
+    Without a key nothing but the position tells a change that comes again, and it stays the LSN.
+    """
+    place = F.coalesce(_binlog_lsn(), _sqlserver_lsn(), _lsn_pair())
+    ordered = F.concat(place, F.lit("."), F.col(ARRIVAL))
+    return F.when(F.size(F.map_keys(_payload("unique"))) > 0, ordered).otherwise(place)
+
+
+def _binlog_lsn() -> Column:
+    """An LSN that is a place in MySQL's binary log: `mysql-bin.000003:1234`."""
+    file, at = (F.regexp_extract("_lsn", _BINLOG_LSN, index) for index in (1, 2))
+    return source_position(number(file), number(at), F.lit(ZERO))
+
+
+def _sqlserver_lsn() -> Column:
+    """An LSN of three hexadecimal numbers, SQL Server's: `00000025:00000728:0003`."""
+    parts = (F.regexp_extract("_lsn", _SQLSERVER_LSN, index) for index in (1, 2, 3))
+    return source_position(*(number(hex_number(part)) for part in parts))
+
+
+def _lsn_pair() -> Column:
     """By (last commit's LSN, LSN) where the pair is there, else the LSN for both.
 
     Alone the LSN orders the changes of one row: its lock is held until the commit.
     """
-    sequence = _source("sequence")
-    commit = F.regexp_extract(sequence, r'^\["([0-9]+)"', 1)
-    paired = F.when(sequence.isNotNull(), number_or_zero(commit)).otherwise(number(_lsn()))
-    return source_position(paired, number(_lsn()))
+    commit = F.regexp_extract(_source("sequence"), r'^\["([0-9]+)"', 1)
+    return source_position(F.coalesce(number(commit), number(_lsn())), number(_lsn()))
 
 
 def _lsn() -> Column:

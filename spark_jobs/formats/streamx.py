@@ -42,6 +42,7 @@ ROW_ID: Final = "#alibaba_rds_row_id#"
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE_AFTER": OP_UPDATE, "UPDATE": OP_UPDATE}
 DELETES: Final = ("DELETE", "UPDATE_BEFOR", "UPDATE_BEFORE")
 DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
+TRUNCATE: Final = "TRUNCATE"
 IGNORED: Final = (
     "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",
 )  # fmt: skip
@@ -49,7 +50,7 @@ OPS: Final = {
     **UPSERTS,
     **dict.fromkeys(DELETES, OP_DELETE),
     **dict.fromkeys(DDL, OP_DDL),
-    "TRUNCATE": OP_TRUNCATE,
+    TRUNCATE: OP_TRUNCATE,
 }
 TYPES: Final = {
     "BOOLEAN": ColumnType("boolean"),
@@ -126,7 +127,7 @@ def _envelope() -> dict[str, Column]:
         "key": _key(),
         "types": F.col("schema.dataColumn"),
         "source_ts": _source_ts(),
-        "ddl": F.when(F.col("_op").isin(*DDL, "TRUNCATE"), F.col("payload.ddl.text")),
+        "ddl": F.when(F.col("_op").isin(*DDL, TRUNCATE), F.col("payload.ddl.text")),
         "raw": F.when(
             reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or("schema", "payload")
         ),
@@ -138,7 +139,7 @@ def _op() -> Column:
 
 
 def _reason() -> Column:
-    op, table = F.col("_op"), F.col("_table")
+    op, unnamed = F.col("_op"), F.coalesce("_table", F.lit("")) == ""
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
     known = op.isin(*OPS, *IGNORED)
     bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
@@ -148,7 +149,7 @@ def _reason() -> Column:
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(op.isNull(), F.lit("not_an_envelope"))
         .when(~known, F.concat(F.lit("unknown_op:"), op))
-        .when((upsert | delete) & table.isNull(), F.lit("table_missing"))
+        .when((upsert | delete | (op == TRUNCATE)) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(bad_sequence, F.lit("bad_sequence_id"))
         .when(twice, F.lit("duplicate_column"))

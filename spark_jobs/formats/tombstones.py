@@ -19,6 +19,8 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
 IGNORE: Final = "ignore"
+NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
+"""A null value in JSON, as it is or with the schema that it does not have."""
 _AFTER: Final = "~"
 """Sorts behind the `.` that goes on a position: after that event, before any later one."""
 _TAKEN: Final = ("database", "schema", "table", "position", "types", "source_ts")

@@ -64,6 +64,7 @@ MESSAGES: dict[str, tuple[bytes | None, bytes | None]] = {
     # rejects
     "unwrapped": (KEYED, wire(6, UNWRAPPED, {"id": 1})),
     "no_after": (KEYED, wire(1, ROW, event("u", after=None))),
+    "no_table": (KEYED, wire(1, ROW, event(src=source(table="")))),
     "unknown_op": (None, wire(1, ROW, event("x"))),
     "unknown_schema": (KEYED, wire(99, ROW, event())),
     "unknown_key_schema": (wire(98, KEY, {"id": 1}), wire(1, ROW, event())),
@@ -80,6 +81,7 @@ MESSAGES: dict[str, tuple[bytes | None, bytes | None]] = {
 }  # fmt: skip
 REASONS = {
     "unwrapped": "not_an_envelope", "no_after": "image_missing", "unknown_op": "unknown_op:x",
+    "no_table": "table_missing",
     "unknown_schema": "unknown_schema_id:99", "unknown_key_schema": "unknown_schema_id:98",
     "no_magic": "not_confluent_avro", "json": "not_confluent_avro",
     "head_only": "not_confluent_avro", "cut": "not_avro", "no_datum": "not_avro",

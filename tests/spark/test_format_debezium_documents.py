@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.positions import natural_key
+from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import event
-from tests.spark.envelopes import at, jsonl
+from tests.spark.envelopes import at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -72,6 +74,74 @@ def told(op: str, ident: int, **more: Any) -> dict[str, Any]:
     source = MONGO | {"ord": 5} | more
     key = {"id": json.dumps(ident)}
     return {"key": key, "value": event(op, src=source, before=None, after=document)}
+
+
+def changed(description: Any, ident: int | None = 1, **more: Any) -> dict[str, Any]:
+    """An update without its row, as `capture.mode=change_streams` has it."""
+    source = MONGO | {"ord": 1}
+    key = None if ident is None else {"id": json.dumps(ident)}
+    told = {"after": None, "before": None, "updateDescription": description} | more
+    return {"key": key, "value": event("u", src=source, **told)}
+
+
+def describe(fields: Any = None, removed: Any = None, cut: Any = None) -> dict[str, Any]:
+    text = fields if fields is None or isinstance(fields, str) else json.dumps(fields)
+    return {"updatedFields": text, "removedFields": removed, "truncatedArrays": cut}
+
+
+UPDATES: dict[str, Any] = {
+    "both": changed(describe({"a": {"$numberLong": "5"}, "o": {"x.y": 1}}, ["b"])),
+    "set": changed(describe({"a": None})),
+    "removed": changed({"removedFields": ["b", "c"]}),
+    "dotted": changed(describe({"a": 1, "o.x": 2})),
+    "dotted_removed": changed(describe({"a": 1}, ["o.x"])),
+    "cut": changed(describe({"a": 1}, cut=[{"field": "l", "size": 1}])),
+    "cut_alone": changed(describe(cut=[{"field": "l", "size": 1}])),
+    "no_key": changed(describe({"a": 1}), None),
+    "twice": changed(describe('{"a":1,"a":2}')),
+    "twice_removed": changed(describe({"a": 1}, ["a"])),
+    "null_removed": changed(describe({"a": 1}, [None])),
+    "no_document": changed(describe("{a")),
+    "patch": changed(None, patch='{"$set":{"a":1}}'),
+    "untold": changed(None),
+    "empty": changed(describe("{}", [], [])),
+    "whole": changed(describe({"a": 1}), after='{"_id":1,"a":1,"b":2}'),
+}
+
+
+def test_updates_that_tell_only_what_changed(spark: SparkSession, tmp_path: Path) -> None:
+    rows = decode_named(spark, Debezium(), tmp_path, UPDATES)
+    found = {n: (r["outcome"], r["reason"], r["after"], r["absent"]) for n, r in rows.items()}
+    ident = {"_id": "1"}
+    wanted = {
+        "both": ident | {"a": "5", "o": '{"x.y":1}', "b": None},
+        "set": ident | {"a": None}, "removed": ident | {"b": None, "c": None},
+    }  # fmt: skip
+    for name, row in wanted.items():
+        assert found.pop(name) == ("event", None, row, [ALL_BUT, *row]), name
+    assert found.pop("whole") == ("event", None, ident | {"a": "1", "b": "2"}, None)
+    for name in ("untold", "empty"):
+        assert found.pop(name)[:2] == ("ignore", "no_change_told"), name
+    assert {outcome[:2] for outcome in found.values()} == {("reject", "image_missing")}
+
+
+def test_what_an_update_leaves_alone_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """A time of extended JSON is a number of milliseconds to the hint, or else ISO text."""
+    hints = {"t": {"columns": {"at": "timestamp[ms]", "on": "timestamp"}}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": hints})
+    times = {"at": {"$date": 1565546054692}, "on": {"$date": "2019-08-11T17:54:14.692Z"}}
+    later = {"at": {"$date": {"$numberLong": "-1"}}}
+    update = changed(describe(later, ["b"]))
+    update["value"]["source"] |= {"ord": 9}
+    first = told("c", 1, ord=1)
+    first["value"]["after"] = json.dumps({"_id": 1, "a": "x", "b": "y"} | times)
+    sandbox.write("1.jsonl", [first, changed(None)])
+    sandbox.load_landed()
+    sandbox.write("2.jsonl", [update])
+    sandbox.load_landed()
+    before = datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)
+    on = datetime(2019, 8, 11, 17, 54, 14, 692000, UTC)
+    assert sandbox.rows("t") == [{"at": before, "on": on, "_id": "1", "a": "x", "b": None}]
 
 
 def test_events_of_a_transaction_are_in_the_order_of_arrival(

@@ -1,15 +1,19 @@
-"""Debezium JSON from landed files to tables: keys that are no objects."""
+"""Debezium JSON from landed files to tables: keys that are no objects, ties, what is no event."""
 
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.errors import TerminalError
+from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import event, source
-from tests.spark.sandbox import Sandbox, total
+from tests.spark.sandbox import Sandbox, landed, total
 
 pytestmark = pytest.mark.spark
 
@@ -32,3 +36,116 @@ def test_rows_behind_a_scalar_key_have_the_key_of_the_pipeline(
     counts = total(sandbox.load_landed())
     assert sandbox.rows("t") == [{"id": "1", "name": "b"}]
     assert (counts.read, counts.ignored, counts.quarantined) == (6, 2, 0)
+
+
+NUMBERS = range(1, 9)
+
+
+def ties(connector: str, **place: Any) -> list[dict[str, Any]]:
+    """Two changes of each of some rows, all at one place but for what `place` gives of their order.
+
+    By a hash of what they hold, some of the first would win.
+    """
+    made = []
+    for at, (ident, name) in enumerate((i, n) for i in NUMBERS for n in ("first", "second")):
+        told = {k: v(at) if callable(v) else v for k, v in place.items()}
+        row = {"id": ident, "name": name}
+        made.append(event("u", src=source(connector, **told), after=row))
+    return made
+
+
+def names(sandbox: Sandbox) -> dict[str, str]:
+    return {row["id"]: row["name"] for row in sandbox.rows("t")}
+
+
+def test_changes_of_one_transaction_by_an_old_connector(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Debezium 1.5 and 1.6 repeat the last commit in `sequence`; a start has no commit to tell."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    empty = {"schema": None, "payload": None}
+    keyed = {"schema": {"type": "struct"}, "payload": {"id": 1}}
+    unnamed = event("c", src={"connector": "postgresql", "lsn": 1})
+    nothing = [empty, {"key": keyed, "value": empty}, {"key": empty, "value": empty}]
+    tied = ties("postgresql", lsn=lambda at: 150 + at, sequence='["100","100"]')
+    sandbox.write("1.jsonl", [*tied, *nothing, unnamed])
+    counts = total(sandbox.load_landed())
+    assert (counts.read, counts.ignored, counts.quarantined) == (20, 3, 1)
+    assert [row["reason"] for row in sandbox.quarantined()] == ["table_missing"]
+    assert names(sandbox) == {str(i): "second" for i in NUMBERS}
+    started = source("postgresql", lsn=500, sequence='[null,"500"]')
+    sandbox.write("2.jsonl", [event("u", src=started, after={"id": 1, "name": "third"})])
+    sandbox.load_landed()
+    assert names(sandbox)["1"] == "third"
+
+
+def test_changes_of_one_scn_that_tell_no_more_go_by_arrival(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    sandbox.load_halves(ties("oracle", scn="100", ssn=0), cut=15, again=1)
+    assert names(sandbox) == {str(i): "second" for i in NUMBERS}
+
+
+def test_decimals_as_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    """`decimal.format=NUMERIC`: an option says so, for a whole number may be base64 as well."""
+    name = "org.apache.kafka.connect.data.Decimal"
+    fields = [
+        {"field": "id", "type": "int32"},
+        {"field": "d", "type": "bytes", "name": name, "default": 12345678901234567890.5,
+         "parameters": {"scale": "2", "connect.decimal.precision": "30"}},
+        {"field": "wide", "type": "bytes", "name": name, "parameters": {"scale": "40"}},
+    ]  # fmt: skip
+    row = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    types = json.dumps(row).replace("1.2345678901234567e+19", "12345678901234567890.50")
+    told = Debezium().columns(types, {"decimal_format": "numeric"})
+    kinds = {c.name: (c.type.spark, c.type.encoding, c.default) for c in told}
+    assert kinds == {"id": ("int", "", None), "wide": ("string", "", None),
+                     "d": ("decimal(30,2)", "", "12345678901234567890.50")}  # fmt: skip
+    assert {c.type.encoding for c in Debezium().columns(types, {})} == {"", "base64", "base64:40"}
+    file = tmp_path / "none.jsonl"
+    file.write_text("")
+    with pytest.raises(TerminalError, match="neither base64 nor numeric"):
+        Debezium().read(spark, (landed(file, "none.jsonl"),), {"decimal_format": "text"})
+
+
+def semantic(field: str, kind: str, name: str, **parameters: str) -> dict[str, Any]:
+    return {"field": field, "type": kind, "name": name, "parameters": parameters}
+
+
+DESCRIBED = [
+    {"field": "id", "type": "int32"},
+    semantic("d", "bytes", "org.apache.kafka.connect.data.Decimal", scale="2"),
+    semantic("at", "int64", "io.debezium.time.MicroTimestamp"),
+    semantic("v", "struct", "io.debezium.data.VariableScaleDecimal"),
+    semantic("n", "struct", "io.debezium.data.VariableScaleDecimal"),
+    {"field": "b", "type": "bytes"},
+]
+SCHEMA = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": DESCRIBED}]}
+
+
+def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    """`1234` is a decimal in base64 and a plain number; a key of whole numbers is one."""
+    hints = {"v": "decimal(20,2)", "n": "bigint"}
+    pipeline = {"format": "debezium", "tables": {"t": {"key": ["id"], "columns": hints}}}
+    sandbox = Sandbox(spark, tmp_path, pipeline)
+
+    def made(ident: int, schema: Any, **row: Any) -> dict[str, Any]:
+        after = {"id": ident, "d": None, "at": None, "v": None, "n": None, "b": None} | row
+        return {"schema": schema, "payload": event(src=source(pos=ident), after=after)}
+
+    number = {"scale": 1, "value": "BOI="}
+    gone = event("d", src=source(pos=9), before={"id": 2, "d": "AA=="})
+    sandbox.write("1.jsonl", [
+        made(1, SCHEMA, d="BOI=", at=1, v=number, n={"scale": 0, "value": "BQ=="}, b="AA=="),
+        made(2, SCHEMA), {"schema": None, "payload": gone},
+        made(3, None, d="1234"), made(4, None, at=1704164645678),
+        made(5, None, v="12.5", n=7, b="AA=="),
+    ])  # fmt: skip
+    sandbox.load_landed()
+    rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
+    told = [(r["id"], r["d"], r["v"], r["n"], r["b"]) for r in rows]
+    assert told == [(1, Decimal("12.50"), Decimal("125.00"), 5, b"\0"),
+                    (5, None, Decimal("12.50"), 7, b"\0")]  # fmt: skip
+    bad = sorted((row["reason"], row["detail"]) for row in sandbox.quarantined())
+    assert bad == [("does_not_fit", "at"), ("does_not_fit", "d")]

@@ -59,6 +59,7 @@ HISTORY = [
     v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
     v1("DDL", **BARE, ddl="ALTER TABLE t ADD doc text"),
     "null",
+    {"schema": None, "payload": None},
 ]
 LOADED = [
     {"id": 1, "amount": Decimal("2.200000000"), "at": datetime(2024, 2, 4, 11, 59, 56, 13000),
@@ -87,4 +88,19 @@ def test_a_history_ends_in_the_same_table(
     assert sorted(sandbox.rows("t"), key=lambda row: row["id"]) == LOADED
     assert sum(counts.quarantined for counts in results) == 1
     assert "at" in sandbox.quarantined()[0]["detail"]
-    assert sum(counts.ignored for counts in results) == 3
+    assert sum(counts.ignored for counts in results) == 4
+
+
+def test_of_changes_with_one_lsn_the_last_wins(spark: SparkSession, tmp_path: Path) -> None:
+    """In a file, and in a later one; a change that comes again in its order changes nothing."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "huawei_cdl"})
+    numbers = range(1, 9)
+
+    def update(ident: int, note: str) -> dict[str, Any]:
+        row, unique = {"id": ident, "note": note}, {"id": ident}
+        return v1("UPDATE", pairs(lsn=9), data=row, before=None, unique=unique)
+
+    history = [update(i, note) for i in numbers for note in ("first", "second", "third")]
+    sandbox.load_halves(history, cut=23, again=3)
+    rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
+    assert rows == [{"id": str(i), "note": "third"} for i in numbers]

@@ -54,6 +54,8 @@ MESSAGES: dict[str, Any] = {
     "long_sequence": message("INSERT", "9" * 40, after={"id": 1}),
     "no_sequence": message("INSERT", None, after={"id": 1}),
     "bad_sequence": message("INSERT", "XXX", after={"id": 1}),
+    "no_table": {**message("INSERT", after={"id": 1}), "schema": {"source": {"tableName": ""}}},
+    "no_table_truncate": {**message("TRUNCATE"), "schema": {}},
     "exact": json.dumps(message("INSERT", after={"id": 0})).replace(
         '"id": 0', '"id": 12345678901234567890.123456789, "x": 1.10, "o": {"k": 1.10}'),
     "twice": json.dumps(message("INSERT", after={"id": 0})).replace('"id": 0', '"id": 1, "id": 2'),
@@ -105,6 +107,7 @@ def test_markers_and_heartbeats_are_ignored(rows: dict[str, Row], op: str) -> No
         ("unknown", "unknown_op:MERGE"), ("wrong_case", "unknown_op:insert"),
         ("no_image", "image_missing"), ("no_old_image", "image_missing"),
         ("bad_sequence", "bad_sequence_id"), ("twice", "duplicate_column"),
+        ("no_table", "table_missing"), ("no_table_truncate", "table_missing"),
         ("cut", "not_json"), ("text", "not_json"), ("other", "not_an_envelope"),
     ],
 )  # fmt: skip

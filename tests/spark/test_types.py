@@ -90,6 +90,11 @@ EXACT: list[tuple[str, str, Any]] = [
     ("string[variable]", variable(0, 10**4000), "1" + "0" * 4000),
     ("string[variable]", variable(0, 2**32800), None),
     ("string[variable]", "12.50", "12.50"),
+    ("decimal(20,2)[variable]", variable(2, 12345), Decimal("123.45")),
+    ("decimal(20,2)[variable]", variable(-3, -5), Decimal(-5000)),
+    ("decimal(20,2)[variable]", variable(3, 5), None),
+    ("decimal(20,2)[variable]", "12.50", Decimal("12.50")),
+    ("decimal(20,2)[variable]", "{", None),
     # floating point
     ("double", "NaN", float("nan")), ("double", "Infinity", float("inf")),
     ("double", "-Infinity", float("-inf")), ("double", "1e999", None), ("double", "-1e999", None),
@@ -108,6 +113,9 @@ EXACT: list[tuple[str, str, Any]] = [
     ("date", "2024-02-29", date(2024, 2, 29)), ("date", "2023-02-29", None),
     ("date", "9999-12-31", date(9999, 12, 31)), ("date", "0001-01-01", date(1, 1, 1)),
     ("date", "0000-00-00", None), ("date", "20240229", None),
+    ("date", "2024-02-29Z", date(2024, 2, 29)), ("date", "0001-01-01Z", date(1, 1, 1)),
+    ("date", "2023-02-29Z", None), ("date", "2024-02-29ZZ", None),
+    ("date", "2024-02-29+02:00", None),
     ("date", "2024-02-29T00:00:00Z", date(2024, 2, 29)), ("date", "2024-02-29T00:00:01Z", None),
     ("date[ms]", "86400000", date(1970, 1, 2)), ("date[ms]", "86400001", None),
     # instants
@@ -152,7 +160,11 @@ EXACT: list[tuple[str, str, Any]] = [
     ("time[us]", "0", "00:00:00"), ("time[us]", "45296789012", "12:34:56.789012"),
     ("time[ms]", "86400000", "24:00:00"), ("time[us]", "3020399000000", "838:59:59"),
     ("time[us]", "-1", "-00:00:00.000001"), ("time[us]", "-3020399000000", "-838:59:59"),
-    ("time[ns]", "1000", "00:00:00.000001"), ("time[ns]", "1", None), ("time[ms]", "x", None),
+    ("time[ns]", "1000", "00:00:00.000001"), ("time[ms]", "x", None),
+    ("time[ns]", "1", "00:00:00.000000001"), ("time[ns]", "-45296123456700", "-12:34:56.123456700"),
+    ("time[ns]", "3020399000000001", "838:59:59.000000001"), ("time[ns]", "1.5", None),
+    ("time[ns]", "-9223372036854775808", None), ("time[us]", "-9223372036854775808", None),
+    ("time[us]", "9223372036854775807", "2562047788:00:54.775807"),
     ("time", "12:34:56.789", "12:34:56.789"), ("time", "-838:59:59", "-838:59:59"),
     ("time", "12:34:56+02", "12:34:56+02"), ("time", "noon", None),
     # bytes
@@ -262,6 +274,20 @@ def test_a_connect_decimal_beyond_38_digits_keeps_its_text(spark: SparkSession) 
     kind = connect_type(field)
     assert kind.spark == "string"
     assert decoded(spark, kind, [b64(15)]) == ["0." + "0" * 38 + "15"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("IsoDate", "2024-02-29Z", date(2024, 2, 29)),
+        ("IsoTimestamp", "2024-01-02T03:04:05.678901Z", micros("2024-01-02T03:04:05.678901")),
+        ("IsoTime", "12:34:56Z", "12:34:56Z"),
+    ],
+)
+def test_iso_texts_of_debezium(spark: SparkSession, name: str, text: str, value: Any) -> None:
+    """What `time.precision.mode=isostring` writes."""
+    kind = connect_type({"type": "string", "name": f"io.debezium.time.{name}"})
+    assert decoded(spark, kind, [text]) == [expected(kind, value)]
 
 
 def test_years_before_christ_are_kept(spark: SparkSession) -> None:

@@ -32,6 +32,7 @@ SAMPLES = [
         ("time[ns]", ColumnType("time", "ns")),
         ("binary[hex]", ColumnType("binary", "hex")),
         ("string[variable]", ColumnType("string", "variable")),
+        ("decimal(10,2)[variable]", ColumnType("decimal", "variable", 10, 2)),
         ("smallint", ColumnType("int")),
         ("long", ColumnType("bigint")),
         ("varchar", ColumnType("string")),

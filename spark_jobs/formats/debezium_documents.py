@@ -1,0 +1,100 @@
+"""MongoDB's images by Debezium: documents as JSON text, whole or what an update changed of them.
+
+Source: the connector's reference, "change events": with `capture.mode=change_streams` an update has
+no `after`, only `updateDescription`. Version 1 had `patch` instead, whose operators are not read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE
+from spark_jobs.formats.envelope import WHOLE_TEXTS, repeats
+
+SCALARS: Final = ("updateDescription", "patch")
+"""What is read beside the fields of every envelope."""
+PARTIAL: Final = "partial"
+UNTOLD: Final = "untold"
+_ADDED: Final = {PARTIAL: "array<string>", UNTOLD: "boolean"}
+_DESCRIPTION: Final = "updatedFields string, removedFields array<string>, truncatedArrays string"
+_KEY: Final = "_id"
+_WRAPPED: Final = (
+    r'^\{"\$(?:numberLong|numberInt|numberDouble|numberDecimal|oid|date)":'
+    r'(?:\{"\$numberLong":)?(?:"([^"]*)"|(-?\d+))\}{1,2}$'
+)
+
+
+def with_rows(flat: DataFrame) -> DataFrame:
+    """Rows from documents, whose key is `_id`; the record's own key calls it `id`.
+
+    A delete may come without its row: then the record's key is all of it there is. PARTIAL names
+    the fields that an update without its row carries; UNTOLD: there are none.
+    """
+    before, after = (_document(F.col(c)) for c in ("before", "after"))
+    ident = _document(F.concat(F.lit('{"_id":'), F.col("key")["id"], F.lit("}")))
+    bare = (F.col("op") == "u") & F.col("after").isNull() & F.col("patch").isNull()
+    parsed = flat.withColumns({"_ident": ident, "_change": F.when(bare, _change())})
+    named = parsed.withColumn("_names", _names())
+    told = F.col("op").isNotNull() | F.col("_ident").isNotNull()
+    deleted = F.when(F.col("op") == "d", F.col("_ident"))
+    columns = {
+        "before": F.coalesce(before, deleted),
+        "after": F.coalesce(after, _changed_row()),
+        "key": F.when(told, F.array(F.lit(_KEY))),
+        PARTIAL: F.when(_is_plain(), F.concat(F.array(F.lit(ALL_BUT)), "_names")),
+        UNTOLD: F.when(bare, _says_nothing()),
+    }
+    return named.withColumns(columns).drop("_ident", "_change", "_names", *SCALARS)
+
+
+def without_rows(flat: DataFrame) -> DataFrame:
+    """The columns that `with_rows` adds, for files beside that have no documents."""
+    missing = {n: F.lit(None).cast(t) for n, t in _ADDED.items() if n not in flat.columns}
+    return flat.withColumns(missing) if missing else flat
+
+
+def _document(text: Column) -> Column:
+    """A document's top-level fields; numbers, ids and times of extended JSON as their own text."""
+    return F.transform_values(
+        F.from_json(text, IMAGE_TYPE, WHOLE_TEXTS),
+        lambda _, v: F.regexp_replace(v, _WRAPPED, "$1$2"),
+    )
+
+
+def _change() -> Column:
+    """What an update says that it changed: fields with their new values, fields it took away."""
+    told = F.from_json("updateDescription", _DESCRIPTION, WHOLE_TEXTS)
+    fields = F.coalesce(told["updatedFields"], F.lit("{}"))
+    removed = F.coalesce(told["removedFields"], F.array().cast("array<string>"))
+    cut = F.coalesce(told["truncatedArrays"], F.lit("[]"))
+    return F.struct(
+        _document(fields).alias("set"), removed.alias("removed"), (cut != "[]").alias("cut")
+    )
+
+
+def _names() -> Column:
+    change = F.col("_change")
+    return F.concat(F.map_keys("_ident"), F.map_keys(change["set"]), change["removed"])
+
+
+def _is_plain() -> Column:
+    """Whether a change is of whole fields alone; a dotted path is of a part of one."""
+    names, change = F.col("_names"), F.col("_change")
+    partly = F.exists(names, lambda name: name.isNull() | name.contains("."))
+    return (F.size(names) > 1) & ~change["cut"] & ~partly & ~repeats(names)
+
+
+def _says_nothing() -> Column:
+    change = F.col("_change")
+    return (F.size(change["set"]) == 0) & (F.size(change["removed"]) == 0) & ~change["cut"]
+
+
+def _changed_row() -> Column:
+    """What an update tells of its row: the key, new values, and NULL for what it took away."""
+    change = F.col("_change")
+    gone = F.array_repeat(F.lit(None).cast("string"), F.size(change["removed"]))
+    values = F.concat(F.map_values("_ident"), F.map_values(change["set"]), gone)
+    return F.when(_is_plain(), F.map_from_arrays("_names", values))
