@@ -309,3 +309,14 @@ def test_a_rollback_puts_back_what_the_rows_were_filled_by(
         shop.rollback(result)
         assert statuses(shop) == {1: "open", 2: "done"}
         assert told(shop) == before
+
+
+def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_path: Path) -> None:
+    """It tells no place of the log, but it was read after the rows of the first snapshot."""
+    shop = shop_of(spark, tmp_path)
+    again = event("r", 0, NEW, id=1, v="again", status="new")
+    again["payload"]["source"] |= {"lsn": None, "sequence": None, "snapshot": "incremental"}
+    shop.load_records([event("r", 100, BEFORE, id=1, v=""), event("r", 100, BEFORE, id=3, v="")])
+    shop.load_records([event("c", 200, NEW, id=2, v="", status="done"), again])
+    assert statuses(shop) == {1: "new", 2: "done", 3: "new"}
+    assert {row["id"]: row["v"] for row in shop.rows("orders")}[1] == "again"
