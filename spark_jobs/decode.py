@@ -33,6 +33,7 @@ _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
 _TYPES_ID = "_types_id"
 _DESCRIBED = "_described"
+_WIDTHS = {"bigint": "int", "double": "float"}
 _DOUBLED = "_sluice_doubled"
 
 
@@ -173,7 +174,7 @@ def _value(column: PlannedColumn, index: int) -> Column:
     kinds = sorted(set(column.readings.values()), key=str)
     result = _stored(text, kinds[0], column.stored)
     if len(kinds) > 1:
-        result = F.lit(None).cast(column.stored.spark)
+        result = _undescribed(text, kinds, column.stored)
         for kind in kinds:
             mine = [i for i, k in column.readings.items() if k == kind and i is not None]
             value = _stored(text, kind, column.stored)
@@ -188,6 +189,14 @@ def _is_code(column: PlannedColumn) -> bool:
         kind.name != "binary" and kind.encoding.startswith(("base64", "days", *TIME_UNITS))
         for kind in column.readings.values()
     )
+
+
+def _undescribed(text: Column, kinds: Sequence[ColumnType], stored: ColumnType) -> Column:
+    """The value in a record that describes no types, where all kinds but for width are one."""
+    alike = {(_WIDTHS.get(k.name, k.name), k.encoding, k.scale) for k in kinds}
+    if len(alike) > 1:
+        return F.lit(None).cast(stored.spark)
+    return F.coalesce(*(_stored(text, kind, stored) for kind in kinds))
 
 
 def _stored(text: Column, kind: ColumnType, stored: ColumnType) -> Column:

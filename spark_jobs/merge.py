@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.result import ComparedTable, Counts, StagedTable
 from spark_jobs import history, softdelete
-from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.kept import keep
@@ -160,8 +160,9 @@ def _with_refolded(
     late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
     touched = partial.select(*keys).union(late.select(*keys)).distinct()
     ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
-    # What a TRUNCATE took away, rows above it may have been completed with.
-    completed = ever if plan.found.truncates else applied.select(*keys).join(ever, list(plan.key))
+    # Rows may have been completed with what a TRUNCATE took away, or before a default was told.
+    everywhere = _reaches_stored(writer)
+    completed = ever if everywhere else applied.select(*keys).join(ever, list(plan.key))
     again = touched.union(completed).distinct()
     known = changelog.where(F.col(names.OP) != OP_TRUNCATE).join(again, list(plan.key), "left_semi")
     if stored.truncated_at is not None:
@@ -174,6 +175,11 @@ def _with_refolded(
     return kept.select(*columns).unionByName(refolded.select(*columns))
 
 
+def _reaches_stored(writer: Writer) -> bool:
+    """Whether the batch changes what stored events mean, whatever rows they are of."""
+    return writer.plan.found.truncates > 0 or writer.retells()
+
+
 def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     """A table without a key: rows count by content, instances are told apart by position."""
     changes = NoKeyChanges(
@@ -181,9 +187,19 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
         others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
         data=tuple(c.name for c in writer.plan.columns),
         truncated_at=stored.truncated_at,
-        truncates=writer.plan.found.truncates > 0,
+        anew=_reaches_stored(writer),
     )
     outcome = plan_rows(changes)
-    if outcome.counts.applied or changes.truncates:
+    if changes.anew:
+        _settle_rows(writer, outcome.instances, stored)
+    elif outcome.counts.applied:
         writer.apply(outcome.instances, stored, by=(names.POSITION,), append=outcome.append_only)
     return outcome.counts
+
+
+def _settle_rows(writer: Writer, instances: DataFrame, stored: Stored) -> None:
+    """Put all rows of a table without a key in the place of those that are stored."""
+    plan, target = writer.plan, target_id(writer.plan)
+    columns = [quoted(c.name) for c in plan.columns] + list(names.TARGET_METADATA)
+    living = instances.where(F.col(names.OP) != OP_DELETE).select(*columns)
+    writer.settle(target, living, stored.rows, by=(names.POSITION,))

@@ -20,19 +20,23 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
 class NoKeyChanges:
     """The batch's rows, the rest of the changelog, and the columns that make a row's content.
 
-    `truncates`: the batch has a TRUNCATE, below which stored deletes may have taken their rows.
+    `anew`: what stored deletes have taken may have changed, by a TRUNCATE that the batch brings
+    or by a default, which makes rows equal that were not.
     """
 
     rows: DataFrame
     others: DataFrame
     data: tuple[str, ...]
     truncated_at: str | None
-    truncates: bool = False
+    anew: bool = False
 
 
 @dataclass(frozen=True)
 class RowOutcome:
-    """Instances to insert (`_op` insert) or to take away (`_op` delete), by `_position`."""
+    """Instances to insert (`_op` insert) or to take away (`_op` delete), by `_position`.
+
+    Where everything is looked at anew they are all of the table's.
+    """
 
     counts: Counts
     instances: DataFrame
@@ -46,16 +50,15 @@ def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     once = changes.others.dropDuplicates([names.POSITION])
     history = _above_truncation(once, changes.truncated_at)
     living = _above_truncation(fresh, changes.truncated_at)
-    # What a delete from before a TRUNCATE took, it does not take from the rows behind it any more.
-    deciding = (once, fresh) if changes.truncates else (history, living)
-    past, new = (rows.where(_is_delete()) for rows in deciding)
-    deletes = past.unionByName(new, True)
+    everything = history.unionByName(living, True)
     columns = [quoted(c) for c in (*changes.data, names.OP, *names.TARGET_METADATA)]
+    if changes.anew:
+        ranked = _ranked(everything, changes.data)
+        return RowOutcome(counts, ranked.select(*columns), append_only=False)
+    deletes = everything.where(_is_delete())
     if deletes.isEmpty():
         return RowOutcome(counts, living.select(*columns), append_only=True)
-    everything = history.unionByName(living, True)
-    touched = everything if changes.truncates else living
-    paired = _paired(everything, deletes, touched, changes.data)
+    paired = _paired(everything, deletes, living, changes.data)
     untouched = _anti(living.where(~_is_delete()), deletes, changes.data)
     return RowOutcome(
         counts, untouched.select(*columns).unionByName(paired.select(*columns)), False
@@ -101,7 +104,11 @@ def _paired(
     contents = _contents(touched, data)
     deleted = _contents(deletes, data)
     both = contents.join(deleted, _same(contents, deleted, data), "left_semi")
-    rows = everything.join(both, _same(everything, both, data), "left_semi")
+    return _ranked(everything.join(both, _same(everything, both, data), "left_semi"), data)
+
+
+def _ranked(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
+    """All instances of some contents: of equal rows the newest stay, the rest are taken."""
     content = Window.partitionBy(*(F.col(quoted(c)) for c in data))
     ranked = rows.withColumns(
         {

@@ -208,7 +208,7 @@ def _settle_rows(remains: _Remains) -> bool:
     """A table without a key: its rows are counted anew, from all of its changes."""
     data = tuple(c.name for c in remains.plan.columns)
     changes = NoKeyChanges(
-        remains.changes, remains.changes.limit(0), data, remains.truncated_at, truncates=False
+        remains.changes, remains.changes.limit(0), data, remains.truncated_at, anew=True
     )
     wanted = plan_rows(changes).instances.where(F.col(names.OP) != OP_DELETE)
     columns = [quoted(c) for c in (*data, *names.TARGET_METADATA)]

@@ -79,9 +79,16 @@ def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 
 def _concerned(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
-    """Keys with a change in the batch, or with a version that a TRUNCATE of the batch ends."""
+    """Keys with a change in the batch, or with a version that a TRUNCATE of the batch ends.
+
+    Where the batch has a TRUNCATE, or tells a default, those too whose versions may have been
+    completed with what it changes.
+    """
     keys = [quoted(k) for k in writer.plan.key]
     changed = _changes(writer, mine).select(*keys)
+    if writer.partial and (writer.plan.found.truncates or writer.retells()):
+        partial = writer.changelog().where(F.col(names.ABSENT).isNotNull())
+        changed = changed.union(partial.select(*keys))
     if not writer.plan.found.truncates:
         return changed
     truncates = mine.where(F.col(names.OP) == OP_TRUNCATE).select(F.col(names.POSITION).alias(_AT))

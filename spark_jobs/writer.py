@@ -95,6 +95,15 @@ class Writer:
         highest, lowest = self._highest(), self.span.lowest
         return highest is not None and lowest is not None and lowest > highest
 
+    def retells(self) -> bool:
+        """True where the batch tells of defaults by which changes that are stored read otherwise.
+
+        Below a batch that is above everything all changes of a row lack the column alike.
+        """
+        types = {c.name: c.stored.spark for c in self.plan.columns}
+        told = defaults.refills(self.told, self.defaults, types)
+        return bool(told) and not self.all_newer()
+
     def _highest(self) -> str | None:
         found = [self.bases[table].highest for table in self.compared]
         return None if None in found else max(h for h in found if h is not None)

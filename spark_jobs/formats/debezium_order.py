@@ -23,6 +23,8 @@ _COMPONENT, _NUMBER = "_component_", "_number_"
 _READ: Final = "op = 'r'"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
+# Longer, and so higher, than any place in a log.
+_NO_PLACE: Final = f"'{'9' * 40}'"
 _FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
 _SHARED: Final = {
     "mongodb": "coalesce(source.txnNumber, source.lsid) IS NOT NULL",
@@ -118,13 +120,16 @@ def _hex(text: str, separator: str, index: int) -> str:
 def _snapshot(connector: str | None) -> tuple[str, ...]:
     """Below every change; a later snapshot of a row above an earlier one.
 
+    One that tells no place is an incremental snapshot, of a time after the first one.
     The binary log's file and the place in it are one number, as one is all that the others have.
     """
     pos = f"lpad(source.pos, {_POS_DIGITS}, '0')"
     at_binlog = f"concat(coalesce({_FILE_NUMBER}, ''), {pos})"
     places = {"lsn": "source.lsn", "scn": "source.scn", "pos": at_binlog}
     told = [text for name, text in places.items() if name in source_fields(connector)]
-    at = f"coalesce({', '.join(told)})" if told else "CAST(NULL AS string)"
+    # A binary log that is not named, at place 0, is none.
+    tellable = [f"nullif(trim(LEADING '0' FROM {text}), '')" for text in told]
+    at = f"coalesce({', '.join([*tellable, _NO_PLACE])})"
     return at, "coalesce(ts_ns, concat(ts_us, '000'), concat(ts_ms, '000000'))"
 
 

@@ -309,3 +309,65 @@ def test_a_rollback_puts_back_what_the_rows_were_filled_by(
         shop.rollback(result)
         assert statuses(shop) == {1: "open", 2: "done"}
         assert told(shop) == before
+
+
+TAKEN = {
+    "row": [event("c", 10, BEFORE, id=1, v="")],
+    "gone": [event("d", 70, PLAIN, before={"id": 1, "v": "", "status": "new"})],
+    "told": [event("c", 40, NEW, id=8, v="", status="new")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("row", "gone", "told"),
+        pytest.param(("told", "gone", "row"), marks=pytest.mark.long),
+    ],
+    ids="-".join,
+)
+def test_a_delete_takes_a_row_that_a_default_told_later_makes_equal(
+    spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    shop = shop_of(spark, tmp_path, key=[])
+    load_all(shop, TAKEN, order)
+    assert shop.rows("orders") == [{"id": 8, "v": "", "status": "new"}]
+
+
+@pytest.mark.long
+def test_a_default_that_is_taken_back_gives_its_row_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = shop_of(spark, tmp_path, key=[])
+    load_all(shop, TAKEN, ("row", "gone", "told"))
+    shop.load_records([event("c", 30, PLAIN, id=9, v="", status=None)])
+    assert statuses(shop) == {1: None, 8: "new", 9: None}
+
+
+UNSENT = {
+    "row": [event("c", 10, BEFORE, id=1, v="a"),
+            event("u", 80, PLAIN, id=1, v="b", status="__debezium_unavailable_value")],
+    "told": [event("c", 40, NEW, id=2, v="x", status="new")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("modes", [["current", "history"], ["soft_delete"]], ids="-".join)
+def test_an_update_is_completed_with_a_default_that_is_told_later(
+    spark: SparkSession, tmp_path: Path, modes: list[str]
+) -> None:
+    shop = shop_of(spark, tmp_path, modes=modes)
+    load_all(shop, UNSENT, ("row", "told"))
+    assert statuses(shop) == {1: "new", 2: "new"}
+    if "history" in modes:
+        assert {row["status"] for row in shop.rows("orders__history")} == {"new"}
+
+
+def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_path: Path) -> None:
+    """It tells no place of the log, but it was read after the rows of the first snapshot."""
+    shop = shop_of(spark, tmp_path)
+    again = event("r", 0, NEW, id=1, v="again", status="new")
+    again["payload"]["source"] |= {"lsn": None, "sequence": None, "snapshot": "incremental"}
+    shop.load_records([event("r", 100, BEFORE, id=1, v=""), event("r", 100, BEFORE, id=3, v="")])
+    shop.load_records([event("c", 200, NEW, id=2, v="", status="done"), again])
+    assert statuses(shop) == {1: "new", 2: "done", 3: "new"}
+    assert {row["id"]: row["v"] for row in shop.rows("orders")}[1] == "again"

@@ -20,6 +20,7 @@ from tests.spark.envelopes import by_name, envelope_columns, jsonl
 pytestmark = pytest.mark.spark
 
 TEXT = {"id": "1", "name": "a"}
+UNTOLD = 10**40 - 1
 SCHEMA = {
     "type": "struct",
     "fields": [
@@ -304,9 +305,9 @@ def at(*numbers: int, kind: int = 2) -> str:
         ("xstream_first", at(200, 200, 200, 200, 200, 1 << 48)), ("xstream_bad", None),
         ("sqlserver", at(0x27, 0x758, 5, 0x27, 0x758, 3, 1)), ("other", None),
         ("pg_snapshot", at(5, 1704164645000000007, kind=0)),
-        ("pg_incremental", at(0, 1704164645000009000, kind=0)),
+        ("pg_incremental", at(UNTOLD, 1704164645000009000, kind=0)),
         ("read", at(9 * 10**20 + 5, 1704164645999000000, kind=0)),
-        ("snapshot_bare", at(0, 0, kind=0)),
+        ("snapshot_bare", at(UNTOLD, 0, kind=0)),
         ("truncate", at(9, 5, 0)),
     ],
 )  # fmt: skip
@@ -317,8 +318,8 @@ def test_positions(rows: dict[str, Row], name: str, position: str | None) -> Non
 @pytest.mark.parametrize(
     "names",
     [
-        ("pg_snapshot", "mysql_earlier"), ("read", "plain"),
-        ("snapshot_bare", "mysql_snapshot_before", "mysql_snapshot_after", "mysql_snapshot_last",
+        ("pg_snapshot", "mysql_earlier"), ("read", "plain"), ("pg_snapshot", "pg_incremental"),
+        ("mysql_snapshot_before", "mysql_snapshot_after", "mysql_snapshot_last", "snapshot_bare",
          "plain"),
         ("plain", "mysql_row", "mysql_earlier", "mysql_later"),
         ("pg_no_commit", "pg_first", "pg_second", "pg_third", "pg_16_first", "pg_16_second",

@@ -149,3 +149,26 @@ def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_pat
                     (5, None, Decimal("12.50"), 7, b"\0")]  # fmt: skip
     bad = sorted((row["reason"], row["detail"]) for row in sandbox.quarantined())
     assert bad == [("does_not_fit", "at"), ("does_not_fit", "d")]
+
+
+def test_a_delete_without_a_schema_finds_a_row_of_either_width(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The key was widened; the connector wrote this one without its schema."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    records = [described("int32", 1), described("int64", 2**40), gone(1, 3), gone(2**40, 4)]
+    counts = total(sandbox.load_records(records))
+    assert (sandbox.rows("t"), counts.applied, counts.quarantined) == ([], 2, 0)
+
+
+def described(kind: str, ident: int) -> dict[str, Any]:
+    """An insert whose schema tells the type of its key."""
+    fields = [{"field": "id", "type": kind, "optional": False}]
+    images = [{"field": i, "type": "struct", "fields": fields} for i in ("before", "after")]
+    row = event("c", src=source(pos=1 + (ident > 1)), after={"id": ident})
+    return {"schema": {"type": "struct", "fields": images}, "payload": row}
+
+
+def gone(ident: int, pos: int) -> dict[str, Any]:
+    row = event("d", src=source(pos=pos), before={"id": ident}, after=None)
+    return {"schema": None, "payload": row}

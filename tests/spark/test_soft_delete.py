@@ -116,3 +116,12 @@ def test_a_delete_without_a_time_is_told_from_a_living_row(lake: Sandbox) -> Non
     lake.load_records([event(10, 1, "a"), timeless, event(30, 2, "b")])
     rows = {r["id"]: (r["_is_deleted"], r["_deleted_at"]) for r in lake.rows("orders")}
     assert rows == {1: (True, None), 2: (False, None)}
+
+
+def test_a_late_truncate_takes_what_a_row_was_completed_with(lake: Sandbox) -> None:
+    lake.load_records(
+        [event(10, 1, "a", doc="old"), event(40, 1, "d", doc="__debezium_unavailable_value")]
+    )
+    lake.load_records([truncate(30)])
+    (row,) = lake.rows("orders")
+    assert (row["note"], row["doc"], row["_is_deleted"]) == ("d", None, False)
