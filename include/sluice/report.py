@@ -16,6 +16,7 @@ from sluice.maintenance import MaintenanceResult
 from sluice.preview import Preview, TablePreview
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.shown import LINES, shown
+from sluice.undo import REBUILT, UNDONE
 
 _OUTCOMES = [f.name for f in fields(Counts)]
 
@@ -99,6 +100,8 @@ def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[
             "resolved_by": resolved.get(r.batch_id),
             REPROCESSED: r.details.get(REPROCESSED, []),
             REASON: r.details.get(REASON),
+            UNDONE: r.details.get(UNDONE, []),
+            REBUILT: r.details.get(REBUILT, []),
         }
         for r in rows
     ]
