@@ -27,6 +27,7 @@ from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.originals import refuse_replaced
 from sluice.result import BatchResult
+from sluice.snapshots import drop_branches, tables_of
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -171,13 +172,21 @@ class Driver:
 
     def _fail(self, error: BaseException) -> None:
         """A failed batch leaves no column behind, and its reason in the ledger."""
-        with suppress(SluiceError):  # the first error is the one to tell
+        with suppress(Exception):  # the first error is the one to tell
             for table in self._restored():
                 print(f"{table}: schema as before the batch", file=sys.stderr, flush=True)
+            self._drop_branches()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
             detail={"error": f"{type(error).__name__}: {error}"[:2000]}, expected=self._may_fail,
         )  # fmt: skip
+
+    def _drop_branches(self) -> None:
+        """This attempt's own; who made one again when the batch was finished is the last to know
+        of it."""
+        mine = branch_name(self.manifest.batch_id, self.attempt)
+        for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
+            drop_branches(self.catalog, namespace, name, mine)
 
     def _restored(self) -> list[str]:
         """Only where nobody else is at work, who may have rows for the new columns."""

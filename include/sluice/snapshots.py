@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
+    NoSuchNamespaceError,
     NoSuchTableError,
 )
 from pyiceberg.table import Table
@@ -38,6 +39,7 @@ from sluice.names import (
     PROP_HIGHEST,
     SUMMARY_BATCH,
     SUMMARY_MAINTENANCE,
+    changelog_namespace,
     tag_name,
 )
 from sluice.patience import Errors, in_words, transient_errors
@@ -275,6 +277,17 @@ def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> l
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         _commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
     return found
+
+
+def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
+    """All tables of a pipeline's namespace and of that of its changelogs."""
+    found: list[tuple[str, str]] = []
+    for space in (namespace, changelog_namespace(namespace)):
+        try:
+            found += [(space, ident[-1]) for ident in catalog.list_tables(space)]
+        except NoSuchNamespaceError:
+            continue
+    return sorted(found)
 
 
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice import ledger as states
@@ -23,7 +23,6 @@ from sluice.manifest import Manifest
 from sluice.names import (
     BATCH_ID,
     branch_name,
-    changelog_namespace,
     changelog_table,
     tag_name,
     target_of,
@@ -36,6 +35,7 @@ from sluice.snapshots import (
     head,
     refuse_rollback,
     rollback_table,
+    tables_of,
 )
 
 UNDONE: Final = "undone"
@@ -368,10 +368,4 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
 
 def tables(ctx: Context) -> list[tuple[str, str]]:
     """All tables of the pipeline's two namespaces."""
-    found: list[tuple[str, str]] = []
-    for namespace in (ctx.pipeline.namespace, changelog_namespace(ctx.pipeline.namespace)):
-        try:
-            found += [(namespace, ident[-1]) for ident in ctx.catalog.list_tables(namespace)]
-        except NoSuchNamespaceError:
-            continue
-    return sorted(found)
+    return tables_of(ctx.catalog, ctx.pipeline.namespace)

@@ -161,6 +161,7 @@ def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change])
         refolding.rebuild(lake.context(), "orders")
 
 
+@pytest.mark.long
 def test_a_crash_in_the_publication_is_completed(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
