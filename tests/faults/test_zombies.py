@@ -17,7 +17,7 @@ import pytest
 from sluice.faults import Point
 from tests.faults.lake import Contents, Lake, descendants, finish
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults]
+pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 PATIENCE_SECONDS: Final = 120
 LEASE_SECONDS: Final = 10
 DRIVER: Final = [Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED, Point.LOAD_RESULT]
@@ -25,10 +25,6 @@ PUBLISHER: Final = [
     Point.PUBLISH_HELD, Point.PUBLISH_INTENT, Point.PUBLISH_MARKED, Point.PUBLISH_TABLE,
     Point.PUBLISH_RECORDED, Point.PUBLISH_FILES,
 ]  # fmt: skip
-ALWAYS: Final = Point.LOAD_BRANCHED
-POINTS: Final = [
-    p if p == ALWAYS else pytest.param(p, marks=pytest.mark.long) for p in (*DRIVER, *PUBLISHER)
-]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +67,7 @@ def state(pid: int) -> str:
         return ""
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*DRIVER, *PUBLISHER])
 def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: Point) -> None:
     lake.restore("landed")
     run, pid = suspended(lake, point)
@@ -87,7 +83,6 @@ def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: 
     assert lake.leftovers() == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("point", [Point.PUBLISH_TABLE, Point.PUBLISH_RECORDED])
 def test_what_was_rolled_back_meanwhile_stays_so(
     lake: Lake, wanted: Contents, point: Point

@@ -145,6 +145,7 @@ def damage(lake: Sandbox, table: str) -> None:
     lake.spark.sql(f"UPDATE {name} SET `{column}` = 77 WHERE pmod(hash(_position), 3) = 1")
 
 
+@pytest.mark.long
 def test_a_rebuild_makes_every_table_again(lake: Sandbox, damaged: list[Change]) -> None:
     with pytest.raises(AssertionError):
         refuse_difference(lake, damaged)
