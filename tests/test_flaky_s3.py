@@ -43,7 +43,7 @@ def store(server: S3Server, between: Flaky, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     bucket = f"b-{os.urandom(6).hex()}"
-    boto3.client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=bucket)
+    boto3.Session().client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=bucket)
     monkeypatch.setenv("SLUICE_S3_ENDPOINT", f"http://127.0.0.1:{between.port}")
     found = open_store(f"s3://{bucket}/landing")
     assert isinstance(found, S3Store)

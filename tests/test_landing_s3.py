@@ -43,7 +43,7 @@ def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     name = f"b-{os.urandom(6).hex()}"
-    boto3.client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=name)
+    boto3.Session().client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=name)
     return name
 
 

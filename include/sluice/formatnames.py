@@ -10,7 +10,8 @@ from pydantic import AfterValidator, Field
 _TABLES: Final = ("csv_columns", "csv_delimiter", "csv_null")
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "debezium": (
-        "connector", "layout", "schema_registry", "schemas", "tombstones", "unavailable_value",
+        "connector", "decimal_format", "layout", "schema_registry", "schemas", "tombstones",
+        "unavailable_value",
     ),
     "datastream": ("records",),
     "streamx": (),

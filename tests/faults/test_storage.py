@@ -41,7 +41,7 @@ def between(server: S3Server) -> Iterator[Flaky]:
 
 def on_s3(root: Path, server: S3Server, name: str) -> Lake:
     """The lake of the other tests with landing and warehouse in a bucket."""
-    client = boto3.client("s3", endpoint_url=server.endpoint)
+    client = boto3.Session().client("s3", endpoint_url=server.endpoint)
     client.create_bucket(Bucket=name)
     lake = Lake.make(root / name)
     lake.land_second_hour()
