@@ -161,7 +161,7 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables: {a: {partition_by: [day(b)]}}\n", "tables.a.partition_by[0]: expected col, "),
         (
             "format_options: {connektor: x}\n",
-            "shop.yaml:5: format_options: expected options of debezium: connector, layout,",
+            "shop.yaml:5: format_options: expected options of debezium: connector, decimal_format,",
         ),
         ("modes: [history]\n", "shop.yaml:5: modes: expected each mode once, and either current"),
         ("modes: [current, soft_delete]\n", "modes: expected each mode once, and either current"),
