@@ -43,13 +43,13 @@ class Layout:
         return (*self.key, *self.values)
 
 
-def alike(frame: DataFrame, like: DataFrame, layout: Layout) -> DataFrame:
-    """The layout's columns in the types of another frame, which have to hold what they held.
+def alike(frame: DataFrame, like: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:
+    """Some or all columns of another frame in its types, which have to hold what they held.
 
     A column that the frame has not is NULL; a value that does not fit is NULL too.
     """
     types = {f.name: f.dataType for f in like.schema}
-    return frame.select(*(_as(frame, c, types[c]) for c in layout.columns))
+    return frame.select(*(_as(frame, c, types[c]) for c in columns or like.columns))
 
 
 def _as(frame: DataFrame, column: str, kind: DataType) -> Column:
@@ -151,12 +151,3 @@ def same_rows(one: DataFrame, two: DataFrame) -> bool:
     signed = one.withColumn(_SIDE, F.lit(1)).unionByName(two.withColumn(_SIDE, F.lit(-1)))
     counted = signed.groupBy(*map(quoted, one.columns)).agg(F.sum(_SIDE).alias(_SIDE))
     return counted.where(F.col(_SIDE) != 0).isEmpty()
-
-
-def in_the_columns_of(wanted: DataFrame, there: DataFrame) -> DataFrame:
-    """Stored rows in other rows' columns; one that came later was NULL."""
-    types = {f.name: f.dataType for f in wanted.schema}
-    known = set(there.columns)
-    return there.select(
-        *(F.col(quoted(c)) if c in known else F.lit(None).cast(types[c]).alias(c) for c in types)
-    )

@@ -100,7 +100,7 @@ class Cutter:
         loaded = self._load(table)
         if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != self.pipeline:
             return None
-        target = changelog.removesuffix(names.changelog_table(""))
+        target = names.target_of_changelog(changelog)
         return Trio(
             TableId(self.namespace, target),
             table,

@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.result import ComparedTable, Counts, StagedTable
 from spark_jobs import history, softdelete
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.kept import keep
@@ -191,15 +191,8 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     )
     outcome = plan_rows(changes)
     if changes.anew:
-        _settle_rows(writer, outcome.instances, stored)
+        target = target_id(writer.plan)
+        writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
     elif outcome.counts.applied:
         writer.apply(outcome.instances, stored, by=(names.POSITION,), append=outcome.append_only)
     return outcome.counts
-
-
-def _settle_rows(writer: Writer, instances: DataFrame, stored: Stored) -> None:
-    """Put all rows of a table without a key in the place of those that are stored."""
-    plan, target = writer.plan, target_id(writer.plan)
-    columns = [quoted(c.name) for c in plan.columns] + list(names.TARGET_METADATA)
-    living = instances.where(F.col(names.OP) != OP_DELETE).select(*columns)
-    writer.settle(target, living, stored.rows, by=(names.POSITION,))

@@ -42,6 +42,10 @@ class RowOutcome:
     instances: DataFrame
     append_only: bool
 
+    def living(self) -> DataFrame:
+        """The instances to insert, as rows of the target."""
+        return self.instances.where(~_is_delete()).drop(names.OP)
+
 
 def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     """Drop repeats, then pair deletes with inserts wherever a touched content was ever deleted."""

@@ -29,8 +29,9 @@ from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold_columns
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
-from spark_jobs.lake import TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.lake import TableId, history_id, target_id, tombstone_id
 from spark_jobs.load import drop_older_branches
+from spark_jobs.merge import truncation
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import PlannedColumn, TablePlan, table_config
 from spark_jobs.replay import Kept, with_stored
@@ -97,7 +98,7 @@ def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
     writer = Writer(job.lake, plan, job.attempt, Span(), created)
     remains = _Remains(writer, asked)
     replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
-    marked_at = None if replaced else remains.marked_at
+    marked_at = None if replaced else remains.stored.truncated_at
     if remains.truncated_at != marked_at:
         if marked_at is not None:
             writer.unmark()
@@ -115,14 +116,11 @@ class _Remains:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
         self.before = self._before(asked) if asked.without else None
-        stored = writer.stored(None)
-        self.rows, self.tombstones, self.marked_at = (
-            stored.rows, stored.tombstones, stored.truncated_at,
-        )  # fmt: skip
+        self.stored = writer.stored(None)
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
-        self.truncated_at = self._truncated_at()
-        self.undone = self._undone(asked.without) if asked.without else None
+        self.truncated_at = self._truncated_at(log)
+        self.undone = writer.changes_of(*asked.without) if asked.without else None
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
         self.changes = self.of_keys(log.where(~_is_truncate()))
 
@@ -136,22 +134,19 @@ class _Remains:
         self.writer.settle(table, wanted, found, by)
         return False
 
-    def _truncated_at(self) -> str | None:
-        row = self.truncates.agg(F.max(names.POSITION)).first()
-        forgotten = self.marked_at if _not_above(self.marked_at, self.floor) else None
-        found = (p for p in (row[0] if row else None, forgotten) if p is not None)
+    def _truncated_at(self, log: DataFrame) -> str | None:
+        marked_at = self.stored.truncated_at
+        forgotten = marked_at if _not_above(marked_at, self.floor) else None
+        found = (p for p in (truncation(log).position, forgotten) if p is not None)
         return max(found, default=None)
-
-    def _undone(self, without: tuple[str, ...]) -> DataFrame:
-        changes = self.lake.spark.table(changelog_id(self.plan).sql())
-        return changes.where(F.col(names.BATCH_ID).isin(*without))
 
     def _keys(self, log: DataFrame) -> DataFrame:
         """Those that the undone batches changed; all, where they truncated, or none is undone."""
         key = [quoted(k) for k in self.plan.key]
         if self.undone is not None and self.undone.where(_is_truncate()).isEmpty():
             return self.undone.select(*key).distinct()
-        tables = (log.where(~_is_truncate()), self.rows, self.tombstones, self.versions())
+        stored = (self.stored.rows, self.stored.tombstones, self.versions())
+        tables = (log.where(~_is_truncate()), *stored)
         every = [t.select(*key) for t in tables if t is not None]
         return reduce(DataFrame.union, every).distinct()
 
@@ -183,7 +178,7 @@ class _Remains:
 
     def standing(self) -> DataFrame | None:
         """The rows that stand for what is forgotten: those from before the undone batches."""
-        return self.rows if self.undone is None else self.before
+        return self.stored.rows if self.undone is None else self.before
 
     def _before(self, asked: Rebuild) -> DataFrame | None:
         target, base = target_id(self.plan), asked.bases.get(self.plan.target)
@@ -210,10 +205,8 @@ def _settle_rows(remains: _Remains) -> bool:
     changes = NoKeyChanges(
         remains.changes, remains.changes.limit(0), data, remains.truncated_at, anew=True
     )
-    wanted = plan_rows(changes).instances.where(F.col(names.OP) != OP_DELETE)
-    columns = [quoted(c) for c in (*data, *names.TARGET_METADATA)]
-    target = target_id(remains.plan)
-    remains.settle(target, wanted.select(*columns), remains.rows, by=(names.POSITION,))
+    wanted = plan_rows(changes).living()
+    remains.settle(target_id(remains.plan), wanted, remains.stored.rows, by=(names.POSITION,))
     return False
 
 
@@ -225,17 +218,17 @@ def _settle_keyed(remains: _Remains) -> bool:
     folded = keep(fold_columns(remains.known(), plan.key, data))
     deleted = F.col(names.OP) == OP_DELETE
     graves = folded.where(deleted).select(*_columns(plan.key))
-    if remains.tombstones is not None and remains.floor is not None:
-        forgotten = remains.of_keys(remains.tombstones).where(
+    if remains.stored.tombstones is not None and remains.floor is not None:
+        forgotten = remains.of_keys(remains.stored.tombstones).where(
             F.col(names.POSITION) <= remains.floor
         )
         forgotten = forgotten.join(folded, list(plan.key), "left_anti")
         graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
-    replaced = remains.settle(tombstone_id(plan), graves, remains.tombstones, by=plan.key)
+    replaced = remains.settle(tombstone_id(plan), graves, remains.stored.tombstones, by=plan.key)
     rows = folded.where(~deleted).select(*_columns(data))
     if plan.history or plan.soft_delete:
         rows = _settle_versions(remains, data, rows)
-    remains.settle(target_id(plan), rows, remains.rows, by=plan.key)
+    remains.settle(target_id(plan), rows, remains.stored.rows, by=plan.key)
     return replaced
 
 

@@ -114,7 +114,7 @@ def _read(
 def _compare(
     table: TableId, cut: Cut, wanted: DataFrame, found: DataFrame, layout: Layout
 ) -> Comparison:
-    expected, there = compare.alike(wanted, found, layout), compare.alike(found, found, layout)
+    expected, there = (compare.alike(side, found, layout.columns) for side in (wanted, found))
     mine, theirs = together(lambda: _buckets(expected, layout), lambda: _buckets(there, layout))
     unlike = [b for b in sorted(mine.keys() | theirs.keys()) if mine.get(b) != theirs.get(b)]
     kinds, shown = ({}, ()) if not unlike else _differing(expected, there, layout, unlike)

@@ -15,7 +15,7 @@ from sluice.result import ComparedTable, StagedTable
 from sluice.snapshots import head
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
-from spark_jobs.compare import in_the_columns_of, same_rows
+from spark_jobs.compare import alike, same_rows
 from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.kept import keep
 from spark_jobs.lake import (
@@ -121,14 +121,15 @@ class Writer:
     def changelog(self) -> DataFrame:
         """What is published of this table's changes, and this batch's own."""
         counted = (*self.attempt.published, self.attempt.batch_id)
-        return defaults.filled(self._changes(*counted), self.defaults)
+        return defaults.filled(self.changes_of(*counted), self.defaults)
 
     def mine(self) -> DataFrame:
         """This batch's changes."""
         below = {n: d for n, d in self.defaults.items() if d.since > (self.span.lowest or "")}
-        return defaults.filled(self._changes(self.attempt.batch_id), below)
+        return defaults.filled(self.changes_of(self.attempt.batch_id), below)
 
-    def _changes(self, *batches: str) -> DataFrame:
+    def changes_of(self, *batches: str) -> DataFrame:
+        """What the changelog has of some batches, as it was written."""
         reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
         changelog = reader.table(changelog_id(self.plan).sql())
         return changelog.where(F.col(names.BATCH_ID).isin(*batches))
@@ -225,7 +226,7 @@ class Writer:
         if there is None:
             wanted.writeTo(self._branch(table)).append()
             return
-        changed = wanted.subtract(in_the_columns_of(wanted, there))
+        changed = wanted.subtract(alike(there, wanted))
         gone = there.join(wanted, list(by), "left_anti")
         source = keep(
             changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
@@ -239,7 +240,7 @@ class Writer:
     def replace(self, table: TableId, wanted: DataFrame, there: DataFrame | None) -> bool:
         """Make `wanted` all that the table holds, where that differs from what is `there`, in
         which somebody may have put anything; True where it did."""
-        if there is not None and same_rows(wanted, in_the_columns_of(wanted, there)):
+        if there is not None and same_rows(wanted, alike(there, wanted)):
             return False
         wanted.writeTo(self._branch(table)).overwrite(F.lit(True))
         return True

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.s3_server import S3Server, S3ServerMissing, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,3 +56,15 @@ def fixtures() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the shared fixtures are not at {folder}")
     return folder
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server of the module's own; where there is none, CI fails and others skip."""
+    try:
+        with s3_server(tmp_path_factory.mktemp("s3")) as found:
+            yield found
+    except S3ServerMissing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))

@@ -13,21 +13,10 @@ from sluice.errors import TransientError
 from sluice.s3store import S3Store
 from sluice.store import open_store
 from tests.flaky import Flaky, flaky
-from tests.s3_server import S3Server, S3ServerMissing, s3_server
+from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.s3
 OBJECTS = {f"{n}.jsonl": os.urandom(100_000) for n in range(6)}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    try:
-        with s3_server(tmp_path_factory.mktemp("s3")) as found:
-            yield found
-    except S3ServerMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -20,21 +19,10 @@ from sluice.errors import TerminalError, TransientError
 from sluice.landing import inspect
 from sluice.s3store import S3Store
 from sluice.store import open_store
-from tests.s3_server import S3Server, S3ServerMissing, s3_server
+from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.s3
 LINES = b'{"a":1}\n{"a":2}\n'
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    try:
-        with s3_server(tmp_path_factory.mktemp("s3")) as found:
-            yield found
-    except S3ServerMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bz2
 import zlib
-from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import zstandard
 
@@ -39,8 +40,8 @@ class Damage(Exception):
         self.trusted = trusted
 
 
-class _Decompressor(Protocol):
-    """One compressed member."""
+class _Member(Protocol):
+    """A library's decompressor of one compressed member."""
 
     @property
     def eof(self) -> bool: ...
@@ -48,25 +49,34 @@ class _Decompressor(Protocol):
     @property
     def unused_data(self) -> bytes: ...
 
-    def steps(self, data: bytes) -> Iterator[bytes]:
-        """The plain bytes of `data`, a few MiB at a time."""
-        ...
+
+_Inner = TypeVar("_Inner", bound=_Member)
 
 
-class _Gzip:
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
+class _Decompressor(ABC, Generic[_Inner]):
+    """One compressed member."""
+
+    def __init__(self, inner: _Inner) -> None:
+        self._inner = inner
 
     @property
     def eof(self) -> bool:
+        """Whether the member has ended."""
         return self._inner.eof
 
     @property
     def unused_data(self) -> bytes:
+        """What came after its end."""
         return self._inner.unused_data
 
+    @abstractmethod
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """See `_Decompressor`; what did not fit may wait inside, with no input left."""
+        """The plain bytes of `data`, a few MiB at a time."""
+
+
+class _Gzip(_Decompressor["zlib._Decompress"]):
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """What did not fit may wait inside, with no input left."""
         plain = self._inner.decompress(data, STEP_BYTES)
         yield plain
         while not self.eof and (self._inner.unconsumed_tail or len(plain) == STEP_BYTES):
@@ -74,39 +84,15 @@ class _Gzip:
             yield plain
 
 
-class _Bzip2:
-    def __init__(self) -> None:
-        self._inner = bz2.BZ2Decompressor()
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
+class _Bzip2(_Decompressor[bz2.BZ2Decompressor]):
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """See `_Decompressor`."""
         yield self._inner.decompress(data, STEP_BYTES)
         while not (self.eof or self._inner.needs_input):
             yield self._inner.decompress(b"", STEP_BYTES)
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
+class _Zstd(_Decompressor["zstandard.ZstdDecompressionObj"]):
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """See `_Decompressor`."""
         yield self._inner.decompress(data)
 
 
@@ -168,7 +154,7 @@ class Plain(Iterator[bytes]):
         return padding
 
 
-def _next_member(data: bytes, compression: str) -> _Decompressor:
+def _next_member(data: bytes, compression: str) -> _Decompressor[Any]:
     if not _detect_member(data, compression):
         raise Damage(f"damaged_{compression}", trusted=True)
     return _new(compression)
@@ -188,6 +174,10 @@ def _pieces(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
             yield chunk[start : start + size]
 
 
-def _new(compression: str) -> _Decompressor:
-    make: dict[str, Callable[[], _Decompressor]] = {GZIP: _Gzip, BZIP2: _Bzip2, ZSTD: _Zstd}
-    return make[compression]()
+def _new(compression: str) -> _Decompressor[Any]:
+    if compression == GZIP:
+        return _Gzip(zlib.decompressobj(wbits=31))
+    if compression == BZIP2:
+        return _Bzip2(bz2.BZ2Decompressor())
+    zstd = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+    return _Zstd(zstd.decompressobj())

@@ -13,9 +13,9 @@ from sluice.partitions import parse_partition
 
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 _CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
-_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
-_TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
+TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
 class Strict(BaseModel):
@@ -34,9 +34,9 @@ def _namespace(value: str) -> str:
 
 def _table_name(value: str) -> str:
     allowed = "a template over {database}, {schema} and {table} that holds {table}"
-    used = _PLACEHOLDER.findall(value)
-    rest = _PLACEHOLDER.sub("", value)
-    if not set(used) <= set(_TABLE_PLACEHOLDERS) or "table" not in used:
+    used = PLACEHOLDER.findall(value)
+    rest = PLACEHOLDER.sub("", value)
+    if not set(used) <= set(TABLE_PLACEHOLDERS) or "table" not in used:
         raise ValueError(allowed)
     if not re.fullmatch(r"[A-Za-z0-9_]*", rest):
         raise ValueError(f"{allowed}, else only letters, digits and underscores")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from sluice.configfields import PLACEHOLDER, TABLE_PLACEHOLDERS
 from sluice.errors import ConfigError
 from sluice.names import history_table
 
 if TYPE_CHECKING:
     from sluice.config import Pipeline
     from sluice.yamlfile import Document
-
-_PARTS: Final = ("database", "schema", "table")
-_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 Written = tuple["Document", "Pipeline"]
 
@@ -62,7 +59,8 @@ def _targets(pipeline: Pipeline) -> set[str] | None:
 def _target(template: str, source: str) -> str | None:
     """A source table's target; None where its name lacks a part that the template has."""
     parts = source.split(".")
-    found = dict(zip(_PARTS[-len(parts) :], parts, strict=True)) if len(parts) <= 3 else {}
-    if not set(_PLACEHOLDER.findall(template)) <= set(found):
+    known = TABLE_PLACEHOLDERS[-len(parts) :]
+    found = dict(zip(known, parts, strict=True)) if len(parts) <= len(TABLE_PLACEHOLDERS) else {}
+    if not set(PLACEHOLDER.findall(template)) <= set(found):
         return None
     return template.format(**found)

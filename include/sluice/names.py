@@ -80,6 +80,11 @@ def changelog_table(target: str) -> str:
     return f"{target}{_CHANGES}"
 
 
+def target_of_changelog(name: str) -> str:
+    """The target's name for that of its changelog."""
+    return name.removesuffix(_CHANGES)
+
+
 def is_changelog(namespace: str, name: str) -> bool:
     """Whether it is the name of a changelog."""
     return namespace.endswith(_BESIDE) and name.endswith(_CHANGES)

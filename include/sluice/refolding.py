@@ -23,9 +23,9 @@ from sluice.names import (
     BATCH_ID,
     PROP_FLOOR,
     PROP_PIPELINE,
-    changelog_namespace,
-    changelog_table,
+    is_changelog,
     target_of,
+    target_of_changelog,
 )
 from sluice.snapshots import head, strangers_since
 from sluice.stages import load, publish
@@ -38,6 +38,10 @@ class Changes:
     batch_id: str
     target: str
     records: int
+
+
+# What batches published, the oldest first.
+Published = dict[str, list[states.Publication]]
 
 
 def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -67,7 +71,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
 
     Raises TerminalError for an unknown table.
     """
-    known = [target_of_changelog(name) for name in _changelogs(ctx)]
+    known = list(_changelogs(ctx))
     chosen = [t for t in known if table in ("", t, f"{ctx.pipeline.namespace}.{t}")]
     if not chosen:
         listed = ", ".join(known) or "none"
@@ -79,14 +83,15 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
 
 
 def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
-    chosen = [b for b in batches if _has_changes_of_its_own(ctx, b)]
-    if not chosen:
+    published = _published(ctx, batches)
+    if not published:
         raise RollbackRefused(
             f"{why}; to have that back, release its files and run: sluice release "
             f"{ctx.pipeline.name} --batch ID"
         )
-    undo.refuse_in_use(ctx, chosen)
-    changes = [found for batch_id in chosen for found in _changes(ctx, batch_id)]
+    undo.refuse_in_use(ctx, list(published))
+    logs = _changelogs(ctx)
+    changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     told = [
         f"{ctx.pipeline.namespace}.{c.target}: {c.records} changes of batch {c.batch_id}"
         for c in changes
@@ -95,15 +100,26 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
         return [why, *(f"would fold again without: {line}" for line in told)]
     ctx.say(f"rollback: {why}: keys are folded again without it")
     targets = tuple(sorted({c.target for c in changes}))
-    bases = {target: _base(ctx, target, chosen) for target in targets}
-    return told + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(chosen)), bases))
+    bases = {target: _base(ctx, target, published) for target in targets}
+    return told + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
 
 
-def _base(ctx: Context, target: str, batches: list[str]) -> int | None:
+def _published(ctx: Context, batches: list[str]) -> Published:
+    """Those of the batches that have changes of their own; raises RollbackRefused where one is not
+    published any more."""
+    rows = [row for row in ctx.ledger.batches(ctx.pipeline.name) if row.batch_id in batches]
+    for row in rows:
+        if row.state != states.PUBLISHED:
+            raise RollbackRefused(
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile"
+            )
+    mine = [r.batch_id for r in rows if not r.details.keys() & {undo.UNDONE, undo.REBUILT}]
+    return {batch_id: undo.publications(ctx, batch_id) for batch_id in reversed(mine)}
+
+
+def _base(ctx: Context, target: str, published: Published) -> int | None:
     """The snapshot of a target that the first of the batches to write it was merged onto."""
-    oldest_first = reversed(ctx.ledger.batches(ctx.pipeline.name))
-    mine = [row.batch_id for row in oldest_first if row.batch_id in batches]
-    written = (p for b in mine for p in undo.publications(ctx, b) if p.table_name == target)
+    written = (p for batch in published.values() for p in batch if p.table_name == target)
     return next((p.base_snapshot for p in written), _main(ctx, target))
 
 
@@ -112,27 +128,20 @@ def _main(ctx: Context, target: str) -> int | None:
     return None if table is None else head(table)
 
 
-def _has_changes_of_its_own(ctx: Context, batch_id: str) -> bool:
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
-    if row is not None and row.state != states.PUBLISHED:
-        raise RollbackRefused(f"batch {batch_id} of {ctx.pipeline.name} is {row.state} meanwhile")
-    return row is not None and not row.details.keys() & {undo.UNDONE, undo.REBUILT}
-
-
-def _changes(ctx: Context, batch_id: str) -> list[Changes]:
+def _changes(
+    ctx: Context, logs: dict[str, Table], batch_id: str, published: list[states.Publication]
+) -> list[Changes]:
     """The tables that a published batch has changes of; raises RollbackRefused where somebody else
     wrote to one since, or maintenance has forgotten them."""
-    published = undo.publications(ctx, batch_id)
     found = []
-    for name in _changelogs(ctx):
-        target = target_of_changelog(name)
-        records = _records(ctx, name, batch_id)
+    for target, log in logs.items():
+        records = _records(log, batch_id)
         mine = [p for p in published if target_of(p.table_name) == target]
         for p in mine:
             _refuse_strangers(ctx, p)
         if records:
             found.append(Changes(batch_id, target, records))
-        elif mine and _property(ctx, target, PROP_FLOOR):
+        elif mine and _has_floor(ctx, target):
             raise RollbackRefused(
                 f"{ctx.pipeline.namespace}.{target}: maintenance has forgotten the changes of "
                 f"batch {batch_id} (changelog_days); it cannot be undone any more"
@@ -150,27 +159,25 @@ def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
         )
 
 
-def _records(ctx: Context, changelog: str, batch_id: str) -> int:
-    table = _load(ctx, changelog_namespace(ctx.pipeline.namespace), changelog)
-    files = [] if table is None else table.scan(row_filter=equals(BATCH_ID, batch_id)).plan_files()
+def _has_floor(ctx: Context, target: str) -> bool:
+    table = _load(ctx, ctx.pipeline.namespace, target)
+    return table is not None and PROP_FLOOR in table.properties
+
+
+def _records(changelog: Table, batch_id: str) -> int:
+    files = changelog.scan(row_filter=equals(BATCH_ID, batch_id)).plan_files()
     return sum(file.file.record_count for file in files)
 
 
-def _changelogs(ctx: Context) -> list[str]:
-    namespace = changelog_namespace(ctx.pipeline.namespace)
-    listed = [name for where, name in undo.tables(ctx) if where == namespace]
-    mine = (n for n in listed if n.endswith(changelog_table("")))
-    return [n for n in mine if _property(ctx, n, PROP_PIPELINE, namespace) == ctx.pipeline.name]
-
-
-def target_of_changelog(name: str) -> str:
-    """The target's name for that of its changelog."""
-    return name.removesuffix(changelog_table(""))
-
-
-def _property(ctx: Context, table: str, name: str, namespace: str = "") -> str | None:
-    loaded = _load(ctx, namespace or ctx.pipeline.namespace, table)
-    return None if loaded is None else loaded.properties.get(name)
+def _changelogs(ctx: Context) -> dict[str, Table]:
+    """The changelogs of the pipeline by their targets' names."""
+    listed = [(where, name) for where, name in undo.tables(ctx) if is_changelog(where, name)]
+    found = {target_of_changelog(name): _load(ctx, where, name) for where, name in listed}
+    return {
+        target: table
+        for target, table in found.items()
+        if table is not None and table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
+    }
 
 
 def _load(ctx: Context, namespace: str, name: str) -> Table | None:

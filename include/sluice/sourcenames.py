@@ -6,12 +6,12 @@ folder, or change what a terminal shows, names nothing: its records go to quaran
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Final
+
+from sluice.shown import shown
 
 LONGEST: Final = 128
 LONGEST_BYTES: Final = 200
-_HIDDEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 # What Iceberg keeps for columns of its own, in any table.
 ICEBERG_COLUMNS: Final = frozenset(
     (
@@ -26,7 +26,7 @@ def is_column_name(name: str) -> bool:
     return (
         0 < len(name) <= LONGEST
         and len(name.encode(errors="surrogatepass")) <= LONGEST_BYTES
-        and not any(unicodedata.category(c) in _HIDDEN for c in name)
+        and shown(name) == name
     )
 
 

@@ -26,7 +26,6 @@ from sluice.undo import (
     published_after,
     release,
     rollback,
-    rollback_to,
     take_out,
     told,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "reconcile",
     "release",
     "rollback",
-    "rollback_to",
     "run",
     "spark_conf",
 ]  # fmt: skip
@@ -119,11 +117,12 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     reach(Point.PUBLISH_HELD)
     staged = [s for table in result.tables for s in table.staged]
     # A process that was suspended here is refused; one that dies is completed by reconcile.
-    ctx.ledger.record_batch(
+    begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
         expected=lambda row: row is not None and _may_begin(row, result),
     )  # fmt: skip
-    _require_mine(ctx, result)
+    if not begun:
+        _require_mine(ctx, result)
     reach(Point.PUBLISH_MARKED)
     ctx.ledger.record_publications(_intents(ctx, result, staged))
     reach(Point.PUBLISH_INTENT)

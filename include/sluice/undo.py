@@ -207,15 +207,15 @@ def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[st
     return done
 
 
-def take_out(ctx: Context, batch_id: str) -> list[str]:
+def take_out(ctx: Context, batch_id: str) -> None:
     """The end of a batch without which its tables were folded again; once done, nothing."""
     if _known(ctx, batch_id).state != states.PUBLISHED:
-        return []
+        return
     published = publications(ctx, batch_id)
     for p in published:
         table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
         drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
-    return _close(ctx, batch_id, published)
+    _close(ctx, batch_id, published)
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:

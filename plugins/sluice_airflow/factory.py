@@ -30,6 +30,7 @@ from sluice_airflow.forms import (
     line_of_text,
     load_form,
     maintenance_form,
+    tick,
 )
 from sluice_airflow.submit import LoadOperator, MaintainOperator
 
@@ -198,27 +199,14 @@ def rollback_dag(project: Project) -> DAG:
     with _manual_dag("sluice_rollback", "Undo a batch: all of its tables", project) as dag:
         dag.params["batch"] = batch_id("Batch", "The one to undo, as `sluice status` lists it.")
         dag.params["to"] = batch_id("To", "Or: undo every batch that was published after this one.")
-        dag.params["rebuild"] = Param(
-            False,
-            type="boolean",
-            title="Rebuild",
-            description="Or: make every target again from its changelog.",
-        )
+        dag.params["rebuild"] = tick("Rebuild", "Or: make every target again from its changelog.")
         dag.params["table"] = line_of_text(
             "Table", "With Rebuild: this target alone.", LONGEST_NAME
         )
-        dag.params["release"] = Param(
-            False,
-            type="boolean",
-            title="Load its files again",
-            description="Otherwise they are held until an operator releases them.",
+        dag.params["release"] = tick(
+            "Load its files again", "Otherwise they are held until an operator releases them."
         )
-        dag.params["dry_run"] = Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Say in the log what would move, and move nothing.",
-        )
+        dag.params["dry_run"] = tick("Dry run", "Say in the log what would move, and move nothing.")
 
         @task(task_id="rollback", retries=0)
         def rollback() -> list[str]:

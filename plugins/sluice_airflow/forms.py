@@ -30,28 +30,21 @@ def load_form() -> dict[str, Param]:
         "window_end": Param(
             None, type=["null", "string"], format="date-time", title="To (not included)"
         ),
-        "files": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string", "maxLength": LONGEST_KEY},
-            maxItems=MOST_FILES,
-            title="Files",
-            description="Load exactly these object keys, one a line, below the landing folder.",
+        "files": _lines(
+            "Files",
+            "Load exactly these object keys, one a line, below the landing folder.",
+            LONGEST_KEY,
+            MOST_FILES,
         ),
-        "tables": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string", "maxLength": LONGEST_NAME},
-            maxItems=MOST_TABLES,
-            title="Tables",
-            description="For these source tables alone, one a line, and of loaded files too. The"
-            " files stay free for other runs.",
+        "tables": _lines(
+            "Tables",
+            "For these source tables alone, one a line, and of loaded files too. The files stay"
+            " free for other runs.",
+            LONGEST_NAME,
+            MOST_TABLES,
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="List in the log of `land` what would be taken, and take nothing.",
+        "dry_run": tick(
+            "Dry run", "List in the log of `land` what would be taken, and take nothing."
         ),
     }
 
@@ -73,10 +66,25 @@ def maintenance_form(names: list[str]) -> dict[str, Param]:
             title="Minutes",
             description="After these no new work begins; the next run goes on from there.",
         ),
-        "dry_run": Param(
-            False, type="boolean", title="Dry run", description="Only say what would be done."
-        ),
+        "dry_run": tick("Dry run", "Only say what would be done."),
     }
+
+
+def tick(title: str, description: str) -> Param:
+    """A box to tick, which is not at first."""
+    return Param(False, type="boolean", title=title, description=description)
+
+
+def _lines(title: str, description: str, longest: int, most: int) -> Param:
+    """Lines of text, or none."""
+    return Param(
+        None,
+        type=["null", "array"],
+        items={"type": "string", "maxLength": longest},
+        maxItems=most,
+        title=title,
+        description=description,
+    )
 
 
 def line_of_text(title: str, description: str, longest: int) -> Param:

@@ -57,12 +57,6 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     monkeypatch.setitem(sys.modules, "sluice.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
-    refolding: Any = ModuleType("sluice.refolding")
-    refolding.rollback = lambda ctx, batch, dry_run: undone(fake, batch, dry_run)
-    refolding.rollback_to = lambda ctx, batch, dry_run: undone(fake, "after", batch, dry_run)
-    refolding.rebuild = lambda ctx, table, dry_run: undone(fake, "rebuild", table, dry_run)
-    monkeypatch.setitem(sys.modules, "sluice.refolding", refolding)
-    monkeypatch.setattr(sluice, "refolding", refolding, raising=False)
     land: Any = ModuleType("sluice.land")
     land.candidates = land.landed = lambda ctx, window, until, files: []
     monkeypatch.setitem(sys.modules, "sluice.land", land)
@@ -70,12 +64,12 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
     monkeypatch.setitem(sys.modules, "sluice.reprocess", again)
     monkeypatch.setattr(sluice, "reprocess", again, raising=False)
-    folding: Any = ModuleType("sluice.refolding")
-    folding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
-    folding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
-    folding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
-    monkeypatch.setitem(sys.modules, "sluice.refolding", folding)
-    monkeypatch.setattr(sluice, "refolding", folding, raising=False)
+    refolding: Any = ModuleType("sluice.refolding")
+    refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
+    refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
+    refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
+    monkeypatch.setitem(sys.modules, "sluice.refolding", refolding)
+    monkeypatch.setattr(sluice, "refolding", refolding, raising=False)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
         "sluice_airflow.submit", fromlist=["submit"]
     )
@@ -287,7 +281,6 @@ def test_without_the_connection_the_first_task_fails(
 
 
 def test_the_rollback_form_undoes_a_batch(stages: Stages, run: Runs) -> None:
-    stages.state = "rolled_back"
     conf = {"pipeline": "shop", "batch": "b7", "release": True}
     finished, _ = run("sluice_rollback", run_conf=conf)
     assert finished.state == "success"
@@ -306,7 +299,6 @@ def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> No
 
 
 def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
-    stages.state = "rolled_back"
     conf = {"pipeline": "shop", "to": "b6", "release": True}
     run("sluice_rollback", run_conf=conf)
     assert stages.of("rollback") == [("after", "b6", False)]
