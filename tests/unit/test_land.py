@@ -102,6 +102,17 @@ def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
     assert covers(context, files, hours, names=absolute) == covered
 
 
+def test_the_rejects_of_many_files_are_bounded_together(context: Context) -> None:
+    folder = context.project.root / "landing"
+    for number in range(20):
+        (folder / f"bad{number:02}.jsonl").write_bytes(b'{"a":"\xe9%d"}\n' % number * 300)
+    (key,) = land(context)
+    kept = context.files.read_manifest(key).rejects
+    assert sum(reject.records for reject in kept) == 20 * 300
+    assert len(kept) == 3 * 300 + 17
+    assert {reject.records for reject in kept[900:]} == {300}
+
+
 def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None:
     files, until = [("a.jsonl", "20260301T05")], hour_start("20260301T05")
     assert not covers(context, files, until=until)
