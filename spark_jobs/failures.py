@@ -11,12 +11,23 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyiceberg.exceptions import CommitFailedException, RESTError, ServiceUnavailableError
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkAttributeError,
+    PySparkException,
+    PySparkNotImplementedError,
+    PySparkTypeError,
+    PySparkValueError,
+)
 from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
 
-_MISTAKES = (AnalysisException, ParseException)
+_MISTAKES = (
+    AnalysisException, ParseException,
+    PySparkAttributeError, PySparkNotImplementedError, PySparkTypeError, PySparkValueError,
+)  # fmt: skip
 _OUTSIDE = (
     OSError, Py4JError, PySparkException, DBAPIError, RESTError, ServiceUnavailableError,
     CommitFailedException,
