@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyiceberg.exceptions import CommitFailedException, RESTError, ServiceUnavailableError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark import SparkContext
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkAttributeError,
+    PySparkException,
+    PySparkNotImplementedError,
+    PySparkTypeError,
+    PySparkValueError,
+)
 from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
 
-_MISTAKES = (AnalysisException, ParseException)
+_MISTAKES = (
+    AnalysisException, ParseException,
+    PySparkAttributeError, PySparkNotImplementedError, PySparkTypeError, PySparkValueError,
+)  # fmt: skip
 _OUTSIDE = (
     OSError, Py4JError, PySparkException, DBAPIError, RESTError, ServiceUnavailableError,
     CommitFailedException,
 )  # fmt: skip
+_WITH_STATE: Final = "org.apache.spark.SparkThrowable"
+# The first two characters of a SQLSTATE: feature not supported, cardinality, data, constraint,
+# syntax and access rule, program limit.
+_LASTING: Final = ("0A", "21", "22", "23", "42", "54")
 
 
 class Result(Protocol):
@@ -46,13 +63,44 @@ def exit_code(work: Callable[[], Result]) -> int:
 
 
 def typed(error: Exception) -> SluiceError:
-    """The error as one of ours: what stores, catalogs and executors do may pass, a mistake not."""
+    """The error as one of ours: what stores, catalogs and executors do may pass, a mistake not.
+
+    Nor does what Spark cannot compute from the data that it was given: its SQLSTATE says so.
+    """
     if isinstance(error, SluiceError):
         return error
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, _OUTSIDE) and not isinstance(error, _MISTAKES):
-        return TransientError(text)
+        lasting = next((s for s in _sql_states(error) if s.startswith(_LASTING)), "")
+        return _lasting(text, lasting) if lasting else TransientError(text)
     return TerminalError(
         f"unexpected {text}. Trying again will not help: nothing was published. "
         "Please report it with the traceback in the driver's log"
     )
+
+
+def _lasting(text: str, state: str) -> TerminalError:
+    return TerminalError(
+        f"SQLSTATE {state}, which no other try mends: nothing was published. If a hint in "
+        "`columns:` or another option cannot mend it, please report it with the traceback in the "
+        f"driver's log. {text}"
+    )
+
+
+def _sql_states(error: Exception) -> Iterator[str]:
+    """Those of an error of Spark's and of its causes: a task's is wrapped by its job's."""
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    try:
+        while cause is not None:
+            if state := _sql_state(cause):
+                yield state
+            cause = cause.getCause()
+    except Py4JError:  # the JVM is gone: that may pass
+        return
+
+
+def _sql_state(cause: Any) -> str:
+    gateway = SparkContext._gateway
+    if gateway is None or not is_instance_of(gateway, cause, _WITH_STATE):
+        return ""
+    return str(cause.getSqlState() or "")

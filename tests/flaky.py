@@ -114,7 +114,8 @@ def _forward(client: socket.socket, upstream: tuple[str, int], sent: bytes, cut:
             return
         answer = _until_head(server)
         client.sendall(answer[: max(len(answer) * 2 // 3, 1)])
-        _reset(client)
+        # The other thread still reads here, and a socket in use is not closed by closing it.
+        client.shutdown(socket.SHUT_RDWR)
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

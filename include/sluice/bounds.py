@@ -44,3 +44,8 @@ DEFAULT: Final = Bounds()
 def rejects_of(max_bad_records: int) -> int:
     """How many rejects of one file are kept apart, where a batch may have so many."""
     return min(max(max_bad_records + 1, LEAST_REJECTS), MOST_REJECTS)
+
+
+def rejects_of_a_batch(max_bad_records: int) -> int:
+    """How many rejects of all files together are kept apart: with more of them the batch fails."""
+    return max(max_bad_records + 1, LEAST_REJECTS)

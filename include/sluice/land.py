@@ -6,14 +6,16 @@ takes exactly its hours. A ceiling makes further batches of the rest, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from sluice import ledger as states
+from sluice.bounds import rejects_of_a_batch
 from sluice.claims import is_free, is_replaced
 from sluice.context import Context
 from sluice.errors import SluiceError, TerminalError, Unsettled
@@ -22,6 +24,7 @@ from sluice.landing import Inspection, inspect, refuse
 from sluice.leases import Lease
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.reading import Reading, reading_of
+from sluice.rejects import BatchRejects
 from sluice.store import ObjectStore, StoredObject, open_store
 
 INSPECTED_AT_ONCE: Final = 4
@@ -258,9 +261,27 @@ def inspect_all(
             ctx.say(f"land: {error}; it is left to the next run")
             return None
 
+    kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))
+    looks = zip(objects, _in_turn(look, objects), strict=True)
+    return [
+        (found, replace(seen, rejects=kept.take(seen.rejects)))
+        for found, seen in looks
+        if seen is not None
+    ]
+
+
+def _in_turn(
+    look: Callable[[StoredObject], Inspection | None], objects: list[StoredObject]
+) -> Iterator[Inspection | None]:
+    """Some at a time; those that wait for a slow one before them are few."""
     with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
-        looks = zip(objects, pool.map(look, objects), strict=True)
-        return [(found, seen) for found, seen in looks if seen is not None]
+        begun: deque[Future[Inspection | None]] = deque()
+        for found in objects:
+            begun.append(pool.submit(look, found))
+            if len(begun) >= 2 * INSPECTED_AT_ONCE:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
 
 
 def _inspected(

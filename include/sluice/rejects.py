@@ -1,9 +1,11 @@
-"""What landing could not hand on of one file, in bounded memory: record by record, or all of it."""
+"""What landing could not hand on, in bounded memory: of one file, record by record or all of it,
+and of a batch's files together."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from sluice.containers import Refused
@@ -12,6 +14,7 @@ from sluice.manifest import LandingReject
 TOO_MANY: Final = "too_many_rejects"
 RAW_BYTES: Final = 64 << 10
 RAW_BYTES_OF_A_FILE: Final = 16 << 20
+RAW_BYTES_OF_A_BATCH: Final = 64 << 20
 SHORT_RAW_BYTES: Final = 1 << 10
 
 
@@ -58,13 +61,54 @@ class Rejects:
             return tuple(self._kept)
         if self._refused:
             return (_reject(self._key, 0, self._refused, self._head),)
-        told = ", ".join(f"{reason} {count}" for reason, count in self._reasons.most_common())
         records = self._reasons.total()
-        return (_reject(self._key, 0, f"{TOO_MANY}: {told}", self._head, records),)
+        return (_reject(self._key, 0, _too_many(self._reasons), self._head, records),)
 
     @property
     def _too_many(self) -> bool:
         return self._reasons.total() > self._most
+
+
+class BatchRejects:
+    """The rejects of a batch's files, file after file: about `most`, which is above the pipeline's
+    `max_bad_records`.
+
+    The batch fails where there are more, so from there on those of a file are told as one, with
+    their reasons and number. Of each `SHORT_RAW_BYTES` are kept once the batch has
+    `RAW_BYTES_OF_A_BATCH`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._records = 0
+        self._raw_bytes = 0
+
+    def take(self, rejects: tuple[LandingReject, ...]) -> tuple[LandingReject, ...]:
+        """What the manifest takes of one file's."""
+        self._records += sum(reject.records for reject in rejects)
+        if self._records > self._most and len(rejects) > 1:
+            rejects = (_as_one(rejects),)
+        if self._raw_bytes >= RAW_BYTES_OF_A_BATCH:
+            rejects = tuple(map(_short, rejects))
+        self._raw_bytes += sum(len(reject.raw_base64) * 3 // 4 for reject in rejects)
+        return rejects
+
+
+def _as_one(rejects: tuple[LandingReject, ...]) -> LandingReject:
+    reasons: Counter[str] = Counter()
+    for reject in rejects:
+        reasons[reject.reason] += reject.records
+    return replace(rejects[0], reason=_too_many(reasons), records=reasons.total())
+
+
+def _short(reject: LandingReject) -> LandingReject:
+    raw = base64.b64decode(reject.raw_base64)[:SHORT_RAW_BYTES]
+    return replace(reject, raw_base64=base64.b64encode(raw).decode())
+
+
+def _too_many(reasons: Counter[str]) -> str:
+    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    return f"{TOO_MANY}: {told}"
 
 
 def _reject(key: str, record: int, reason: str, raw: bytes, records: int = 1) -> LandingReject:

@@ -22,7 +22,7 @@ from sluice.context import Context, open_context
 from sluice.faults import ENV_FAULT
 
 SLUICE: Final = str(Path(sys.executable).parent / "sluice")
-PATIENCE_SECONDS: Final = 300
+PATIENCE_SECONDS: Final = 900
 PROJECT: Final = """lake:
   catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
   warehouse: data/warehouse

@@ -11,7 +11,7 @@ from tests.faults.conftest import Shop, event
 from tests.faults.lake import Lake, descendants, finish, kill
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 
 
 def run(shop: Shop) -> subprocess.Popen[str]:

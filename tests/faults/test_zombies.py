@@ -18,7 +18,7 @@ from sluice.faults import Point
 from tests.faults.lake import Contents, Lake, descendants, finish
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
-PATIENCE_SECONDS: Final = 120
+PATIENCE_SECONDS: Final = 600
 LEASE_SECONDS: Final = 10
 DRIVER: Final = [Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED, Point.LOAD_RESULT]
 PUBLISHER: Final = [

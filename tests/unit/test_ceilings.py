@@ -1,4 +1,5 @@
-"""The ceilings of bad records, where landing refused a whole file for the number of its own."""
+"""The ceilings of bad records, where landing refused a whole file for the number of its own; and
+that every record has an outcome."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from sluice.config import Pipeline
 from sluice.errors import AuditFailed
 from sluice.manifest import LandingReject, Reprocess
-from sluice.result import Counts
-from spark_jobs.load import _refuse_too_many_bad
+from sluice.result import BatchResult, Counts, TableResult
+from spark_jobs.load import _refuse_too_many_bad, audit
 
 NO_COUNTS = Counts()
 
@@ -35,3 +36,13 @@ def test_a_file_refused_for_its_many_bad_records_counts_with_all_of_them() -> No
 def test_a_reprocess_counts_rows_of_the_quarantine() -> None:
     again = Reprocess(("a",), records=1)
     _refuse_too_many_bad(job(70, most=0, again=again), [], {}, NO_COUNTS)
+
+
+@pytest.mark.parametrize("lost", [{}, {"applied": 2, "late": 2}])
+def test_a_record_without_exactly_one_outcome_fails_its_batch(lost: dict[str, int]) -> None:
+    whole, wrong = Counts(read=3, applied=3), Counts(read=3, **lost)
+    audit(BatchResult("p", "b", "a", (TableResult("s.t", "n.t", whole),), whole))
+    with pytest.raises(AuditFailed, match=r"n\.t: the counts do not add up"):
+        audit(BatchResult("p", "b", "a", (TableResult("s.t", "n.t", wrong),)))
+    with pytest.raises(AuditFailed, match="without a table"):
+        audit(BatchResult("p", "b", "a", (), wrong))

@@ -1,4 +1,4 @@
-"""A driver that failed: what of its work it takes back."""
+"""A driver around its work: what it looks at, and what it takes back where it failed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from sluice.context import Context
+from sluice.errors import TerminalError
+from sluice.land import land
 from sluice.leases import Lease
-from sluice.ledger import LANDED, LOADED, LOADING
+from sluice.ledger import FAILED, LANDED, LOADED, LOADING
 from sluice.manifest import Manifest
+from sluice.result import BatchResult
 from spark_jobs.driver import Driver
 from tests.unit.projects import open_shop
 
@@ -47,3 +50,27 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.record_batch("shop", batch, state, attempt=attempt, lease=lease)
     assert bool(driver._restored()) == restored
+
+
+@pytest.mark.parametrize("replaced", ["before", "while"])
+def test_a_driver_looks_at_its_files_before_it_reads_and_after(
+    context: Context, monkeypatch: pytest.MonkeyPatch, replaced: str
+) -> None:
+    path = context.project.root / "landing" / "a.jsonl"
+    path.write_text('{"a": 1}\n')
+    (key,) = land(context)
+    manifest = context.files.read_manifest(key)
+
+    def work(driver: Driver, _: bool) -> BatchResult:
+        assert replaced == "while"
+        path.write_text('{"a": 2}\n')
+        return BatchResult("shop", manifest.batch_id, driver.attempt, ())
+
+    if replaced == "before":
+        path.unlink()
+    monkeypatch.setattr(Driver, "_work", work)
+    with pytest.raises(TerminalError, match=r"a\.jsonl (is gone|has other bytes)"):
+        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+    row = context.ledger.batch("shop", manifest.batch_id)
+    assert row is not None
+    assert row.state == FAILED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
 from sluice.errors import PlanError, TerminalError, TransientError
 from spark_jobs.failures import typed
@@ -16,6 +16,7 @@ from spark_jobs.failures import typed
         (KeyError("coupon"), TerminalError),
         (AssertionError("no"), TerminalError),
         (AnalysisException("no such column"), TerminalError),
+        (PySparkTypeError("not a column"), TerminalError),
         (PySparkException("job aborted"), TransientError),
         (ConnectionResetError("reset"), TransientError),
         (CommitFailedException("moved"), TransientError),

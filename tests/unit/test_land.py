@@ -102,6 +102,29 @@ def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
     assert covers(context, files, hours, names=absolute) == covered
 
 
+def test_a_file_that_changed_after_it_was_taken_is_told_and_left_alone(tmp_path: Path) -> None:
+    said: list[str] = []
+    context = open_shop(tmp_path, say=said.append)
+    path = tmp_path / "landing" / "a.jsonl"
+    path.write_text('{"a": 1}\n')
+    (key,) = land(context)
+    path.write_text('{"a": 22}\n')
+    assert land(context) == []
+    batch = context.files.read_manifest(key).batch_id
+    assert [line for line in said if f"a.jsonl has changed since batch {batch} took it" in line]
+
+
+def test_the_rejects_of_many_files_are_bounded_together(context: Context) -> None:
+    folder = context.project.root / "landing"
+    for number in range(20):
+        (folder / f"bad{number:02}.jsonl").write_bytes(b'{"a":"\xe9%d"}\n' % number * 300)
+    (key,) = land(context)
+    kept = context.files.read_manifest(key).rejects
+    assert sum(reject.records for reject in kept) == 20 * 300
+    assert len(kept) == 3 * 300 + 17
+    assert {reject.records for reject in kept[900:]} == {300}
+
+
 def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None:
     files, until = [("a.jsonl", "20260301T05")], hour_start("20260301T05")
     assert not covers(context, files, until=until)

@@ -17,7 +17,15 @@ from sluice.compression import Damage, Plain
 from sluice.containers import Refused
 from sluice.csvrows import CsvStyle
 from sluice.landing import JSONL
-from sluice.rejects import RAW_BYTES, RAW_BYTES_OF_A_FILE, SHORT_RAW_BYTES, Rejects
+from sluice.manifest import LandingReject
+from sluice.rejects import (
+    RAW_BYTES,
+    RAW_BYTES_OF_A_BATCH,
+    RAW_BYTES_OF_A_FILE,
+    SHORT_RAW_BYTES,
+    BatchRejects,
+    Rejects,
+)
 from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
 
 UNFOLDED = 32 * MEBIBYTE
@@ -161,6 +169,31 @@ def test_the_texts_of_a_files_rejects_are_bounded_together() -> None:
 @pytest.mark.parametrize(("asked", "kept"), [(0, 1000), (5000, 5001), (10**9, 10_000)])
 def test_as_many_rejects_of_a_file_are_kept_as_a_batch_may_have(asked: int, kept: int) -> None:
     assert rejects_of(asked) == kept
+
+
+def rejects_of_one_file(name: str, size: int, *reasons: str) -> tuple[LandingReject, ...]:
+    text = base64.b64encode(bytes(size)).decode()
+    return tuple(LandingReject(name, at, reason, text) for at, reason in enumerate(reasons))
+
+
+def test_what_is_above_a_batchs_ceiling_is_counted_file_by_file() -> None:
+    batch = BatchRejects(most=3)
+    first = rejects_of_one_file("a", 1, *["invalid_utf8"] * 3)
+    assert batch.take(first) == first
+    (told,) = batch.take(rejects_of_one_file("b", 1, "invalid_utf8", "lone_surrogate"))
+    assert (told.key, told.records) == ("b", 2)
+    assert told.reason == "too_many_rejects: invalid_utf8 1, lone_surrogate 1"
+    alone = rejects_of_one_file("c", 1, "utf16")
+    assert batch.take(alone) == alone
+
+
+def test_the_texts_of_a_batchs_rejects_are_bounded_together() -> None:
+    batch = BatchRejects(most=10**9)
+    files = RAW_BYTES_OF_A_BATCH // RAW_BYTES
+    for number in range(files + 5):
+        (kept,) = batch.take(rejects_of_one_file(f"{number}", RAW_BYTES, "invalid_utf8"))
+        size = len(base64.b64decode(kept.raw_base64))
+        assert size == (RAW_BYTES if number < files else SHORT_RAW_BYTES)
 
 
 def test_a_csv_file_whose_copy_is_far_larger_is_refused(lake: Lake) -> None:

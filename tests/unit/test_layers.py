@@ -1,4 +1,5 @@
-"""One dependency a folder: airflow in dags/ and plugins/, pyspark in spark_jobs/."""
+"""One dependency a folder: airflow in dags/ and plugins/, pyspark in spark_jobs/; and none at all
+on what makes objects of bytes."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ FORBIDDEN = {
     "plugins": {"pyspark", "spark_jobs"},
     "dags": {"pyspark", "spark_jobs"},
 }
+# They run what they read, or fetch what it names.
+UNSAFE = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "xml", "lxml", "xmlrpc"}
+UNSAFE_YAML = {"load", "load_all", "full_load", "unsafe_load", "Loader", "UnsafeLoader"}
 
 
 def imported(path: Path) -> set[str]:
@@ -37,3 +41,15 @@ def test_a_folder_imports_only_its_own_engine(folder: str) -> None:
         if (found := imported(path) & FORBIDDEN[folder])
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("folder", sorted(FORBIDDEN))
+def test_no_bytes_become_objects(folder: str) -> None:
+    for path in (ROOT / folder).rglob("*.py"):
+        assert imported(path) & UNSAFE == set(), path
+        names = {
+            (node.value.id, node.attr)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        }
+        assert names & {("yaml", name) for name in UNSAFE_YAML} == set(), path

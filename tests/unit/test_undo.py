@@ -14,7 +14,14 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice import stages
 from sluice.context import Context
-from sluice.errors import CommitStateUnknown, RollbackRefused, TerminalError, TransientError
+from sluice.errors import (
+    CommitStateUnknown,
+    LeaseHeld,
+    RollbackRefused,
+    TerminalError,
+    TransientError,
+)
+from sluice.faults import Point
 from sluice.leases import Lease
 from sluice.ledger import (
     FAILED,
@@ -29,7 +36,7 @@ from sluice.ledger import (
 )
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
-from sluice.result import BatchResult, StagedTable
+from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice.snapshots import head, publish_table
 from sluice.undo import release, rollback, rollback_to
 from tests.unit.projects import open_shop
@@ -310,6 +317,25 @@ def test_a_batch_that_was_rolled_back_is_not_told_to_be_published(context: Conte
     rollback(context, "b3")
     with pytest.raises(TerminalError, match=r"b3 was rolled back.*sluice release shop --batch b3"):
         stages.publish(context, key)
+
+
+def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = context.files.write_manifest(Manifest("shop", "b4", ()))
+    staged = tuple(stage(context, "b4", name, 4) for name in TABLES)
+    table = TableResult("orders", "orders", Counts(), staged)
+    context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
+    context.ledger.record_batch("shop", "b4", LOADED, attempt="a1")
+
+    def undo_meanwhile(point: Point) -> None:
+        if point == Point.PUBLISH_HELD:
+            rollback(context, "b4", hold=True)
+
+    monkeypatch.setattr(stages, "reach", undo_meanwhile)
+    with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
+        stages.publish(context, key)
+    assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
 
 
 def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) -> None:

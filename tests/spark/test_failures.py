@@ -1,0 +1,46 @@
+"""What Spark says of data that it cannot compute with is no reason to try again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice.errors import TerminalError, TransientError
+from spark_jobs.failures import typed
+
+pytestmark = pytest.mark.spark
+
+
+def written(frame: DataFrame) -> Exception:
+    """What stops a write of the rows: a task's error in that of its job."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        frame.write.format("noop").mode("overwrite").save()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("expression", "state"),
+    [
+        ("1 / (id - 1)", "22012"),
+        ("CAST(concat('x', id) AS int)", "22018"),
+        ("CAST(9223372036854775806 AS bigint) + id * 2", "22003"),
+        ("to_timestamp(concat('2026-99-', id))", "22"),
+        ("map_from_arrays(array(id, id), array(1, 2))", "23505"),
+    ],
+)
+def test_what_the_data_is_to_blame_for_stops(
+    spark: SparkSession, expression: str, state: str
+) -> None:
+    found = typed(written(spark.range(0, 4, numPartitions=2).selectExpr(f"{expression} AS x")))
+    assert type(found) is TerminalError
+    assert f"SQLSTATE {state}" in str(found)
+
+
+def test_a_file_that_cannot_be_read_may_be_there_again(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(4).write.parquet(f"{tmp_path}/rows")
+    rows = spark.read.parquet(f"{tmp_path}/rows")
+    for file in (tmp_path / "rows").glob("*.parquet"):
+        file.unlink()
+    assert type(typed(written(rows))) is TransientError
