@@ -205,7 +205,7 @@ def _envelope() -> dict[str, Column]:
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
         "database": meta["database"],
-        "schema": meta["schema"],
+        "schema": _schema(meta["schema"]),
         "table": meta["table"],
         "op": op,
         "position": _position(),
@@ -216,6 +216,11 @@ def _envelope() -> dict[str, Column]:
         "event_id": F.col("uuid"),
         "raw": F.when(reason.isNotNull(), line),
     }
+
+
+def _schema(name: Column) -> Column:
+    """Also out of a list, as which the vendor's page describes it for SQL Server."""
+    return F.regexp_replace(name, r'^\["([^"\\]*)"\]$', "$1")
 
 
 def _op() -> Column:

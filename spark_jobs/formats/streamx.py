@@ -29,6 +29,7 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     any_repeats_column,
+    carried_key,
     instant,
     line_or,
     looked_up,
@@ -168,10 +169,9 @@ def _position() -> Column:
 def _key() -> Column:
     """The primary key, else the hidden row id that the vendor adds to a table without one."""
     image = F.coalesce("after", "before")
-    named = F.when(F.size("_primary_key") > 0, F.col("_primary_key"))
+    names, carried = F.col("_primary_key"), F.map_keys(image)
     hidden = F.when(F.map_contains_key(image, F.lit(ROW_ID)), F.array(F.lit(ROW_ID)))
-    carried = F.size(F.array_except(named, F.map_keys(image))) == 0
-    return F.when(named.isNull(), hidden).when(carried, named)
+    return F.when(F.size(names) > 0, carried_key(names, carried)).otherwise(hidden)
 
 
 def _source_ts() -> Column:

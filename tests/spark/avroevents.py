@@ -19,7 +19,7 @@ from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import Debezium
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
+from tests.spark.debezium_events import DEFAULT_PLACEHOLDER
 from tests.spark.envelopes import envelope_columns
 
 Schema = dict[str, Any]

@@ -13,6 +13,9 @@ from spark_jobs.formats.canal import Canal
 from tests.spark.envelopes import envelope_columns, jsonl
 
 ES = 1600161894000
+# Values of the option `form`, as the documents have them.
+SWAPPED = "dts_before_20220320"
+DRS = "drs_json"
 TYPES = {"id": "bigint(20)", "v": "varchar(50)"}
 Rows = dict[str, list[Row]]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 ROW = {"id": 1, "name": "a"}
+# Of the connectors' option `unavailable.value.placeholder`.
+DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def source(connector: str = "mysql", **fields: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.coltypes import ColumnType
-from spark_jobs.formats.canal import DRS, SWAPPED, Canal
-from tests.spark.canal_messages import Rows, decode, message, row
+from spark_jobs.formats.canal import Canal
+from tests.spark.canal_messages import DRS, SWAPPED, Rows, decode, message, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 SWAPPED_MESSAGES: dict[str, Any] = {

@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.manifest import Manifest, name_batch
-from spark_jobs.formats.canal import DRS, SWAPPED
-from tests.spark.canal_messages import message, row, statement
+from tests.spark.canal_messages import DRS, SWAPPED, message, row, statement
 from tests.spark.sandbox import Sandbox, landed, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

@@ -177,6 +177,19 @@ def test_data_columns_may_have_any_name(rows: dict[str, Row]) -> None:
     }  # fmt: skip
 
 
+def test_a_row_has_the_columns_of_its_table_each_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A column is one in any case, and another table's is none of this row's."""
+    records = {
+        "upper": record("I", Name="a"), "lower": record("I", name="b"),
+        "both": record("I", Name="a", name="b"), "other": record("I", _source_table_="u", x=1),
+    }  # fmt: skip
+    rows = decode_named(spark, DatahubTuple(), tmp_path, records)
+    assert rows["upper"]["after"] == {"id": "1", "name": "a"}
+    assert rows["lower"]["after"] == {"id": "1", "name": "b"}
+    assert rows["other"]["after"] == {"id": "1", "x": "1"}
+    assert_rejected(rows["both"], "duplicate_column", records["both"])
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_an_update_is_two_records(spark: SparkSession, tmp_path: Path, turned: bool) -> None:
     """By the flags the old half goes first, whatever comes first in the file."""

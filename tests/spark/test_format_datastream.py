@@ -56,9 +56,10 @@ EVENTS: dict[str, Any] = {
     "oracle": event(scn=15869116216871, rs_id=" 0x0073c9.000a4e4c.01d0 ", ssn=67, log_file=""),
     "oracle_sorted": event(top={"sort_keys": [1, 99, "0x000001.00000002.0003", 4]}),
     "oracle_bare": event(scn=100),
-    "postgresql": event(lsn="A/FF", tx_id=751),
+    "postgresql": event(lsn="A/FF", tx_id=751, schema="public"),
     "postgresql_later": event(lsn="10/1"),
     "sqlserver": event(lsn="00000025:00000728:0003"),
+    "sqlserver_by_the_page": event(lsn="1:2:3", schema=["dbo"], database=5),
     "time_only": event(top={"sort_keys": [1640410924408]}),
     "backfill": mysql("", 0, top={"read_method": "mysql-backfill-fulldump"}),
     "backfill_newer": event(top={"read_method": "mysql-backfill-fulldump",
@@ -156,6 +157,19 @@ def test_positions_sort_as_numbers(rows: dict[str, Row]) -> None:
 )  # fmt: skip
 def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("insert", ("db", None, "t")), ("postgresql", ("db", "public", "t")),
+        ("sqlserver_by_the_page", ("5", "dbo", "t")),
+    ],
+)  # fmt: skip
+def test_names(rows: dict[str, Row], name: str, names: tuple[str | None, ...]) -> None:
+    """The page lists SQL Server's `schema` as an array and its `database` as a number."""
+    row = rows[name]
+    assert (row["database"], row["schema"], row["table"]) == names
 
 
 def test_ids_and_times(rows: dict[str, Row]) -> None:

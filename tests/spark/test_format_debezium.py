@@ -13,8 +13,7 @@ from pyspark.sql import Row, SparkSession
 from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import Debezium
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
-from tests.spark.debezium_events import ROW, event, source
+from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
 from tests.spark.envelopes import by_name, envelope_columns, jsonl
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,6 @@ from pyspark.sql import Row, SparkSession
 from sluice.coltypes import ColumnType, decimal
 from spark_jobs.formats import connect_avro
 from spark_jobs.formats.debezium import Debezium
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from tests.spark.avroevents import (
     GEOMETRY,
     PLACEHOLDER,
@@ -176,7 +175,7 @@ def test_values_that_were_not_sent(spark: SparkSession, tmp_path: Path) -> None:
         "h": optional({"type": "map", "values": ["null", "string"]}),
         "n": optional("string"),
     }
-    text = DEFAULT_PLACEHOLDER
+    text = PLACEHOLDER.decode()
     row = {"id": 1, "t": text, "b": PLACEHOLDER, "l": [text], "i": list(PLACEHOLDER),
            "y": [PLACEHOLDER], "h": {text: text}, "n": None}  # fmt: skip
     file = container(tmp_path / "p.avro", envelope(columns), [event("u", row), event("u", row | {

@@ -11,9 +11,9 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import STRING, ColumnType
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from spark_jobs.plan import read_description
 from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
+from tests.spark.debezium_events import DEFAULT_PLACEHOLDER
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

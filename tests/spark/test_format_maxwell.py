@@ -10,11 +10,17 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.errors import ConfigError
-from spark_jobs.formats.maxwell import DDL, IGNORED, Maxwell
+from spark_jobs.formats.maxwell import Maxwell
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
+# Spelled out, as the vendor's pages have them: the decoder's own list would lose what it loses.
+DDL = (
+    "database-create", "database-alter", "database-drop",
+    "table-create", "table-alter", "table-drop",
+)  # fmt: skip
+IGNORED = ("bootstrap-start", "bootstrap-complete")
 NOT_JSON = {
     "cut": '{"database":"d","table":"t","type":"ins',
     "encrypted": '{"database":"d","table":"t","type":"insert","xid":1,"data":"bm8="}',
