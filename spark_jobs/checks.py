@@ -64,7 +64,7 @@ def _refuse_swing(job: Job, staged: StagedTable, before: int, after: int, most: 
         raise AuditFailed(
             f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
             f"max_row_swing of {most} allows; nothing is published. If that is right, raise "
-            f"max_row_swing and run again. {_instead(job)}"
+            f"max_row_swing and run again. {how_to_go_on(job)}"
         )
 
 
@@ -78,7 +78,7 @@ def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list
     except _OWN_FAULT as error:
         raise AuditFailed(
             f"{_where(job, staged)} cannot be checked, so nothing is published: {check.name}: "
-            f"{str(error).splitlines()[0]}. Mend its sql and run again. {_instead(job)}"
+            f"{str(error).splitlines()[0]}. Mend its sql and run again. {how_to_go_on(job)}"
         ) from error
     finally:
         job.spark.catalog.dropTempView(view)
@@ -89,7 +89,7 @@ def _told(job: Job, staged: StagedTable, check: Check, found: list[dict[str, obj
     more = " and more" if len(found) > _SHOWN else ""
     return (
         f"{_where(job, staged)} fails check {check.name}, so nothing is published: {shown}{more}. "
-        f"If the check is wrong, mend it and run again. {_instead(job)}"
+        f"If the check is wrong, mend it and run again. {how_to_go_on(job)}"
     )
 
 
@@ -97,7 +97,8 @@ def _where(job: Job, staged: StagedTable) -> str:
     return f"{staged.namespace}.{staged.name}: batch {job.manifest.batch_id}"
 
 
-def _instead(job: Job) -> str:
+def how_to_go_on(job: Job) -> str:
+    """The commands by which a pipeline goes on without a batch whose data is wrong."""
     pipeline, batch = job.pipeline.name, job.manifest.batch_id
     if job.manifest.repeats:  # its files are other batches'
         return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"

@@ -20,7 +20,7 @@ from sluice.snapshots import drop_branches
 from spark_jobs import quarantine
 from spark_jobs.beyond import set_aside
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
-from spark_jobs.checks import refuse_unsound
+from spark_jobs.checks import how_to_go_on, refuse_unsound
 from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
@@ -189,9 +189,10 @@ def _refuse_too_many_bad(
     if job.pipeline.too_many_bad(lost, read):
         raise AuditFailed(
             f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
-            f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share). "
-            'Look: sluice sql "SELECT * FROM sluice.quarantine '
-            f"WHERE batch_id = '{job.manifest.batch_id}'\""
+            f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
+            'nothing is published. Look: sluice sql "SELECT * FROM sluice.quarantine '
+            f"WHERE batch_id = '{job.manifest.batch_id}'\". If they may be left out, raise the "
+            f"ceiling and run again. {how_to_go_on(job)}"
         )
 
 

@@ -116,7 +116,10 @@ def plan_table(
 ) -> TablePlan:
     """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
     if found.truncates and pipeline.on_truncate == "fail":
-        raise PlanError(f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail")
+        raise PlanError(
+            f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
+            "or ignore and run again, or roll the batch back to go on without its files"
+        )
     told = _descriptions(fmt, found, pipeline.format_options)
     spelled = spelling(found, told, existing or {})
     described, heard = spelled.of_described(told), spelled.of_found(found)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sluice.submit import LOAD_BATCH
+from tests.faults.lake import descendants, kill
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
@@ -96,6 +103,56 @@ def test_hours_load_fail_and_load_again(lake: Path, run: Run) -> None:
     assert finished.state == "success"
     assert states["batch.publish[0]"] == "success"
     assert len(quarantine(lake)) == 3
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_is_tried_again(lake: Path, run: Run) -> None:
+    from events import put_order
+
+    put_order(lake / "landing", HOUR + timedelta(hours=20), 100)
+    finished, _ = run()
+    assert finished.state == "success"
+    before = orders(lake)
+    put_order(lake / "landing", HOUR + timedelta(hours=21), 101)
+    with killed_in_its_merge(lake) as killed:
+        finished, _ = run()
+    assert killed
+    assert finished.state == "success"
+    (load,) = (ti for ti in finished.get_task_instances() if ti.task_id == "batch.load")
+    assert load.try_number == 2
+    assert orders(lake) == [*before, (101, "new")]
+    assert not any(ref.startswith("batch_") for ref in refs(lake))
+
+
+@contextmanager
+def killed_in_its_merge(project: Path) -> Iterator[list[int]]:
+    """The driver that makes a branch is killed, with its JVM, once."""
+    killed: list[int] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            if any(ref.startswith("batch_") for ref in refs(project)):
+                killed.extend(p for p in descendants(os.getpid()) if LOAD_BATCH.name in words(p))
+                kill(reversed(killed))
+                return
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        done.set()
+        thread.join()
+
+
+def words(pid: int) -> str:
+    """A process's command line; empty where it has just ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def quarantine(project: Path) -> list[Any]:

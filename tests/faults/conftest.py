@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from sluice.query import run_sql
 from sluice.stages import Context, open_context
+from tests.faults.lake import Lake, finish
 
+PATIENCE_SECONDS: Final = 600
 PROJECT = """lake:
   catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
   warehouse: data/warehouse
@@ -67,3 +71,17 @@ def shop(tmp_path: Path) -> Shop:
     (tmp_path / "sluice.yaml").write_text(PROJECT)
     (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
     return Shop(tmp_path)
+
+
+def run(shop: Shop) -> subprocess.Popen[str]:
+    """Start a run of the pipeline."""
+    return Lake(shop.root).start("run", "shop")
+
+
+def wait_for_branch(shop: Shop, process: subprocess.Popen[str]) -> None:
+    """Until the run is in the middle of its merge."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not any(ref.startswith("batch_") for ref in shop.refs()):
+        assert process.poll() is None, finish(process, PATIENCE_SECONDS)
+        assert time.monotonic() < deadline, "the batch never reached its merge"
+        time.sleep(0.02)

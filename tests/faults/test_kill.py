@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
-
 import pytest
 
-from tests.faults.conftest import Shop, event
-from tests.faults.lake import Lake, descendants, finish, kill
+from tests.faults.conftest import PATIENCE_SECONDS, Shop, event, run, wait_for_branch
+from tests.faults.lake import descendants, finish, kill
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
-PATIENCE_SECONDS = 600
-
-
-def run(shop: Shop) -> subprocess.Popen[str]:
-    return Lake(shop.root).start("run", "shop")
-
-
-def wait_for_branch(shop: Shop, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not any(ref.startswith("batch_") for ref in shop.refs()):
-        assert process.poll() is None, finish(process, PATIENCE_SECONDS)
-        assert time.monotonic() < deadline, "the batch never reached its merge"
-        time.sleep(0.02)
 
 
 def test_a_driver_killed_in_its_merge_leaves_nothing_behind(shop: Shop) -> None:

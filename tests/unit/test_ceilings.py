@@ -23,13 +23,15 @@ def job(records: int, most: int, again: Reprocess | None = None) -> Any:
         max_bad_records=most, max_bad_share=1,
     )  # fmt: skip
     rejects = (LandingReject("k", 0, "too_many_rejects: invalid_utf8 70", "", records),)
-    manifest = SimpleNamespace(rejects=rejects, reprocess=again, batch_id="b")
+    manifest = SimpleNamespace(rejects=rejects, reprocess=again, batch_id="b", repeats=False)
     return SimpleNamespace(pipeline=pipeline, manifest=manifest)
 
 
 def test_a_file_refused_for_its_many_bad_records_counts_with_all_of_them() -> None:
     _refuse_too_many_bad(job(70, most=70), [], {}, NO_COUNTS)
-    with pytest.raises(AuditFailed, match="70 of 0 records are bad"):
+    with pytest.raises(
+        AuditFailed, match=r"70 of 0 records are bad.*sluice rollback shop --batch b"
+    ):
         _refuse_too_many_bad(job(70, most=69), [], {}, NO_COUNTS)
 
 

@@ -1,0 +1,96 @@
+"""What was loaded is known from the newest rows of the tables alone, whoever else wrote to them."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.errors import RollbackRefused
+from sluice.ledger_compaction import compact_ledger
+from sluice.ledger_tables import BATCHES, FILES, PUBLICATIONS
+from sluice.names import LEDGER_NAMESPACE
+from sluice.snapshots import MAIN, drop_tags
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """One table; drivers run in here."""
+    orders = {"key": ["id"], "columns": {"id": "int"}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": orders}})
+    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    return sandbox
+
+
+def event(lsn: int, ident: int, note: str, op: str = "u") -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "orders", "lsn": lsn}
+    row = {"id": ident, "note": note}
+    return {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row,
+            "source": source}  # fmt: skip
+
+
+def notes(lake: Sandbox) -> dict[int, str]:
+    return {row["id"]: row["note"] for row in lake.rows("orders")}
+
+
+def forget(lake: Sandbox) -> None:
+    """All that is not needed: old snapshots, tags, every state of the ledger but the last."""
+    for name in (BATCHES, FILES, PUBLICATIONS):
+        compact_ledger(lake.catalog, name)
+    for namespace in ("shop", "shop__cdc", LEDGER_NAMESPACE):
+        for ident in lake.catalog.list_tables(namespace):
+            table = lake.catalog.load_table(ident)
+            drop_tags(lake.catalog, table, [ref for ref in table.metadata.refs if ref != MAIN])
+            table = lake.catalog.load_table(ident)
+            table.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
+            assert len(lake.catalog.load_table(ident).metadata.snapshots) <= 1
+
+
+def test_the_next_run_knows_what_was_loaded_when_history_is_gone(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, 1, "a"), event(11, 2, "b")])
+    assert stages.run(lake.context())[1] is None
+    lake.write("b.jsonl", [event(20, 2, "", "d")])
+    assert stages.run(lake.context())[1] is None
+    forget(lake)
+
+    shutil.copy(lake.landing / "a.jsonl", lake.landing / "copy.jsonl")
+    assert stages.run(lake.context()) == ([], None)
+    lake.write("c.jsonl", [event(5, 1, "late"), event(15, 2, "late"), event(30, 3, "new")])
+    (result,), failure = stages.run(lake.context())
+    assert failure is None
+    assert (total(result).late, total(result).applied) == (2, 1)
+    assert notes(lake) == {1: "a", 3: "new"}
+
+
+def test_somebodys_own_rows_are_kept_and_not_rolled_back(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, 1, "a")])
+    (first,), _ = stages.run(lake.context())
+    lake.write("b.jsonl", [event(20, 2, "b")])
+    (key,) = stages.land(lake.context())
+    second = stages.load(lake.context(), key)
+    insert(lake, 7)
+    stages.publish(lake.context(), key)
+    assert notes(lake) == {1: "a", 2: "b", 7: "a"}
+
+    stages.rollback(lake.context(), second.batch_id)
+    assert notes(lake) == {1: "a", 7: "a"}
+    with pytest.raises(RollbackRefused, match=r"shop\.orders: somebody else wrote snapshot"):
+        stages.rollback(lake.context(), first.batch_id)
+
+
+def insert(lake: Sandbox, ident: int) -> None:
+    """Behind Sluice's back: the one row that is there, under another key."""
+    table = lake.catalog.load_table(("shop", "orders"))
+    rows = table.scan().to_arrow()
+    place = rows.schema.get_field_index("id")
+    key = pa.array([ident], rows.schema.field(place).type)
+    table.append(rows.set_column(place, rows.schema.field(place), key))

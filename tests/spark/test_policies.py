@@ -1,0 +1,106 @@
+"""What a pipeline's policies refuse, and tables that are not its own: nothing of the batch is
+published, and the run says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.errors import PlanError
+from sluice.names import PROP_PIPELINE
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+ORDERS = {"key": ["id"], "columns": {"id": "int"}}
+TABLES = ("orders", "users")
+
+
+def project(**policies: str) -> dict[str, Any]:
+    tables = {f"s.{name}": ORDERS for name in TABLES}
+    return {"format": "debezium", "tables": tables, **policies}
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """Two tables with a row each; drivers run in here."""
+    sandbox = Sandbox(spark, tmp_path_factory.mktemp("policies"), project())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "submit", sandbox.drive)
+        sandbox.write("a.jsonl", [event(1, name, {"id": 1, "note": "a"}) for name in TABLES])
+        assert stages.run(sandbox.context())[1] is None
+        yield sandbox
+
+
+@pytest.fixture
+def lake(shop: Sandbox) -> Iterator[Sandbox]:
+    """The same lake for every test; what a test leaves unpublished is given up."""
+    yield shop
+    shop.configure(**project())
+    ctx = shop.context()
+    for row in ctx.ledger.unfinished("p"):
+        stages.rollback(ctx, row.batch_id, hold=True)
+
+
+def event(lsn: int, table: str, after: dict[str, Any] | None, op: str = "u") -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": table, "lsn": lsn}
+    return {"op": op, "after": after, "source": source}
+
+
+def refusal(lake: Sandbox, *events: dict[str, Any]) -> str:
+    """Why a batch of these events and of one that is good is not published."""
+    before = [lake.rows(name) for name in TABLES]
+    name = f"{len(list(lake.landing.iterdir()))}.jsonl"
+    lake.write(name, [event(50, "users", {"id": 50}), *events])
+    results, failure = stages.run(lake.context())
+    assert results == []
+    assert isinstance(failure, PlanError)
+    assert [lake.rows(name) for name in TABLES] == before
+    return str(failure)
+
+
+def test_a_new_column_is_refused_where_told(lake: Sandbox) -> None:
+    lake.configure(**project(on_schema_change="fail"))
+    said = refusal(lake, event(51, "orders", {"id": 2, "coupon": "x"}))
+    assert "s.orders: new columns ['coupon'], and on_schema_change is fail" in said
+
+
+def test_a_truncate_is_refused_where_told(lake: Sandbox) -> None:
+    lake.configure(**project(on_truncate="fail"))
+    said = refusal(lake, event(51, "orders", None, "t"))
+    assert "s.orders: a TRUNCATE came, and on_truncate is fail" in said
+
+
+@pytest.mark.parametrize("owner", ["another", ""])
+def test_a_table_that_is_not_the_pipelines_own_is_left_alone(lake: Sandbox, owner: str) -> None:
+    own(lake, owner)
+    try:
+        said = refusal(lake, event(51, "orders", {"id": 2, "note": owner}))
+    finally:
+        own(lake, "p")
+    assert f"shop.orders belongs to {owner or 'somebody else'}, not to pipeline p" in said
+
+
+def own(lake: Sandbox, owner: str) -> None:
+    with lake.catalog.load_table(("shop", "orders")).transaction() as change:
+        change.set_properties({PROP_PIPELINE: owner})
+
+
+def test_new_columns_are_left_out_where_told(lake: Sandbox) -> None:
+    lake.configure(**project(on_schema_change="ignore"))
+    lake.write("ignored.jsonl", [event(60, "orders", {"id": 3, "note": "c", "coupon": "x"})])
+    assert stages.run(lake.context())[1] is None
+    assert {"id": 3, "note": "c"} in lake.rows("orders")
+
+
+def test_a_row_without_a_key_is_quarantined(lake: Sandbox) -> None:
+    nobody = {"id": None, "note": "nobody's"}
+    lake.write("nobody.jsonl", [event(70, "users", nobody), event(71, "users", {"id": 4})])
+    (result,), failure = stages.run(lake.context())
+    assert failure is None
+    assert (total(result).read, total(result).applied, total(result).quarantined) == (2, 1, 1)
+    (letter,) = lake.quarantined()
+    assert b"nobody's" in letter["raw"]
