@@ -169,6 +169,7 @@ def marks(spark: SparkSession, *positions: str) -> DataFrame:
     return spark.createDataFrame(told, "_position string, _source_ts timestamp")
 
 
+@pytest.mark.long
 def test_random_histories_have_the_reference_s_versions(
     spark: SparkSession, log: DataFrame
 ) -> None:
