@@ -155,7 +155,7 @@ def read(text: str | None) -> dict[str, Default]:
 
 
 def _default(entry: dict[str, Any]) -> Default:
-    firsts = entry.get("firsts") or {KIND_SOURCE: entry["since"]}
+    firsts = entry["firsts"] if "firsts" in entry else {KIND_SOURCE: entry["since"]}
     if entry.get("text") is None:
         return Default(firsts)
     return Default(firsts, entry["text"], ColumnType(**entry["kind"]))

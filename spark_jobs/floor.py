@@ -17,6 +17,8 @@ from spark_jobs.canonical import OP_INSERT, OP_TRUNCATE
 from spark_jobs.resolve import ROW, TOMBSTONE, Stored, with_stored
 
 BEYOND: Final = "_sluice_beyond"
+STOOD_AT: Final = "_sluice_stood_at"
+"""Of a stored row that stands at the floor for what is forgotten, its own position."""
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
@@ -48,7 +50,7 @@ def since_floor(
     """The changes above the floor, and the stored row of each of `keys` for all that was below.
 
     Every event above the floor is in the changelog still, so the row stands at the floor: what it
-    has from above comes again with the event itself.
+    has from above comes again with the event itself. Adds STOOD_AT.
     """
     above = known.where(F.col(names.POSITION) > floor)
     if rows is None:
@@ -59,5 +61,6 @@ def since_floor(
         names.POSITION: F.least(F.col(names.POSITION), F.lit(floor)),
         names.ABSENT: F.lit(None).cast("array<string>"),
         names.COUNTED: F.lit(False),
+        STOOD_AT: F.col(names.POSITION),
     }
     return above.unionByName(live.withColumns(stands), allowMissingColumns=True)

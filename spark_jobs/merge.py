@@ -16,6 +16,7 @@ from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
 from spark_jobs.kept import keep
 from spark_jobs.lake import Lake, target_id
+from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import (
@@ -152,27 +153,46 @@ def _with_refolded(
     """Keys with partial rows, and late rows of such tables, from all of their changelog."""
     plan = writer.plan
     data = [c.name for c in plan.columns]
-    keys = [quoted(k) for k in plan.key]
     changelog = writer.changelog()
-    partial = changelog.where(F.col(names.BATCH_ID) == writer.attempt.batch_id).where(
-        F.col(names.ABSENT).isNotNull()
-    )
-    late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
-    touched = partial.select(*keys).union(late.select(*keys)).distinct()
-    ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
-    # Rows may have been completed with what a TRUNCATE took away, or before a default was told.
-    everywhere = _reaches_stored(writer)
-    completed = ever if everywhere else applied.select(*keys).join(ever, list(plan.key))
-    again = touched.union(completed).distinct()
-    known = changelog.where(F.col(names.OP) != OP_TRUNCATE).join(again, list(plan.key), "left_semi")
+    rows = changelog.where(F.col(names.OP) != OP_TRUNCATE)
     if stored.truncated_at is not None:
-        known = known.where(F.col(names.POSITION) > stored.truncated_at)
+        rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
+    mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    again, moved = _to_refold(writer, applied, settled, changelog), _moves(writer, rows, mine)
+    if moved is not None:
+        again = again.union(beside(rows, mine, plan.key))
+        seen = again.union(mine.select(*map(quoted, plan.key)))
+        again = again.union(tied(seen, moved, plan.key)).distinct()
+    known = rows.join(again, list(plan.key), "left_semi")
     if floor := writer.lake.property(target_id(plan), names.PROP_FLOOR):
         known = since_floor(known, stored.rows, again, floor, plan.key)
-    refolded = fold_columns(known, plan.key, data)
+    refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
     return kept.select(*columns).unionByName(refolded.select(*columns))
+
+
+def _moves(writer: Writer, rows: DataFrame, mine: DataFrame) -> DataFrame | None:
+    """None too where the batch cannot change what any of them gave: whole rows above them all."""
+    if writer.all_newer() and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
+        return None
+    return moves(rows, writer.plan.key)
+
+
+def _to_refold(
+    writer: Writer, applied: DataFrame, settled: DataFrame, changelog: DataFrame
+) -> DataFrame:
+    """The keys that are put together from several changes, and concerned by the batch's."""
+    keys = [quoted(k) for k in writer.plan.key]
+    mine = changelog.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    partial = mine.where(F.col(names.ABSENT).isNotNull())
+    late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
+    touched = partial.select(*keys).union(late.select(*keys))
+    ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
+    # Rows may have been completed with what a TRUNCATE took away, or before a default was told.
+    everywhere = _reaches_stored(writer)
+    more = ever if everywhere else applied.select(*keys).join(ever, list(writer.plan.key))
+    return touched.union(more).distinct()
 
 
 def _reaches_stored(writer: Writer) -> bool:

@@ -32,6 +32,7 @@ from spark_jobs.kept import keep
 from spark_jobs.lake import TableId, history_id, target_id, tombstone_id
 from spark_jobs.load import drop_older_branches
 from spark_jobs.merge import truncation
+from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import PlannedColumn, TablePlan, table_config
 from spark_jobs.replay import Kept, with_stored
@@ -121,8 +122,10 @@ class _Remains:
         self.truncates = log.where(_is_truncate())
         self.truncated_at = self._truncated_at(log)
         self.undone = writer.changes_of(*asked.without) if asked.without else None
+        rows = log.where(~_is_truncate())
+        self.moved = moves(rows, self.plan.key) if writer.partial else None
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
-        self.changes = self.of_keys(log.where(~_is_truncate()))
+        self.changes = self.of_keys(rows)
 
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
@@ -144,11 +147,18 @@ class _Remains:
         """Those that the undone batches changed; all, where they truncated, or none is undone."""
         key = [quoted(k) for k in self.plan.key]
         if self.undone is not None and self.undone.where(_is_truncate()).isEmpty():
-            return self.undone.select(*key).distinct()
+            return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
         tables = (log.where(~_is_truncate()), *stored)
         every = [t.select(*key) for t in tables if t is not None]
         return reduce(DataFrame.union, every).distinct()
+
+    def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
+        """The keys, and those whose rows may have come by a move from them."""
+        if self.undone is None or not self.writer.partial:
+            return keys
+        keys = keys.union(beside(log, self.undone, self.plan.key))
+        return keys if self.moved is None else keys.union(tied(keys, self.moved, self.plan.key))
 
     def versions(self) -> DataFrame | None:
         """The stored history; None: no rows, or the table has none."""
@@ -215,7 +225,8 @@ def _settle_keyed(remains: _Remains) -> bool:
     plan = remains.plan
     _refuse_forgotten(remains)
     data = [c.name for c in plan.columns]
-    folded = keep(fold_columns(remains.known(), plan.key, data))
+    known = completed(remains.known(), remains.moved, remains.truncates, plan.key, data)
+    folded = keep(fold_columns(known, plan.key, data))
     deleted = F.col(names.OP) == OP_DELETE
     graves = folded.where(deleted).select(*_columns(plan.key))
     if remains.stored.tombstones is not None and remains.floor is not None:
@@ -274,6 +285,7 @@ def _versions(
     )
     if rows is not None:
         changes = with_stored(remains.plan.key, changes, rows, Kept(rows, *ends))
+    changes = completed(changes, remains.moved, remains.truncates, remains.plan.key, data)
     return versions(changes, remains.truncates, remains.plan.key, data)
 
 

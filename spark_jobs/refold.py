@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.fold import content_hash
+from spark_jobs.kept import keep
 
 # No source has columns of these names.
 KNOWN: Final = "_sluice_known"
@@ -28,6 +29,12 @@ _PLACE: Final = "_sluice_place"
 _ENDS: Final = "_sluice_ends"
 _LAST: Final = "_sluice_last_"
 _LIFE: Final = "_sluice_life"
+_ROW: Final = "_sluice_row"
+_COMES: Final = "_sluice_comes"
+_ELSEWHERE: Final = "_sluice_elsewhere"
+_UPSERT: Final = "_sluice_upsert"
+_GOING: Final = "_sluice_going"
+_ALONE: Final = "_sluice_alone"
 _RANK: Final = "_sluice_rank"
 _SURVIVORS: Final = "_sluice_survivors"
 
@@ -100,10 +107,10 @@ def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def _filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Every event with what it left out, as the row had it then: from its own life alone."""
-    lives = _lives(events, key)
+    """Every event with what it left out, as the row had it then, under whichever key."""
+    rows = _rows(_lives(events, key), key)
     so_far = (
-        Window.partitionBy(*_columns(key), F.col(_LIFE))
+        Window.partitionBy(_ROW)
         .orderBy(names.POSITION, _CONTENT)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
@@ -111,31 +118,98 @@ def _filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> Da
     last = {f"{_LAST}{c}": _carried_last(c).over(so_far) for c in absent}
     known = F.array_min(F.array(F.lit(True), *(F.col(quoted(c)).isNotNull() for c in last)))
     values = {c: F.col(quoted(f"{_LAST}{c}"))["v"] for c in absent}
-    return lives.withColumns(last).withColumns({KNOWN: known, **values})
+    return rows.withColumns(last).withColumns({KNOWN: known, **values})
 
 
 def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Number the lives of a key: a delete ends one and begins the next.
+    """Number the lives of a key: a delete ends one and begins the next, and so does a row that
+    comes from another key, _COMES.
 
     A delete with an upsert of the same key at the same place is the old half of an update that
-    came in two records: nothing ended, and the half says nothing that the new one does not. The
-    mark `~` says that it may be at the place before, whose number is behind the mark.
+    came in two records: nothing ended, and the half says nothing that the new one does not.
     """
-    upserts = F.col(names.OP) != OP_DELETE
-    own = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
-    before = F.regexp_replace(own, r"[0-9]+~([0-9]+)$", "$1~")
-    place = F.regexp_replace(own, r"~[0-9]+$", "~")
     at_place = Window.partitionBy(*_columns(key), F.col(_PLACE))
-    ends = ~upserts & ~F.bool_or(upserts).over(at_place)
+    ends = ~_upserts() & ~F.bool_or(_upserts()).over(at_place)
     so_far = (
         Window.partitionBy(*_columns(key))
         .orderBy(names.POSITION, _CONTENT)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
+    place, before = _places()
     spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
     told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
-    real = told.where(upserts | F.col(_ENDS))
-    return real.withColumn(_LIFE, F.count_if(F.col(_ENDS)).over(so_far))
+    real = _coming(told.where(_upserts() | F.col(_ENDS)), spread, key)
+    return real.withColumn(_LIFE, F.count_if(F.col(_ENDS) | F.col(_COMES).isNotNull()).over(so_far))
+
+
+def _upserts() -> Column:
+    return F.col(names.OP) != OP_DELETE
+
+
+def _places() -> tuple[Column, Column]:
+    """Where an event is, and where the old half of its update may be.
+
+    The mark `~` says that it may be at the place before, whose number is behind the mark.
+    """
+    own = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
+    before = F.regexp_replace(own, r"[0-9]+~([0-9]+)$", "$1~")
+    return F.regexp_replace(own, r"~[0-9]+$", "~"), before
+
+
+def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Add _COMES, of a row that comes from another key: this key, and the position of its delete.
+
+    That is where a place has one key that goes and one that comes; an event's own place goes
+    before the one before it. Only where columns were left out does it matter.
+    """
+    mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
+    told = _suspects(spread).select(
+        _PLACE, names.POSITION, F.struct(*_columns(key)).alias(_ROW), _upserts().alias(_UPSERT),
+        (F.col(_PLACE) != _places()[0]).alias(_ELSEWHERE),
+    )  # fmt: skip
+    origin = F.struct(F.col(_ROW).alias("key"), names.POSITION)
+    goes = told.where(~F.col(_UPSERT)).groupBy(_PLACE)
+    left = told.where(_UPSERT).join(
+        goes.agg(F.min(origin).alias(_COMES), F.count_distinct(_ROW).alias(_GOING)), _PLACE
+    )
+    for nearest in (mine, at_place):
+        first = F.min(_ELSEWHERE).over(nearest)
+        left = left.withColumn(_RANK, first).where(F.col(_RANK) == F.col(_ELSEWHERE))
+    alone = (F.min(_ROW).over(at_place) == F.max(_ROW).over(at_place)) & (F.col(_GOING) == 1)
+    moved = left.withColumn(_ALONE, alone & (F.col(_COMES)["key"] != F.col(_ROW))).where(_ALONE)
+    found = keep(moved.select(f"{_ROW}.*", names.POSITION, _COMES).distinct())
+    return real.join(found, [*key, names.POSITION], "left")
+
+
+def _suspects(spread: DataFrame) -> DataFrame:
+    """The events at places with a delete and an event that left columns out."""
+    goes = spread.where(~_upserts()).select(_PLACE)
+    partial = spread.where(F.col(names.ABSENT).isNotNull()).select(_PLACE)
+    return spread.join(partial.join(goes, _PLACE, "left_semi").distinct(), _PLACE, "left_semi")
+
+
+def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Add _ROW: the first of the lives that a row has had, of this key or of others."""
+    own = F.struct(F.struct(*_columns(key)).alias("key"), F.col(_LIFE).alias("life"))
+    named = lives.withColumn(_ROW, own)
+    come = named.where(F.col(_COMES).isNotNull()).select(_ROW, f"{_COMES}.*").distinct()
+    gone = named.where(~_upserts()).select(F.col(_ROW)["key"].alias("key"), names.POSITION, _LIFE)
+    ended = gone.groupBy("key", names.POSITION).agg((F.min(_LIFE) - 1).alias("life"))
+    origin = F.struct("key", "life").alias(_COMES)
+    steps = keep(come.join(ended, ["key", names.POSITION]).select(_ROW, origin))
+    first = _first_of(steps)
+    found = named.drop(_COMES).join(first, _ROW, "left")
+    return found.withColumn(_ROW, F.coalesce(_COMES, _ROW)).drop(_COMES)
+
+
+def _first_of(steps: DataFrame) -> DataFrame:
+    """Steps from _ROW to _COMES, from each as far as they lead."""
+    while True:
+        further = steps.select(F.col(_ROW).alias(_COMES), F.col(_COMES).alias(_LIFE))
+        if steps.join(further, _COMES, "left_semi").isEmpty():
+            return steps
+        joined = steps.join(further, _COMES, "left")
+        steps = keep(joined.select(_ROW, F.coalesce(_LIFE, _COMES).alias(_COMES)))
 
 
 def _carried_last(column: str) -> Column:

@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.floor import STOOD_AT
+from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.versions import begun, ended, versions
 from spark_jobs.writer import Writer
 
@@ -44,20 +46,36 @@ def replay(writer: Writer, kept: Kept, newer: bool, truncated_at: str | None) ->
     `truncated_at`: the newest TRUNCATE of the table.
     """
     log, rows = writer.changelog(), kept.rows
+    key, data = writer.plan.key, _data(writer)
+    newer = newer and rows is not None and kept.whole and not _halved(writer, log)
+    log = _mine(writer, log) if newer else log
+    moved = moves(_changes(writer, log), key) if writer.partial else None
     if rows is None or not kept.whole:
         changes = _changes(writer, log)
     elif newer:
-        log = _mine(writer, log)
         changes = _changes(writer, log)
         rows = rows.where(F.col(kept.ended_at).isNull())
         rows = _of(writer, rows, changes)
     else:
         keys = _concerned(writer, _mine(writer, log), kept, rows)
+        if moved is not None:
+            keys = keys.union(beside(log, _mine(writer, log), key))
+            keys = keys.union(tied(keys, moved, key))
         changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
     if rows is not None:
-        changes = with_stored(writer.plan.key, changes, rows, kept)
+        changes = with_stored(key, changes, rows, kept)
     truncates = log.where(F.col(names.OP) == OP_TRUNCATE if truncated_at else F.lit(False))
-    return versions(changes, truncates, writer.plan.key, _data(writer))
+    return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
+
+
+def _halved(writer: Writer, log: DataFrame) -> bool:
+    """Whether a change of the batch may be the new half of one whose old half came before: then
+    the version that it goes on from is not open any more."""
+    partial = _mine(writer, log).where(F.col(names.ABSENT).isNotNull())
+    if not writer.partial or partial.isEmpty():
+        return False
+    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & (F.col(names.OP) == OP_DELETE)
+    return not beside(partial, log.where(before), writer.plan.key).isEmpty()
 
 
 def _data(writer: Writer) -> list[str]:
@@ -102,6 +120,7 @@ def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: K
     known = changes.select(*(quoted(k) for k in key), names.POSITION)
     begins = begun(rows, kept.source_ts)
     if kept.floor is not None:  # there it is below every event that the changelog still has
+        begins = begins.withColumn(STOOD_AT, F.col(names.POSITION))
         begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))
         known = known.where(F.col(names.POSITION) > kept.floor)
     begins = begins.join(known, known.columns, "left_anti")

@@ -23,7 +23,8 @@ class Change:
     """One change as the source logged it.
 
     `place` is its place in the source's order, snapshot rows before everything; the delete and
-    the create of one key change share it. `absent` names columns that the change did not carry.
+    the create of one key change share it. `absent` names columns that the change did not carry:
+    they are as the row had them, under its old key where the change gave it another.
     """
 
     table: str
@@ -42,22 +43,26 @@ def in_order(changes: Iterable[Change]) -> list[Change]:
 def keyed(changes: Iterable[Change], key: str) -> list[Row]:
     """The rows that changes leave in a table with a key."""
     table: dict[object, dict[str, object]] = {}
+    taken: dict[tuple[int, int], dict[str, object]] = {}
     for change in in_order(changes):
         if change.op == "t":
             table.clear()
             continue
         after = dict(change.after or ())
-        known = table.get(after.get(key), {})
         if change.before is not None:
             old = dict(change.before)[key]
-            if change.op == "d" or old != after[key]:
-                table.pop(old, None)
+            if (change.op == "d" or old != after[key]) and old in table:
+                taken[change.place] = table.pop(old)
         if change.op != "d":
-            table[after[key]] = {
-                name: known.get(name) if name in change.absent else value
-                for name, value in after.items()
-            }
+            known = taken.get(change.place) or table.get(after[key], {})
+            table[after[key]] = _filled(change, known)
     return sorted(map(row, table.values()), key=repr)
+
+
+def _filled(change: Change, known: dict[str, object]) -> dict[str, object]:
+    """The row after a change: what that did not carry is as the row had it before."""
+    after = dict(change.after or ())
+    return {n: known.get(n) if n in change.absent else value for n, value in after.items()}
 
 
 @dataclass
@@ -73,19 +78,21 @@ def versions(changes: Iterable[Change], key: str) -> list[Version]:
     """Every state of every row of a table with a key, in the order in which they began."""
     alive: dict[object, Version] = {}
     found: list[Version] = []
+    left: dict[tuple[int, int], Version] = {}
     for change in in_order(changes):
         for gone in _ended(change, alive, key):
-            alive.pop(gone).until = change.place[1]
+            alive[gone].until = change.place[1]
+            left[change.place] = alive.pop(gone)
         if change.op in "td":
             continue
-        after = dict(change.after or ())
-        known = alive.get(after[key])
+        ident = dict(change.after or ())[key]
+        known = alive.get(ident)
         if known is not None:
             known.until = change.place[1]
-        before = known.values if known else {}
-        values = {n: before.get(n) if n in change.absent else v for n, v in after.items()}
-        alive[after[key]] = Version(values, change.place[1])
-        found.append(alive[after[key]])
+        before = left.get(change.place) or known
+        values = _filled(change, before.values if before else {})
+        alive[ident] = Version(values, change.place[1])
+        found.append(alive[ident])
     return found
 
 

@@ -49,7 +49,7 @@ class Source:
 class KeyedSource(Source):
     """A table with key `id`; some changes carry the whole old row, others its key at most.
 
-    `partial`: some updates leave out the column `doc`.
+    `partial`: some updates leave out the column `doc`, and some changes of the key do.
     """
 
     partial: bool = False
@@ -106,12 +106,14 @@ class KeyedSource(Source):
     def _move(self, ident: int, value: int, together: bool) -> None:
         """A change of the key: one update with both images, or a delete and a create."""
         old, new = self._old(ident), self._new(self._free(value), value)
+        absent = ["doc"] if self.partial and value % 3 else []
+        new |= {name: self.rows[ident][name] for name in absent}
         del self.rows[ident]
         self.rows[int(str(new["id"]))] = new
         if together:
-            return self.write("u", before=old, after=new)
+            return self.write("u", before=old, after=new, absent=absent)
         self.write("d", before=old)
-        return self._at("c", self.clock, after=new)
+        return self._at("c", self.clock, after=new, absent=absent)
 
 
 @dataclass

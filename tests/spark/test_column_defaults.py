@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.names import PROP_DEFAULTS
-from spark_jobs import decode_batch, load
+from spark_jobs import decode_batch, defaults, load
+from spark_jobs.defaults import Default
 from spark_jobs.job import Job
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
@@ -371,3 +372,11 @@ def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_
     shop.load_records([event("c", 200, NEW, id=2, v="", status="done"), again])
     assert statuses(shop) == {1: "new", 2: "done", 3: "new"}
     assert {row["id"]: row["v"] for row in shop.rows("orders")}[1] == "again"
+
+
+def test_a_column_that_no_event_has_had_so_far_is_remembered_too() -> None:
+    """It has a first position of no kind; the next batch has to be able to read that."""
+    known = {"unseen": Default({}), "told": Default({"2": "0000.2.0110"}, "new")}
+    assert defaults.read(defaults.write(known)) == known
+    before = '{"old": {"since": "0000.2.0110"}}'
+    assert defaults.read(before) == {"old": Default({"2": "0000.2.0110"})}

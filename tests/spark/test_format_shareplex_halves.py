@@ -98,11 +98,6 @@ def test_what_a_new_half_leaves_out_lives_on(spark: SparkSession, tmp_path: Path
     refuse_difference(sandbox)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=TypeError,
-    reason="a batch above everything looks at open versions alone, and an old half has ended this",
-)
 def test_halves_in_a_history(spark: SparkSession, tmp_path: Path) -> None:
     """Two numbers are no end of a version, and no other version either."""
     sandbox = loaded(spark, tmp_path, CUTS["cut_in_pairs"], modes=["current", "history"])

@@ -22,6 +22,7 @@ from spark_jobs import decode_batch
 from tests import reference
 from tests.spark.deliveries import DELIVERIES, Delivery, deliver
 from tests.spark.dialects import debezium
+from tests.spark.dialects.debezium import PLACEHOLDER
 from tests.spark.histories import (
     KEYED,
     STEPS,
@@ -159,6 +160,17 @@ def test_a_late_event_falls_into_its_place(lake: Sandbox) -> None:
         (2, "new", 60, 70), (2, "newer", 70, None),
     ]  # fmt: skip
     assert lake.rows("orders") != []
+
+
+def test_a_version_goes_on_under_another_key_where_a_batch_ends_between_its_halves(
+    lake: Sandbox,
+) -> None:
+    """The batch is above everything stored, and the old key's version is not open any more."""
+    lake.load_records([event(10, 1, "a", doc="big"), event(20, 1)])
+    lake.load_records([event(20, 2, "b", "c", doc=PLACEHOLDER)])
+    assert told(lake) == [(1, "a", 10, 20), (2, "b", 20, None)]
+    rows = lake.rows("orders__history") + lake.rows("orders")
+    assert [r["doc"] for r in rows] == ["big"] * 3
 
 
 @pytest.mark.long

@@ -80,3 +80,64 @@ def test_a_tie_does_not_depend_on_which_column_came_first(lake: Sandbox) -> None
         lake.load_records([event(change, database) for change in tied])
     rows = {name: shown(lake, name, "keyed") for name in ("a_b", "b_a")}
     assert rows["a_b"] == [r for r in rows["b_a"] if ("id", 99) not in r]
+
+
+BIG = {"id": 1, "text": "a", "doc": "big"}
+UNSENT = frozenset({"doc"})
+MOVES = {
+    "row": [Change("partial", "c", (1, 1), after=row(BIG))],
+    "moved": [
+        Change("partial", "d", (1, 4), before=row(BIG)),
+        Change("partial", "c", (1, 4), after=row(BIG | {"id": 2}), absent=UNSENT),
+    ],
+    "again": [
+        Change("partial", "u", (1, 6), before=row(BIG | {"id": 2}), after=row(BIG | {"id": 3}),
+               absent=UNSENT),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("moved", "again", "row"),
+        pytest.param(("row", "moved", "again"), marks=pytest.mark.long),
+        pytest.param(("again", "row", "moved"), marks=pytest.mark.long),
+    ],
+    ids="-".join,
+)
+def test_a_row_that_gets_another_key_keeps_what_was_not_sent(
+    lake: Sandbox, order: tuple[str, ...]
+) -> None:
+    """Only the old key's changes have the value, whichever batch brings them."""
+    database = "moved_" + "_".join(order)
+    for name in order:
+        lake.load_records([event(change, database) for change in MOVES[name]])
+    log = [change for changes in MOVES.values() for change in changes]
+    assert shown(lake, database, "partial") == meaning(log, "partial")
+    assert [(r["id"], r["doc"]) for r in lake.rows(f"{database}_partial")] == [(3, "big")]
+
+
+def test_a_late_change_of_a_moved_row_is_found_beneath_a_newer_row_of_its_old_key(
+    lake: Sandbox,
+) -> None:
+    """The batch's newest change of the old key applies; an older one is still news of the other."""
+    late = [
+        Change("partial", "u", (1, 2), after=row(BIG | {"doc": "late"})),
+        Change("partial", "c", (1, 9), after=row(BIG | {"doc": "another"})),
+    ]
+    log = [*MOVES["row"], *MOVES["moved"]]
+    lake.load_records([event(change, "reused") for change in log])
+    lake.load_records([event(change, "reused") for change in late])
+    assert shown(lake, "reused", "partial") == meaning([*log, *late], "partial")
+    assert {r["id"]: r["doc"] for r in lake.rows("reused_partial")} == {1: "another", 2: "late"}
+
+
+@pytest.mark.long
+def test_a_second_delete_at_a_place_takes_back_what_a_move_gave(lake: Sandbox) -> None:
+    """Nobody can tell any more which row went where."""
+    other = Change("partial", "d", (1, 4), before=row(BIG | {"id": 8}))
+    lake.load_records([event(c, "two") for c in (*MOVES["row"], *MOVES["moved"])])
+    assert [r["doc"] for r in lake.rows("two_partial")] == ["big"]
+    lake.load_records([event(other, "two")])
+    assert [r["doc"] for r in lake.rows("two_partial")] == [None]

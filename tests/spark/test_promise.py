@@ -60,7 +60,7 @@ def _dialects() -> list[Any]:
     phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
     suppress_health_check=list(HealthCheck),
 )
-@example(drawn(1), Delivery(seed=1, batches=2, given_up=0, retried_last=True))
+@example(drawn(5), Delivery(seed=1, batches=2, given_up=0, retried_last=True))
 @given(st.lists(STEPS, min_size=len(TABLES), max_size=len(TABLES)), DELIVERIES)
 def test_rows_depend_on_the_set_of_events_alone(
     lake: Sandbox, dialect: Dialect, steps: list[Any], delivery: Delivery

@@ -77,6 +77,19 @@ def test_a_late_event_leaves_what_only_forgotten_events_brought(lake: Sandbox) -
     assert rows == {1: ("d", "old", False), 2: ("y", "two", True)}
 
 
+@pytest.mark.long
+def test_a_moved_row_keeps_a_forgotten_value_when_its_old_key_is_used_again(lake: Sandbox) -> None:
+    """The new row of the old key stands for nothing that the moved one had."""
+    placeholder = "__debezium_unavailable_value"
+    lake.load_records([event(10, 1, "a", doc="big")])
+    lake.load_records([event(20, 1), event(20, 2, "b", "c", doc=placeholder)])
+    lake.load_records([event(30, 1, "c", "c", doc="another")])
+    forget_first_batch(lake)
+    lake.load_records([event(25, 2, "d", doc=placeholder), event(35, 1, "e", doc=placeholder)])
+    rows = {r["id"]: (r["note"], r["doc"], r["_is_deleted"]) for r in lake.rows("orders")}
+    assert rows == {1: ("e", "another", False), 2: ("d", "big", False)}
+
+
 def forget_first_batch(lake: Sandbox) -> None:
     """What retention does: the floor first, then the changes go."""
     table = lake.catalog.load_table(("shop__cdc", "orders__changes"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ def images(change: Change) -> tuple[Row, Row]:
 def sent_columns(change: Change) -> Row:
     """The row after a change without the columns that it did not carry."""
     return {n: v for n, v in dict(change.after or ()).items() if n not in change.absent}
+
+
+def whole_inserts(change: Change) -> Change:
+    """The change as a format has it in which an insert, even that of a changed key, is whole."""
+    return change if change.op == "u" else replace(change, absent=frozenset())
 
 
 def moves(change: Change) -> bool:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from tests.reference import Change
-from tests.spark.dialects.base import Dialect, Row, images, key, sent_columns, serial, texts
+from tests.spark.dialects.base import (
+    Dialect,
+    Row,
+    images,
+    key,
+    sent_columns,
+    serial,
+    texts,
+    whole_inserts,
+)
 
 KINDS = {"id": "int", "x": "int", "text": "varchar(50)", "amount": "decimal(10,2)",
          "doc": "varchar(50)"}  # fmt: skip
@@ -14,6 +23,7 @@ TYPES = {"r": "INIT", "c": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "TRUNCAT
 
 def tell(change: Change, database: str, sent: int, swapped: bool = False) -> list[Row]:
     """One message a change, with `data` and `old` on the side that the form has them."""
+    change = whole_inserts(change)
     before, after = images(change)
     new, old = texts(sent_columns(change)), texts(before)
     if change.op == "d":

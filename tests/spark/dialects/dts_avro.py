@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.manifest import SourceFile
 from tests.reference import Change
-from tests.spark.dialects.base import Dialect, Row, images, key, serial
+from tests.spark.dialects.base import Dialect, Row, images, key, serial, whole_inserts
 from tests.spark.dts_records import NEW, NONE, NULL, container, integer, message, text
 
 NUMBERS = {"id": 3, "x": 3, "text": 253, "amount": 253, "doc": 253}
@@ -18,6 +18,7 @@ OPERATIONS = {"r": "INIT", "c": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "DD
 
 def tell(change: Change, database: str, sent: int) -> list[Row]:
     """One record a change."""
+    change = whole_inserts(change)
     before, after = images(change)
     about = {
         "object": f"{database}.{change.table}", "seconds": 1696984408 + change.place[1],

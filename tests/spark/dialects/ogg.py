@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from tests.reference import Change
-from tests.spark.dialects.base import Dialect, Row, ident, images, key, sent_columns, serial
+from tests.spark.dialects.base import (
+    Dialect,
+    Row,
+    ident,
+    images,
+    key,
+    sent_columns,
+    serial,
+    whole_inserts,
+)
 
 
 def tell(change: Change, database: str, sent: int) -> list[Row]:
     """One record a change."""
+    change = whole_inserts(change)
     before, after = images(change)
     op = {"r": "I", "c": "I", "u": "U", "d": "D", "t": "T"}[change.op]
     sides = {"before": before, "after": sent_columns(change)}

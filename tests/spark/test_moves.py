@@ -1,0 +1,226 @@
+"""moves: a row whose key changes keeps what the change did not carry, without a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.canonical import ALL_BUT, OP_DELETE
+from spark_jobs.floor import since_floor
+from spark_jobs.fold import fold_columns
+from spark_jobs.moves import completed, moves, tied
+from spark_jobs.refold import refold, rows_of
+from spark_jobs.versions import ENDED_AT, versions
+from tests import reference
+from tests.reference import Change
+from tests.spark.histories import Step, drawn, of_table, play
+
+pytestmark = pytest.mark.spark
+
+KEY, DATA = ("n", "id"), ("n", "id", "text", "doc")
+COLUMNS = "n int, id int, text string, doc string"
+STORED = f"{COLUMNS}, _position string, _source_ts timestamp, _batch_id string"
+CHANGES = f"{STORED}, _op string, _absent array<string>, _counted boolean"
+EVER = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def change(
+    at: str, op: str, ident: int, *values: str | None, absent: Sequence[str] | None = None
+) -> tuple[Any, ...]:
+    """A change of one row, as the changelog has it."""
+    text, doc = (*values, None, None)[:2]
+    return (0, ident, text, doc, at, EVER, "batch", op, absent, True)
+
+
+def of_case(n: int, changes: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Changes with keys and places of their own, so that many cases are one table."""
+    return [(n, *told[1:4], told[4].replace(".", f".{n:03}.", 1), *told[5:]) for told in changes]
+
+
+def frame(spark: SparkSession, changes: Iterable[tuple[Any, ...]]) -> DataFrame:
+    return spark.createDataFrame(list(changes), CHANGES).localCheckpoint()
+
+
+def filled(log: DataFrame, truncates: DataFrame | None = None) -> DataFrame:
+    return completed(log, moves(log, KEY), truncates, KEY, DATA)
+
+
+UNSENT = ["doc"]
+MOVED = [
+    change("10.1", "insert", 1, "a", "big"),
+    change("20.0", "delete", 1),
+    change("20.1", "insert", 2, "b", absent=UNSENT),
+]
+AFTER_MOVED = [
+    change("30.0", "delete", 2), change("30.1", "update", 3, absent=[ALL_BUT, "id", "n"]),
+    change("40.0", "delete", 3), change("40.1", "update", 4, "d", absent=UNSENT),
+    change("50.0", "delete", 4), change("50.1", "update", 5, absent=["text", "doc"]),
+]  # fmt: skip
+THIRD = change("20.1", "insert", 3, "c", absent=UNSENT)
+# Changes, and text and doc of the rows that are left, by id.
+CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | None]]]] = {
+    "one move": (MOVED, {2: ("b", "big")}),
+    "a chain": ([*MOVED, *AFTER_MOVED[:2]], {3: ("b", "big")}),
+    "a long chain": ([*MOVED, *AFTER_MOVED], {5: ("d", "big")}),
+    "a swap": ([
+        change("10.1", "insert", 1, "a", "one"), change("11.1", "insert", 2, "b", "two"),
+        change("20.0", "delete", 1), change("20.1", "insert", 3, "a", absent=UNSENT),
+        change("21.0", "delete", 2), change("21.1", "insert", 1, "b", absent=UNSENT),
+        change("22.0", "delete", 3), change("22.1", "insert", 2, "a", absent=UNSENT),
+    ], {1: ("b", "two"), 2: ("a", "one")}),
+    "earlier and later rows of the old key": ([
+        change("05.1", "insert", 1, "x", "earlier"), change("06.0", "delete", 1),
+        change("10.1", "insert", 1, "a", absent=UNSENT), *MOVED[1:],
+        change("30.1", "insert", 1, "y", "later"),
+    ], {1: ("y", "later"), 2: ("b", None)}),
+    "back to a key that it had": ([
+        *MOVED, change("30.0", "delete", 2), change("30.1", "update", 1, "c", absent=UNSENT),
+    ], {1: ("c", "big")}),
+    "everything twice": (MOVED * 2, {2: ("b", "big")}),
+    "two rows go": ([*MOVED, change("20.0", "delete", 9)], {2: ("b", None)}),
+    "two rows come": ([*MOVED, THIRD], {2: ("b", None), 3: ("c", None)}),
+    "halves with two numbers": ([
+        change("7.101.1", "insert", 1, "a", "big"), change("7.102~.0", "delete", 1),
+        change("7.103~102.1", "update", 2, "b", absent=UNSENT),
+    ], {2: ("b", "big")}),
+    "halves with one number": ([
+        change("7.101.1", "insert", 1, "a", "big"), change("7.103~.0", "delete", 1),
+        change("7.103~102.1", "update", 2, "b", absent=UNSENT),
+    ], {2: ("b", "big")}),
+    "halves that follow each other": ([
+        change("7.101.1", "insert", 1, "a", "one"), change("7.102.1", "insert", 2, "b", "two"),
+        change("7.103~.0", "delete", 1), change("7.103~102.1", "update", 3, absent=UNSENT),
+        change("7.104~.0", "delete", 2), change("7.104~103.1", "update", 4, absent=UNSENT),
+    ], {3: (None, "one"), 4: (None, "two")}),
+}  # fmt: skip
+
+
+def log_of(steps: list[list[Step]]) -> list[Change]:
+    """A random history of a few keys that are used again and again."""
+    return [c for source in play(steps, truncates=False) for c in source.log]
+
+
+HISTORIES = {n: of_table(log_of(drawn(n)), "partial") for n in range(100, 140)}
+
+
+def in_changelog(told: Change) -> list[tuple[Any, ...]]:
+    """A change of the reference as changes of the changelog: halves where its key changes."""
+    at = f"{told.place[0]}.{told.place[1]:03}"
+    before, after = (dict(image or ()) for image in (told.before, told.after))
+    gone = before and (not after or before["id"] != after["id"])
+    rows = [change(f"{at}.0", "delete", int(str(before["id"])))] if gone else []
+    if after:
+        sent: list[Any] = [None if c in told.absent else after[c] for c in ("text", "doc")]
+        absent = sorted(told.absent) or None
+        rows.append(change(f"{at}.1", "update", int(str(after["id"])), *sent, absent=absent))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def log(spark: SparkSession) -> DataFrame:
+    """All cases and histories as one changelog."""
+    told = [row for n, (changes, _) in enumerate(CASES.values()) for row in of_case(n, changes)]
+    for n, history in HISTORIES.items():
+        told += of_case(n, [row for each in history for row in in_changelog(each)])
+    return frame(spark, told)
+
+
+Rows = dict[int, list[tuple[Any, ...]]]
+
+
+def by_case(rows: DataFrame) -> Rows:
+    found: Rows = {}
+    for row in rows.select(*DATA).collect():
+        found.setdefault(row["n"], []).append((row["id"], row["text"], row["doc"]))
+    return {n: sorted(told, key=repr) for n, told in found.items()}
+
+
+@pytest.fixture(scope="module", params=["the merge", "the verifier"])
+def left(request: pytest.FixtureRequest, log: DataFrame) -> Rows:
+    """The rows that are left, by both ways."""
+    if request.param == "the verifier":
+        return by_case(rows_of(refold(log, KEY, DATA, partial=True)))
+    return by_case(fold_columns(filled(log), KEY, DATA).where(F.col("_op") != OP_DELETE))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_moved_row_keeps_what_was_not_sent(left: Rows, name: str) -> None:
+    wanted = CASES[name][1]
+    assert left[list(CASES).index(name)] == [(i, *values) for i, values in sorted(wanted.items())]
+
+
+def test_random_histories_end_as_the_reference_says(left: Rows) -> None:
+    for n, history in HISTORIES.items():
+        rows = (dict(row) for row in reference.keyed(history, "id"))
+        assert left.get(n, []) == sorted(map(shown, rows), key=repr), n
+
+
+def shown(values: dict[str, Any]) -> tuple[Any, ...]:
+    return (values["id"], values["text"], values["doc"])
+
+
+def marks(spark: SparkSession, *positions: str) -> DataFrame:
+    told = [(position, EVER) for position in positions]
+    return spark.createDataFrame(told, "_position string, _source_ts timestamp")
+
+
+@pytest.mark.long
+def test_random_histories_have_the_reference_s_versions(
+    spark: SparkSession, log: DataFrame
+) -> None:
+    none = marks(spark)
+    found = by_case(versions(filled(log, none), none, KEY, DATA))
+    for n, history in HISTORIES.items():
+        wanted = [shown(version.values) for version in reference.versions(history, "id")]
+        assert found[n] == sorted(wanted, key=repr), n
+
+
+def test_a_truncate_ends_what_a_moved_row_was(spark: SparkSession) -> None:
+    """In a history all of them count, not the newest alone."""
+    truncates, moved = marks(spark, "15.1", "90.1"), frame(spark, MOVED)
+    found = versions(filled(moved, truncates), truncates, KEY, DATA).where("id = 2").collect()
+    assert [(row["doc"], row[ENDED_AT]) for row in found] == [(None, "90.1")]
+
+
+def test_tied_keys_are_found_from_either_end(spark: SparkSession) -> None:
+    log = frame(spark, [
+        *MOVED, *AFTER_MOVED[:2], change("32.1", "insert", 7),
+        change("31.0", "delete", 8), change("31.1", "insert", 9, absent=UNSENT),
+    ])  # fmt: skip
+    moved = moves(log, KEY)
+    assert moved is not None
+    for ident in (1, 3):
+        keys = spark.createDataFrame([(0, ident), (0, 7)], "n int, id int")
+        assert {row["id"] for row in tied(keys, moved, KEY).collect()} == {1, 2, 3}
+
+
+def test_no_delete_beside_a_partial_change_no_moves(spark: SparkSession) -> None:
+    apart = [MOVED[0], change("19.0", "delete", 1), MOVED[2]]
+    assert moves(frame(spark, apart), KEY) is None
+
+
+# What is stored, each with its position, and what the moved row has then.
+STANDING: list[tuple[list[tuple[int, str, str, str]], str | None]] = [
+    ([(1, "a", "big", "03.1")], "big"),
+    ([(1, "new", "not mine", "30.1"), (2, "b", "big", "20.1")], "big"),
+    ([(1, "new", "not mine", "30.1")], None),
+]
+
+
+def test_a_stored_row_stands_for_what_is_forgotten(spark: SparkSession) -> None:
+    """Of a row that got the old key later the columns say nothing of the one that moved."""
+    known = [*MOVED[1:], change("30.1", "update", 1, "new", absent=UNSENT)]
+    log = frame(spark, [row for n in range(len(STANDING)) for row in of_case(n, known)])
+    rows = spark.createDataFrame(
+        [(n, *row, EVER, "batch") for n, (stored, _) in enumerate(STANDING) for row in stored],
+        STORED,
+    )
+    stood = since_floor(log, rows, log.select(*KEY).distinct(), "05", KEY)
+    told = completed(stood, moves(log, KEY), None, KEY, DATA)
+    found = fold_columns(told, KEY, DATA).where("id = 2").orderBy("n").collect()
+    assert [row["doc"] for row in found] == [wanted for _, wanted in STANDING]
