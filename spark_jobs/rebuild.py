@@ -115,7 +115,7 @@ class _Remains:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
         self.before = self._before(asked) if asked.without else None
-        stored = writer.stored(None)
+        stored = writer.stored()
         self.rows, self.tombstones, self.marked_at = (
             stored.rows, stored.tombstones, stored.truncated_at,
         )  # fmt: skip
