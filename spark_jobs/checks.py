@@ -19,7 +19,7 @@ from pyspark.errors import (
 from pyspark.sql import DataFrame
 
 from sluice import configchecks
-from sluice.config import SHARE_COUNTS_FROM, TableConfig
+from sluice.config import SHARE_COUNTS_FROM
 from sluice.configchecks import Check
 from sluice.errors import AuditFailed
 from sluice.result import StagedTable
@@ -43,29 +43,40 @@ def refuse_unsound(job: Job, plan: TablePlan, staged: tuple[StagedTable, ...]) -
     target = target_id(plan)
     for table in staged:
         if TableId(table.namespace, table.name) == target:
-            _refuse_unsound(job, table, plan.config)
+            _refuse_unsound(job, table, plan)
 
 
-def _refuse_unsound(job: Job, staged: StagedTable, config: TableConfig) -> None:
-    table = TableId(staged.namespace, staged.name)
+def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
+    config, table = plan.config, TableId(staged.namespace, staged.name)
     before = job.lake.rows(table, staged.base_snapshot)
     rows = job.lake.rows(table, staged.head_snapshot)
     assert rows is not None
     if config.max_row_swing is not None and before is not None:
-        _refuse_swing(job, staged, before.count(), rows.count(), config.max_row_swing)
+        _refuse_swing(job, staged, plan, before.count(), rows.count())
     for check in config.checks:
         if found := _found(job, staged, rows, check):
             raise AuditFailed(_told(job, staged, check, found))
 
 
-def _refuse_swing(job: Job, staged: StagedTable, before: int, after: int, most: float) -> None:
+def _refuse_swing(job: Job, staged: StagedTable, plan: TablePlan, before: int, after: int) -> None:
     """A table of a few rows may swing as it likes."""
-    if before >= SHARE_COUNTS_FROM and abs(after - before) > most * before:
-        raise AuditFailed(
-            f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
-            f"max_row_swing of {most} allows; nothing is published. If that is right, raise "
-            f"max_row_swing and run again. {how_to_go_on(job)}"
-        )
+    most = plan.config.max_row_swing
+    if most is None or before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
+        return
+    raise AuditFailed(
+        f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
+        f"max_row_swing of {most} allows; nothing is published. {_of_full_load(plan)}If that is "
+        f"right, raise max_row_swing and run again. {how_to_go_on(job)}"
+    )
+
+
+def _of_full_load(plan: TablePlan) -> str:
+    if plan.opening is None:
+        return ""
+    return (
+        f"Epoch {plan.opening.epoch} begins with a full load (`full_loads`): rows that it has not "
+        "brought yet are gone, and a load over several batches brings the rest with the next ones. "
+    )
 
 
 def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list[dict[str, object]]:

@@ -11,7 +11,7 @@ from sluice import names
 from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
-from spark_jobs import defaults, quarantine
+from spark_jobs import defaults, opening, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -109,7 +109,7 @@ def _decode_watched(
     noticed = Observation()
     table = _decode_table(job, watch.mark(envelope).observe(noticed, *watch.columns()), plan)
     seen = watch.seen(noticed.get)
-    return replace(table, plan=replace(plan, found=seen.found)), seen
+    return replace(table, plan=replace(table.plan, found=seen.found)), seen
 
 
 def _decode_as_found(job: Job) -> DecodedBatch:
@@ -240,7 +240,7 @@ def _plan(job: Job, found: Found) -> TablePlan:
 
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
-    """Write the batch's partition of the changelog."""
+    """Write the batch's partition of the changelog; without events it opens no epoch."""
     created = job.lake.ensure(plan)
     typed = typed_changes(job, envelope, plan)
     seen = Observation()
@@ -260,6 +260,10 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     rows.writeTo(table).overwrite(mine)
     found = seen.get
     span = Span(found["lowest"], found["highest"])
+    if span.highest is None:
+        plan = replace(plan, opening=None)
+    elif plan.opening is not None:
+        opening.write(job.spark, table, plan.opening, job.manifest.batch_id)
     return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span)
 
 

@@ -96,10 +96,10 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     truncated = truncation(changes)
     told = _defaults(job, plan)
     rows = defaults.filled(changes.where(F.col(names.OP) != OP_TRUNCATE), told)
-    stored = _stored(job, plan, told, truncated.position)
+    stored = _stored(job, plan, told).cut_by(truncated.position)
     more = truncated.counts(stored.truncated_at)
     if not plan.keyed:
-        return _Outcome(_count_rows(job, plan, rows, stored, told, truncated.records > 0) + more)
+        return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
     data = [c.name for c in plan.columns]
     folded = fold_counting(rows, job.manifest.batch_id, plan.key, data)
     resolved = resolve(folded, stored, plan.key)
@@ -111,15 +111,15 @@ def _defaults(job: Job, plan: TablePlan) -> dict[str, Default]:
     return defaults.lowest(job.lake.defaults(target_id(plan)), plan.defaults)
 
 
-def _stored(job: Job, plan: TablePlan, told: Defaults, truncated: str | None) -> Stored:
+def _stored(job: Job, plan: TablePlan, told: Defaults) -> Stored:
     tables = (target_id(plan), tombstone_id(plan))
     if any(job.lake.load(table) is None for table in tables):
-        return Stored(None, None, truncated)
-    return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, told, truncated)
+        return Stored(None, None, None)
+    return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, told)
 
 
 def _count_rows(
-    job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: Defaults, truncates: bool
+    job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: Defaults
 ) -> Counts:
     changelog = changelog_id(plan)
     others = rows.where(F.lit(False))
@@ -128,7 +128,7 @@ def _count_rows(
         others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
         others = defaults.filled(others, told)
     data = tuple(c.name for c in plan.columns)
-    changes = NoKeyChanges(rows, others, data, stored.truncated_at, truncates)
+    changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts
 
 

@@ -45,7 +45,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         ended_ts=names.VALID_TO,
         whole=not _left_behind(writer),
     )
-    found = replay(writer, kept, newer, stored.truncated_at)
+    found = replay(writer, kept, newer, stored)
     rows = rows_of(found, [c.name for c in writer.plan.columns])
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 

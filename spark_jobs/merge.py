@@ -52,9 +52,10 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     """Fold the batch's changelog partition and write the outcome on branches."""
     writer = Writer(lake, plan, attempt, span, created)
     mine = writer.mine()
-    truncated = truncation(mine) if plan.found.truncates else Truncation(None, 0)
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
-    stored = writer.stored(truncated.position)
+    before = writer.stored()
+    truncated = _truncation(plan, mine, before)
+    stored = before.cut_by(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
     if not plan.keyed:
         tallied = Tally(_merge_rows(writer, rows, stored))
@@ -73,7 +74,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
 
 @dataclass(frozen=True)
 class Truncation:
-    """The TRUNCATEs of a batch: the newest position, and how many were read."""
+    """The TRUNCATEs of a batch: the newest position, and how many of them are records."""
 
     position: str | None
     records: int
@@ -82,15 +83,25 @@ class Truncation:
         """The newest applies where nothing newer is stored; the rest are superseded."""
         if self.position is None:
             return Counts()
-        applied = int(newest == self.position)
+        applied = int(self.records > 0 and newest == self.position)
         return Counts(read=self.records, applied=applied, superseded=self.records - applied)
 
 
 def truncation(mine: DataFrame) -> Truncation:
     """The TRUNCATEs among a batch's changes of one table."""
     found = mine.where(F.col(names.OP) == OP_TRUNCATE)
-    row = found.agg(F.max(names.POSITION).alias("position"), F.count("*").alias("records")).first()
+    records = F.count_if(F.col(names.COUNTED)).alias("records")
+    row = found.agg(F.max(names.POSITION).alias("position"), records).first()
     return Truncation(None, 0) if row is None else Truncation(row["position"], row["records"])
+
+
+def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
+    """The same, without the opening of an epoch where the table has had it."""
+    opening = plan.opening
+    opened = Truncation(None if opening is None else opening.position, 0)
+    found = truncation(mine) if plan.found.truncates else opened
+    again = opening is not None and opening.stored_by(stored.truncated_at)
+    return Truncation(None, 0) if again and found == opened else found
 
 
 def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
@@ -158,7 +169,8 @@ def _with_refolded(
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
     mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
-    again, moved = _to_refold(writer, applied, settled, changelog), _moves(writer, rows, mine)
+    again = _to_refold(writer, applied, settled, stored, changelog)
+    moved = _moves(writer, rows, mine)
     if moved is not None:
         again = again.union(beside(rows, mine, plan.key))
         seen = again.union(mine.select(*map(quoted, plan.key)))
@@ -180,7 +192,7 @@ def _moves(writer: Writer, rows: DataFrame, mine: DataFrame) -> DataFrame | None
 
 
 def _to_refold(
-    writer: Writer, applied: DataFrame, settled: DataFrame, changelog: DataFrame
+    writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
 ) -> DataFrame:
     """The keys that are put together from several changes, and concerned by the batch's."""
     keys = [quoted(k) for k in writer.plan.key]
@@ -190,14 +202,14 @@ def _to_refold(
     touched = partial.select(*keys).union(late.select(*keys))
     ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
     # Rows may have been completed with what a TRUNCATE took away, or before a default was told.
-    everywhere = _reaches_stored(writer)
+    everywhere = _reaches(stored, writer)
     more = ever if everywhere else applied.select(*keys).join(ever, list(writer.plan.key))
     return touched.union(more).distinct()
 
 
-def _reaches_stored(writer: Writer) -> bool:
+def _reaches(stored: Stored, writer: Writer) -> bool:
     """Whether the batch changes what stored events mean, whatever rows they are of."""
-    return writer.plan.found.truncates > 0 or writer.retells()
+    return stored.cut or writer.retells()
 
 
 def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
@@ -207,7 +219,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
         others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
         data=tuple(c.name for c in writer.plan.columns),
         truncated_at=stored.truncated_at,
-        anew=_reaches_stored(writer),
+        anew=_reaches(stored, writer),
     )
     outcome = plan_rows(changes)
     if changes.anew:

@@ -20,6 +20,7 @@ from spark_jobs import defaults
 from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
+from spark_jobs.opening import Opening, opening_of
 from spark_jobs.spelling import spelling
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
@@ -46,7 +47,7 @@ class PlannedColumn:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """One source table of the batch and where it goes."""
+    """One source table of the batch and where it goes; `opening`: its epoch is a full load."""
 
     source: Source
     namespace: str
@@ -57,6 +58,7 @@ class TablePlan:
     found: Found
     modes: tuple[str, ...] = (CURRENT,)
     defaults: Defaults = field(default_factory=dict)
+    opening: Opening | None = None
 
     @property
     def history(self) -> bool:
@@ -145,6 +147,7 @@ def plan_table(
         found,
         modes,
         defaults.told(heard, described, pipeline.epoch) if fmt.tells_defaults else {},
+        opening_of(pipeline),
     )
 
 

@@ -117,7 +117,7 @@ class _Remains:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
         self.before = self._before(asked) if asked.without else None
-        self.stored = writer.stored(None)
+        self.stored = writer.stored()
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
         self.truncated_at = self._truncated_at(log)

@@ -17,6 +17,7 @@ from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.floor import STOOD_AT
 from spark_jobs.moves import beside, completed, moves, tied
+from spark_jobs.resolve import Stored
 from spark_jobs.versions import begun, ended, versions
 from spark_jobs.writer import Writer
 
@@ -39,11 +40,11 @@ class Kept:
     floor: str | None = None
 
 
-def replay(writer: Writer, kept: Kept, newer: bool, truncated_at: str | None) -> DataFrame:
+def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
     """The versions, as `versions.versions` gives them, of every key that the batch concerns.
 
-    All keys, where the table is not whole. `newer`: the batch is above everything stored;
-    `truncated_at`: the newest TRUNCATE of the table.
+    All keys, where the table is not whole. `newer`: the batch is above everything stored, of
+    which the TRUNCATEs are looked at alone.
     """
     log, rows = writer.changelog(), kept.rows
     key, data = writer.plan.key, _data(writer)
@@ -57,14 +58,15 @@ def replay(writer: Writer, kept: Kept, newer: bool, truncated_at: str | None) ->
         rows = rows.where(F.col(kept.ended_at).isNull())
         rows = _of(writer, rows, changes)
     else:
-        keys = _concerned(writer, _mine(writer, log), kept, rows)
+        keys = _concerned(writer, _mine(writer, log), kept, rows, stored.cut)
         if moved is not None:
             keys = keys.union(beside(log, _mine(writer, log), key))
             keys = keys.union(tied(keys, moved, key))
         changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
     if rows is not None:
         changes = with_stored(key, changes, rows, kept)
-    truncates = log.where(F.col(names.OP) == OP_TRUNCATE if truncated_at else F.lit(False))
+    any_at = stored.truncated_at is not None
+    truncates = log.where(F.col(names.OP) == OP_TRUNCATE if any_at else F.lit(False))
     return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
 
 
@@ -96,23 +98,25 @@ def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
     return rows.join(keys, list(writer.plan.key), "left_semi")
 
 
-def _concerned(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
+def _concerned(
+    writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame, cut: bool
+) -> DataFrame:
     """Keys with a change in the batch, or with a version that a TRUNCATE of the batch ends.
 
-    Where the batch has a TRUNCATE, or tells a default, those too whose versions may have been
-    completed with what it changes.
+    Where the batch has a TRUNCATE (`cut`), or tells a default, those too whose versions may have
+    been completed with what it changes.
     """
     keys = [quoted(k) for k in writer.plan.key]
     changed = _changes(writer, mine).select(*keys)
-    if writer.partial and (writer.plan.found.truncates or writer.retells()):
+    if writer.partial and (cut or writer.retells()):
         partial = writer.changelog().where(F.col(names.ABSENT).isNotNull())
         changed = changed.union(partial.select(*keys))
-    if not writer.plan.found.truncates:
+    if not cut:
         return changed
     truncates = mine.where(F.col(names.OP) == OP_TRUNCATE).select(F.col(names.POSITION).alias(_AT))
     end = F.col(kept.ended_at)
-    cut = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
-    return changed.union(rows.join(F.broadcast(truncates), cut, "left_semi").select(*keys))
+    ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
+    return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
 
 
 def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -26,11 +26,21 @@ _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 
 @dataclass(frozen=True)
 class Stored:
-    """What the branch's base holds; None where a table has no rows yet."""
+    """What the branch's base holds; None where a table has no rows yet.
+
+    `truncated_at`: the newest TRUNCATE. `cut`: the batch brings one, which may reach what is held.
+    """
 
     rows: DataFrame | None
     tombstones: DataFrame | None
     truncated_at: str | None
+    cut: bool = False
+
+    def cut_by(self, truncated: str | None) -> Stored:
+        """The same with a TRUNCATE that the batch brings, by its position."""
+        if truncated is None:
+            return self
+        return replace(self, truncated_at=max(self.truncated_at or "", truncated), cut=True)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     if writer.span.lowest is None:
         return
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
-    found = replay(writer, _kept(stored.rows, floor), newer, stored.truncated_at)
+    found = replay(writer, _kept(stored.rows, floor), newer, stored)
     rows = newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
     writer.upsert(target_id(writer.plan), rows, by=writer.plan.key)
 

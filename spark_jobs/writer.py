@@ -108,9 +108,9 @@ class Writer:
         found = [self.bases[table].highest for table in self.compared]
         return None if None in found else max(h for h in found if h is not None)
 
-    def stored(self, truncated: str | None) -> Stored:
-        """What the bases hold, and the newest TRUNCATE, which may be this batch's own."""
-        return stored_at(self.lake, self.plan, self.bases, self.defaults, truncated)
+    def stored(self) -> Stored:
+        """What the bases hold, without the batch."""
+        return stored_at(self.lake, self.plan, self.bases, self.defaults)
 
     def _has_partials(self) -> bool:
         target = target_id(self.plan)
@@ -377,10 +377,9 @@ def stored_at(
     plan: TablePlan,
     bases: Mapping[TableId, Base],
     told: Defaults,
-    truncated: str | None,
 ) -> Stored:
-    """What target and tombstones hold at their bases, and the newest TRUNCATE; `truncated` is the
-    batch's own, `told` what rows hold in columns that came after them."""
+    """What target and tombstones hold at their bases; `told`: what rows hold in columns that came
+    after them."""
     target, graves = target_id(plan), tombstone_id(plan)
     rows = lake.rows(target, bases[target].snapshot)
     tombstones = lake.rows(graves, bases[graves].snapshot)
@@ -389,10 +388,9 @@ def stored_at(
         whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
         before = None if whole is None else whole[0]
         tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
-    newest = max((p for p in (before, truncated) if p is not None), default=None)
     if rows is not None:
         rows = defaults.refilled(rows, lake.defaults(target), told)
-    return Stored(rows, tombstones, newest)
+    return Stored(rows, tombstones, before)
 
 
 def _whole_table(plan: TablePlan) -> Column:

@@ -7,8 +7,8 @@ files, order of arrival or repeats: a history is a set of changes, and this is i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 Row = tuple[tuple[str, object], ...]
 
@@ -38,6 +38,20 @@ class Change:
 def in_order(changes: Iterable[Change]) -> list[Change]:
     """Each change once, as the source made them: at one place the delete comes first."""
     return sorted(set(changes), key=lambda c: (c.place, c.op != "d"))
+
+
+def over_epochs(epochs: Sequence[Iterable[Change]], full_loads: Collection[int]) -> list[Change]:
+    """The changes of several epochs as one history: each above all of the epochs before it.
+
+    Of every table that an epoch with a full load has changes of, a TRUNCATE stands before them.
+    """
+    history: list[Change] = []
+    for epoch, changes in enumerate(epochs):
+        raised = [replace(c, place=(10 * epoch + c.place[0], c.place[1])) for c in changes]
+        opened = {c.table for c in raised} if epoch in full_loads else set()
+        history += [Change(table, "t", (10 * epoch - 1, 0)) for table in sorted(opened)]
+        history += raised
+    return history
 
 
 def keyed(changes: Iterable[Change], key: str) -> list[Row]:

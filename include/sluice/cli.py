@@ -293,11 +293,20 @@ def reconcile(
 @app.command("raise-epoch")
 @_reporting
 def raise_epoch(
-    pipeline: str, project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False
+    pipeline: str,
+    full_load: Annotated[
+        bool,
+        typer.Option(
+            "--full-load", help="The new epoch begins with all rows anew; those it lacks go"
+        ),
+    ] = False,
+    project: ProjectDir = DEFAULT_PROJECT,
+    as_json: AsJson = False,
 ) -> None:
     """Rank what is loaded from now on above everything before: the source counts anew."""
-    epoch = epochs.raise_epoch(load_sound(project), pipeline)
-    _done([f"{pipeline}: epoch {epoch}"], as_json)
+    epoch = epochs.raise_epoch(load_sound(project), pipeline, full_load)
+    begins = ", which begins with a full load" if full_load else ""
+    _done([f"{pipeline}: epoch {epoch}{begins}"], as_json)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from pydantic import (
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configchecks import Check
+from sluice.configepochs import MAX_EPOCH, FullLoads
 from sluice.configerrors import explain
 from sluice.configfields import (
     Hint,
@@ -50,7 +51,6 @@ PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
 ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
 SHARE_COUNTS_FROM: Final = 100
-MAX_EPOCH: Final = 9999
 
 _SQLITE: Final = "sqlite:///"
 _CATALOG_SCHEMES: Final = {
@@ -210,6 +210,7 @@ class Pipeline(Strict):
     on_drop_table: Literal["keep"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"
     epoch: int = Field(0, ge=0, le=MAX_EPOCH)
+    full_loads: FullLoads = Field(default_factory=list)
     max_files_per_batch: int = Field(10_000, ge=1)
     max_bytes_per_batch: int = Field(10 * 1024 * MEBIBYTE, ge=1)
     max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)

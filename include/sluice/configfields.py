@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -70,6 +71,17 @@ def _hint(value: str) -> str:
     return value
 
 
+def _instant(value: str) -> str:
+    expected = "a time with its zone such as 2026-01-31T20:30:00Z"
+    try:
+        told = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if told.tzinfo is None:
+        raise ValueError(expected)
+    return told.isoformat()
+
+
 def _partition(value: str) -> str:
     parse_partition(value)
     return value
@@ -77,6 +89,7 @@ def _partition(value: str) -> str:
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
 Location = Annotated[str, AfterValidator(_location)]
+Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]
 PartitionText = Annotated[str, AfterValidator(_partition)]
 Namespace = Annotated[str, AfterValidator(_namespace)]

@@ -43,6 +43,11 @@ def arrival_again(arrival: str, generation: int) -> str:
     return f"{arrival}.2{encode_number(generation)}" if generation else arrival
 
 
+def opening_position(epoch: int) -> str:
+    """Below all that an epoch can bring, above all that is older: where its full load begins."""
+    return f"{epoch_prefix(epoch)}.{KIND_FULL_LOAD}"
+
+
 def epoch_prefix(epoch: int) -> str:
     """The leading component: an operator raises it when the source starts counting anew."""
     return f"{epoch:04d}"

@@ -148,6 +148,20 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("nmae: x\n", "(did you mean name?)"),
         ("epoch: ten\n", "shop.yaml:5: epoch: expected integer, got 'ten'"),
         ("epoch: '1'\n", "shop.yaml:5: epoch: expected integer, got '1'"),
+        (
+            "full_loads: [{epoch: 1, at: 2026-01-31T20:30}]\n",
+            "expected a time with its zone such as 2026-01-31T20:30:00Z, got",
+        ),
+        (
+            "full_loads: [{epoch: 1, at: yesterday}]\n",
+            "expected a time with its zone such as 2026-01-31T20:30:00Z, got",
+        ),
+        (
+            "full_loads:\n"
+            "  - {epoch: 1, at: 2026-01-31T20:30:00Z}\n"
+            "  - {epoch: 1, at: 2026-01-31T20:30:00Z}\n",
+            "shop.yaml:5: full_loads: expected each epoch once",
+        ),
         ("name: again\n", "shop.yaml:5: name: expected each key once; it is on line 1 already"),
         ("schedule: hourly\n", "schedule: expected five cron fields"),
         ("table_name: '{tabel}'\n", "table_name: expected a template over {database}"),

@@ -1,7 +1,8 @@
-"""`sluice raise-epoch` changes one line of one file, or nothing."""
+"""`sluice raise-epoch` changes two lines of one file at most, or nothing."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,33 @@ def test_a_file_that_cannot_be_changed_so_is_left_alone(
         raise_epoch(load_project(tmp_path), "shop")
     assert path.read_text() == shop
     assert sorted(p.name for p in path.parent.iterdir()) == ["a.yaml", "b.yaml"]
+
+
+def test_a_full_load_is_declared_with_the_epoch_that_it_begins(tmp_path: Path) -> None:
+    path = project(tmp_path, SHOP)
+    before = datetime.now(UTC).replace(microsecond=0)
+    assert raise_epoch(load_project(tmp_path), "shop", full_load=True) == 1
+    (declared,) = load_project(tmp_path).pipeline("shop").full_loads
+    assert declared.epoch == 1
+    assert before <= datetime.fromisoformat(declared.at) <= datetime.now(UTC)
+
+    text = path.read_text().replace("full_loads:", "full_loads:  # asked of the source")
+    path.write_text(text + "schedule: null\n")
+    raise_epoch(load_project(tmp_path), "shop")
+    assert raise_epoch(load_project(tmp_path), "shop", full_load=True) == 3
+    found = load_project(tmp_path).pipeline("shop")
+    assert [one.epoch for one in found.full_loads] == [3, 1]
+    assert found.schedule is None
+    assert "full_loads:  # asked of the source\n  - {epoch: 3, at: 2" in path.read_text()
+
+
+def test_full_loads_in_another_form_are_left_to_the_operator(tmp_path: Path) -> None:
+    shop = SHOP + "epoch: 1\nfull_loads: [{epoch: 1, at: 2026-01-31T20:30:00Z}]\n"
+    path = project(tmp_path, shop)
+    told = r"write epoch: 2 and full_loads: \[\{epoch: 2, at: .*\}, \{epoch: 1, at: .*\}\] into"
+    with pytest.raises(ConfigError, match=told):
+        raise_epoch(load_project(tmp_path), "shop", full_load=True)
+    assert path.read_text() == shop
 
 
 def test_a_file_that_cannot_be_written_names_the_line_to_write(

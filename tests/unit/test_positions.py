@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.positions import arrival_again, encode_number, epoch_prefix, natural_key
+from sluice.positions import (
+    arrival_again,
+    encode_number,
+    epoch_prefix,
+    natural_key,
+    opening_position,
+)
 
 NUMBERS = st.integers(min_value=0, max_value=10**99 - 1)
 
@@ -59,6 +65,8 @@ def test_natural_order_of_object_keys(earlier: str, later: str) -> None:
 def test_a_higher_epoch_sorts_above_everything_before_it() -> None:
     assert f"{epoch_prefix(0)}.2.{encode_number(10**98)}" < f"{epoch_prefix(1)}.0.010"
     assert epoch_prefix(9) < epoch_prefix(10) < epoch_prefix(9999)
+    assert f"{epoch_prefix(0)}.2.{encode_number(10**98)}" < opening_position(1)
+    assert opening_position(1) < f"{epoch_prefix(1)}.0.010"
 
 
 def test_a_file_read_again_comes_after_its_first_reading_and_before_the_next_file() -> None:
