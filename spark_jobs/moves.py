@@ -185,7 +185,7 @@ def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
 
 
 def _lineage(parts: DataFrame) -> DataFrame:
-    """For every move its own part, and those of the moves before it: each _OF its move.
+    """For every move, AT, its own part and those of the moves before it, each below its _LAST.
 
     The steps back double from round to round, so that a row that moved a thousand times takes ten.
     """
