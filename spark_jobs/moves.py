@@ -39,6 +39,7 @@ _FROM: Final = "_sluice_from"
 _NEXT: Final = "_sluice_next"
 _MARKS: Final = "_sluice_marks"
 _GIVEN: Final = "_sluice_given"
+_STANDS: Final = "_sluice_stands"
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
@@ -102,7 +103,8 @@ def completed(
     key: Sequence[str],
     data: Sequence[str],
 ) -> DataFrame:
-    """Changes of which the new halves of moves carry what the old key's row had.
+    """Changes of which the new halves of moves carry what the old key's row had, NULL where
+    nothing tells that: what the new key had before is another row's.
 
     `changes` has all that is known of the keys that are tied. `truncates`: `_position`, where
     some changes are below one; None where all are above.
@@ -111,10 +113,20 @@ def completed(
     if moved is None or not values or moved.isEmpty():
         return changes
     given = _given(changes, _lineage(_parts(changes, moved, truncates, key)), key, values)
-    given = given.join(moved.select(AT, TO, F.col(NEW).alias(_KEY)), AT).drop(AT)
+    given = moved.join(given, AT, "left").select(F.col(NEW).alias(_KEY), TO, _GIVEN)
+    given = keep(_with_standing(given, changes, key))
     to = (F.col(_KEY) == _ident(key)) & (F.col(TO) == F.col(names.POSITION))
-    joined = changes.join(keep(given), to, "left")
+    joined = changes.join(given, to, "left")
     return joined.select(*(_taken(c, values) for c in changes.columns))
+
+
+def _with_standing(given: DataFrame, changes: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Add _STANDS: a stored row from after the move has what the moved row had."""
+    if STOOD_AT not in changes.columns:
+        return given.withColumn(_STANDS, F.lit(False))
+    stood = changes.where(F.col(STOOD_AT).isNotNull()).select(_ident(key).alias(_KEY), STOOD_AT)
+    stands = F.coalesce(F.col(STOOD_AT) >= F.col(TO), F.lit(False))
+    return given.join(stood, _KEY, "left").withColumn(_STANDS, stands).drop(STOOD_AT)
 
 
 def _taken(column: str, values: Sequence[str]) -> Column:
@@ -122,17 +134,21 @@ def _taken(column: str, values: Sequence[str]) -> Column:
         return _still_absent(values).alias(column)
     if column not in values:
         return F.col(quoted(column))
-    given = F.col(_GIVEN)[column]
-    lacking = ~carried(column) & given.isNotNull()
-    return F.when(lacking, given["v"]).otherwise(F.col(quoted(column))).alias(column)
+    lacking = ~carried(column) & _told(column)
+    return F.when(lacking, F.col(_GIVEN)[column]["v"]).otherwise(F.col(quoted(column))).alias(column)
+
+
+def _told(column: str) -> Column:
+    """Whether a move says what the new row has."""
+    return F.col(TO).isNotNull() & (F.col(_GIVEN)[column].isNotNull() | ~F.col(_STANDS))
 
 
 def _still_absent(values: Sequence[str]) -> Column:
-    told = F.array(*(F.when(F.col(_GIVEN)[c].isNotNull(), F.lit(c)) for c in values))
-    found, absent = F.array_compact(told), F.col(names.ABSENT)
+    found = F.array_compact(F.array(*(F.when(_told(c), F.lit(c)) for c in values)))
+    absent = F.col(names.ABSENT)
     all_but = F.array_contains(absent, F.lit(ALL_BUT))
     left = F.when(all_but, F.array_union(absent, found)).otherwise(F.array_except(absent, found))
-    return F.when(F.col(_GIVEN).isNull(), absent).otherwise(left)
+    return F.when(F.col(TO).isNull(), absent).otherwise(left)
 
 
 def _parts(
@@ -205,8 +221,8 @@ def _given(
 ) -> DataFrame:
     """For every move the newest values that its lineage carried, each as a struct of `v`.
 
-    What a key had before a row moved to it counts only where that row has nothing: so it stands
-    for the row where the changes of the key it came from are forgotten.
+    What a key had before a row moved to it is another row's. A stored row from after the move
+    counts, though it stands at the floor, where the lineage has nothing: for what is forgotten.
     """
     stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
     rows = changes.where(~_is_delete()).select(
@@ -217,6 +233,7 @@ def _given(
     within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
     within &= F.col(_CAME).isNull() | (F.col(_CAME) < below)
     own = F.col(_FROM).isNull() | (position >= F.col(_FROM))
+    within &= own | F.coalesce(F.col(_CAME) >= F.col(_FROM), F.lit(False))
     order = F.struct(own, names.POSITION, _MARKS)
     newest = (
         F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)

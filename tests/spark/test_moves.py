@@ -78,6 +78,13 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | 
         change("10.1", "insert", 1, "a", absent=UNSENT), *MOVED[1:],
         change("30.1", "insert", 1, "y", "later"),
     ], {1: ("y", "later"), 2: ("b", None)}),
+    "what the new key had is another row's": ([
+        change("05.1", "insert", 2, "x", "not its own"), *MOVED[1:],
+    ], {2: ("b", None)}),
+    "nor is it handed on": ([
+        change("05.1", "insert", 2, "x", "not its own"),
+        change("10.1", "update", 1, "a", absent=UNSENT), *MOVED[1:], *AFTER_MOVED[:2],
+    ], {3: ("b", None)}),
     "back to a key that it had": ([
         *MOVED, change("30.0", "delete", 2), change("30.1", "update", 1, "c", absent=UNSENT),
     ], {1: ("c", "big")}),
@@ -209,6 +216,7 @@ STANDING: list[tuple[list[tuple[int, str, str, str]], str | None]] = [
     ([(1, "a", "big", "03.1")], "big"),
     ([(1, "new", "not mine", "30.1"), (2, "b", "big", "20.1")], "big"),
     ([(1, "new", "not mine", "30.1")], None),
+    ([(2, "x", "not mine", "02.1")], None),
 ]
 
 
