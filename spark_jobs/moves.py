@@ -135,7 +135,8 @@ def _taken(column: str, values: Sequence[str]) -> Column:
     if column not in values:
         return F.col(quoted(column))
     lacking = ~carried(column) & _told(column)
-    return F.when(lacking, F.col(_GIVEN)[column]["v"]).otherwise(F.col(quoted(column))).alias(column)
+    given, own = F.col(_GIVEN)[column]["v"], F.col(quoted(column))
+    return F.when(lacking, given).otherwise(own).alias(column)
 
 
 def _told(column: str) -> Column:
