@@ -27,6 +27,7 @@ from sluice.deadletters import resolutions
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger import Ledger
+from sluice.livesource import LiveSource
 from sluice.manifest import as_batch_id
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
@@ -223,11 +224,18 @@ def verify(
     pipeline: str,
     table: Annotated[str | None, typer.Option(help="Only this target")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report to this file, too")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Compare with this database: jdbc:postgresql://host/database")
+    ] = None,
+    watermark: Annotated[
+        datetime | None, typer.Option(help="With --source: as it was at this time, UTC")
+    ] = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
-    found = verify_stage(open_context(project, pipeline, _say), table)
+    live = _live_source(source, watermark)
+    found = verify_stage(open_context(project, pipeline, _say), table, live)
     if html is not None:
         html.write_text(verify_report.as_html(found), encoding="utf-8")
     if as_json:
@@ -235,6 +243,14 @@ def verify(
     else:
         verify_report.show(out, found)
     refuse_differences(found)
+
+
+def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
+    if address is not None:
+        return LiveSource(address, None if watermark is None else _utc(watermark))
+    if watermark is not None:
+        raise ConfigError("sluice verify: --watermark says when a --source was so; name that, too")
+    return None
 
 
 @app.command()

@@ -64,30 +64,34 @@ class Comparison:
 class TableReport:
     """One target with its tombstones; `foreign`: snapshots of `main` that no batch wrote.
 
+    `tombstones`: None beside a live source, which has none.
     `floor`: the position up to which changes are forgotten; only what is above it is compared.
     """
 
     target: str
     key: tuple[str, ...]
     rows: Comparison
-    tombstones: Comparison
+    tombstones: Comparison | None
     foreign: tuple[str, ...] = ()
     floor: str | None = None
 
     @property
     def agrees(self) -> bool:
         """True where rows and tombstones are what the changelog says."""
-        return self.rows.agrees and self.tombstones.agrees
+        return all(comparison.agrees for comparison in self.comparisons)
 
     @property
-    def comparisons(self) -> tuple[Comparison, Comparison]:
-        """Both of them."""
-        return self.rows, self.tombstones
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """All that there are."""
+        return (self.rows,) if self.tombstones is None else (self.rows, self.tombstones)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """A whole pipeline; `notes` say what else a reader has to know."""
+    """A whole pipeline; `notes` say what else a reader has to know.
+
+    `source`: the address of the live source that it was compared with; None: its changelogs.
+    """
 
     pipeline: str
     at: str
@@ -95,6 +99,7 @@ class Verification:
     tables: tuple[TableReport, ...]
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    source: str | None = None
 
     @property
     def agrees(self) -> bool:
@@ -126,7 +131,7 @@ def _table(raw: dict[str, Any]) -> TableReport:
         raw["target"],
         tuple(raw["key"]),
         _comparison(raw["rows"]),
-        _comparison(raw["tombstones"]),
+        _comparison(raw["tombstones"]) if raw["tombstones"] else None,
         tuple(raw["foreign"]),
         raw["floor"],
     )

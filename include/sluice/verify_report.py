@@ -33,8 +33,7 @@ def escape(text: str) -> str:
 
 def show(console: Console, found: Verification) -> None:
     """A line a table, then the differing keys, each with what is expected and what is found."""
-    title = f"{found.pipeline}: {found.batches} published batches refolded ({found.seconds} s)"
-    listed = Table(title=plain(title))
+    listed = Table(title=plain(f"{found.pipeline}: {_beside(found)} ({found.seconds} s)"))
     for heading in _HEADINGS:
         right = heading not in ("table", "result")
         listed.add_column(heading, justify="right" if right else "left", overflow="fold")
@@ -74,8 +73,8 @@ def as_html(found: Verification) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title}: {result}</h1>"
-        f"<p>{escape(found.at)}, {found.batches} published batches refolded in {found.seconds} s"
-        f"</p>{notes}{_html_table(_HEADINGS, rows)}"
+        f"<p>{escape(found.at)}, {escape(_beside(found))}, in {found.seconds} s</p>"
+        f"{notes}{_html_table(_HEADINGS, rows)}"
         f"{''.join(_html_keys(c) for c in _comparisons(found) if not c.agrees)}</body></html>\n"
     )
 
@@ -108,6 +107,12 @@ def _html_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _result(agrees: bool, good: str, bad: str) -> str:
     return f'<span class="{"ok" if agrees else "bad"}">{escape(good if agrees else bad)}</span>'
+
+
+def _beside(found: Verification) -> str:
+    if found.source is not None:
+        return f"{found.batches} published batches beside {found.source}"
+    return f"{found.batches} published batches refolded"
 
 
 def _comparisons(found: Verification) -> list[Comparison]:

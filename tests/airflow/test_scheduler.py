@@ -14,10 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import postgres
 import pytest
 from conftest import PIPELINE_YAML, PROJECT_YAML, ROOT
 from events import put_order
+
+from tests import postgres
 
 pytestmark = [
     pytest.mark.airflow,

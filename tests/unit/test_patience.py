@@ -25,7 +25,7 @@ from sluice.errors import CommitStateUnknown
 from sluice.ledger import Ledger
 from sluice.manifest import SourceFile
 from sluice.patience import CatalogAwayError
-from tests.airflow import postgres
+from tests import postgres
 from tests.unit.clocks import Clock
 
 
