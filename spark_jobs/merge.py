@@ -130,8 +130,10 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
     if counts.duplicate or writer.partial:
         applied = keep(_settled(writer, resolved, counts, stored))
-    if counts.applied or counts.duplicate or writer.partial:
-        _write(writer, applied, stored, count_ends(applied))
+    # The old half of an update is no record, yet it may be all that applies of one that is late.
+    ends = count_ends(applied)
+    if ends.rows or ends.deletes:
+        _write(writer, applied, stored, ends)
     return tallied
 
 
@@ -170,13 +172,14 @@ def _with_refolded(
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
     mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
     again = _to_refold(writer, applied, settled, stored, changelog)
-    moved = _moves(writer, rows, mine)
+    moved = _moves(writer, rows, mine, stored)
     if moved is not None:
         again = again.union(beside(rows, mine, plan.key))
         seen = again.union(mine.select(*map(quoted, plan.key)))
         again = again.union(tied(seen, moved, plan.key)).distinct()
     known = rows.join(again, list(plan.key), "left_semi")
-    if floor := writer.lake.property(target_id(plan), names.PROP_FLOOR):
+    floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
+    if floor and (stored.truncated_at or "") <= floor:
         known = since_floor(known, stored.rows, again, floor, plan.key)
     refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
@@ -184,9 +187,10 @@ def _with_refolded(
     return kept.select(*columns).unionByName(refolded.select(*columns))
 
 
-def _moves(writer: Writer, rows: DataFrame, mine: DataFrame) -> DataFrame | None:
+def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
     """None too where the batch cannot change what any of them gave: whole rows above them all."""
-    if writer.all_newer() and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
+    above_all = writer.all_newer() and not stored.cut
+    if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
         return None
     return moves(rows, writer.plan.key)
 

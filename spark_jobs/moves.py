@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, quoted
+from spark_jobs.canonical import OP_DELETE, quoted
 from spark_jobs.floor import STOOD_AT
 from spark_jobs.fold import carried, content_hash, places
 from spark_jobs.kept import keep
@@ -39,7 +39,6 @@ _FROM: Final = "_sluice_from"
 _NEXT: Final = "_sluice_next"
 _MARKS: Final = "_sluice_marks"
 _GIVEN: Final = "_sluice_given"
-_STANDS: Final = "_sluice_stands"
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
@@ -103,8 +102,9 @@ def completed(
     key: Sequence[str],
     data: Sequence[str],
 ) -> DataFrame:
-    """Changes of which the new halves of moves carry what the old key's row had, NULL where
-    nothing tells that: what the new key had before is another row's.
+    """Changes of which the new halves of moves carry what the old key's row had, NULL in columns
+    that no change of it carried: what the new key had before is another row's. Where nobody knows
+    of a row of the old key, or it is gone, no row moved.
 
     `changes` has all that is known of the keys that are tied. `truncates`: `_position`, where
     some changes are below one; None where all are above.
@@ -112,44 +112,63 @@ def completed(
     values = [c for c in data if c not in key]
     if moved is None or not values or moved.isEmpty():
         return changes
-    given = _given(changes, _lineage(_parts(changes, moved, truncates, key)), key, values)
+    rows = _rows(changes, key, values)
+    lives = _parts(changes, moved, truncates, key)
+    real = keep(moved.join(_of_lives(rows, lives).select(AT), AT, "left_semi"))
+    given = _given(rows, _lineage(_parts(changes, real, truncates, key)), values)
     given = moved.join(given, AT, "left").select(F.col(NEW).alias(_KEY), TO, _GIVEN)
-    given = keep(_with_standing(given, changes, key))
+    given = keep(_with_standing(given, rows, values))
     to = (F.col(_KEY) == _ident(key)) & (F.col(TO) == F.col(names.POSITION))
-    joined = changes.join(given, to, "left")
+    joined = changes.join(given.where(F.col(_GIVEN).isNotNull()), to, "left")
     return joined.select(*(_taken(c, values) for c in changes.columns))
 
 
-def _with_standing(given: DataFrame, changes: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Add _STANDS: a stored row from after the move has what the moved row had."""
-    if STOOD_AT not in changes.columns:
-        return given.withColumn(_STANDS, F.lit(False))
-    stood = changes.where(F.col(STOOD_AT).isNotNull()).select(_ident(key).alias(_KEY), STOOD_AT)
-    stands = F.coalesce(F.col(STOOD_AT) >= F.col(TO), F.lit(False))
-    return given.join(stood, _KEY, "left").withColumn(_STANDS, stands).drop(STOOD_AT)
+def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
+    """What changes say of rows, and as _CAME where a stored row stands that is one of them."""
+    stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
+    return changes.where(~_is_delete()).select(
+        *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
+        stood.alias(_CAME), content_hash(changes, [*key, *values]).alias(_MARKS),
+    )  # fmt: skip
+
+
+def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
+    """The changes of each life, and the stored row that stands for forgotten ones of it."""
+    position, below = F.col(names.POSITION), F.col(AT)
+    within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
+    return rows.join(lives, _KEY).where(within & (F.col(_CAME).isNull() | (F.col(_CAME) < below)))
+
+
+def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
+    """With what a stored row from after the move has, where the lineage has nothing."""
+    stood = rows.where(F.col(_CAME).isNotNull()).select(
+        _KEY, F.col(_CAME).alias(_FIRST), _as_given(values).alias(_LAST)
+    )
+    joined = given.join(stood, _KEY, "left")
+    stands, told = F.col(_FIRST) >= F.col(TO), F.col(_GIVEN)
+    either = F.struct(
+        *(F.coalesce(told[c], F.when(stands, F.col(_LAST)[c])).alias(c) for c in values)
+    )
+    return joined.withColumn(_GIVEN, F.when(told.isNotNull() | stands, either)).drop(_FIRST, _LAST)
+
+
+def _as_given(values: Sequence[str]) -> Column:
+    return F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
 
 
 def _taken(column: str, values: Sequence[str]) -> Column:
     if column == names.ABSENT:
-        return _still_absent(values).alias(column)
+        return _still_absent().alias(column)
     if column not in values:
         return F.col(quoted(column))
-    lacking = ~carried(column) & _told(column)
+    lacking = ~carried(column) & F.col(TO).isNotNull()
     given, own = F.col(_GIVEN)[column]["v"], F.col(quoted(column))
     return F.when(lacking, given).otherwise(own).alias(column)
 
 
-def _told(column: str) -> Column:
-    """Whether a move says what the new row has."""
-    return F.col(TO).isNotNull() & (F.col(_GIVEN)[column].isNotNull() | ~F.col(_STANDS))
-
-
-def _still_absent(values: Sequence[str]) -> Column:
-    found = F.array_compact(F.array(*(F.when(_told(c), F.lit(c)) for c in values)))
-    absent = F.col(names.ABSENT)
-    all_but = F.array_contains(absent, F.lit(ALL_BUT))
-    left = F.when(all_but, F.array_union(absent, found)).otherwise(F.array_except(absent, found))
-    return F.when(F.col(TO).isNull(), absent).otherwise(left)
+def _still_absent() -> Column:
+    """A row that moved has all its columns."""
+    return F.when(F.col(TO).isNull(), F.col(names.ABSENT))
 
 
 def _parts(
@@ -217,30 +236,22 @@ def _lineage(parts: DataFrame) -> DataFrame:
     return reached.join(parts, AT).withColumnRenamed(AT, _LAST).withColumnRenamed(_FIRST, AT)
 
 
-def _given(
-    changes: DataFrame, lineage: DataFrame, key: Sequence[str], values: Sequence[str]
-) -> DataFrame:
+def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
     """For every move the newest values that its lineage carried, each as a struct of `v`.
 
     What a key had before a row moved to it is another row's. A stored row from after the move
     counts, though it stands at the floor, where the lineage has nothing: for what is forgotten.
     """
-    stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
-    rows = changes.where(~_is_delete()).select(
-        "*", _ident(key).alias(_KEY), stood.alias(_CAME),
-        content_hash(changes, [*key, *values]).alias(_MARKS),
-    ).drop(STOOD_AT)  # fmt: skip
-    position, below = F.col(names.POSITION), F.col(_LAST)
-    within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
-    within &= F.col(_CAME).isNull() | (F.col(_CAME) < below)
-    own = F.col(_FROM).isNull() | (position >= F.col(_FROM))
-    within &= own | F.coalesce(F.col(_CAME) >= F.col(_FROM), F.lit(False))
+    parts = lineage.withColumnsRenamed({AT: _FIRST, _LAST: AT})
+    own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
+    standing = F.coalesce(F.col(_CAME) >= F.col(_FROM), F.lit(False))
     order = F.struct(own, names.POSITION, _MARKS)
     newest = (
         F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)
         for c in values
     )
-    given = rows.join(lineage, _KEY).where(within).groupBy(AT).agg(*newest)
+    within = _of_lives(rows, parts).where(own | standing)
+    given = within.groupBy(F.col(_FIRST).alias(AT)).agg(*newest)
     return given.select(AT, F.struct(*(quoted(c) for c in values)).alias(_GIVEN))
 
 

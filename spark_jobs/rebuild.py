@@ -120,7 +120,8 @@ class _Remains:
         self.stored = writer.stored()
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
-        self.truncated_at = self._truncated_at(log)
+        self.cut_at = truncation(log).position
+        self.truncated_at = self._truncated_at()
         self.undone = writer.changes_of(*asked.without) if asked.without else None
         rows = log.where(~_is_truncate())
         self.moved = moves(rows, self.plan.key) if writer.partial else None
@@ -137,21 +138,28 @@ class _Remains:
         self.writer.settle(table, wanted, found, by)
         return False
 
-    def _truncated_at(self, log: DataFrame) -> str | None:
+    def _truncated_at(self) -> str | None:
         marked_at = self.stored.truncated_at
         forgotten = marked_at if _not_above(marked_at, self.floor) else None
-        found = (p for p in (truncation(log).position, forgotten) if p is not None)
+        found = (p for p in (self.cut_at, forgotten) if p is not None)
         return max(found, default=None)
 
     def _keys(self, log: DataFrame) -> DataFrame:
-        """Those that the undone batches changed; all, where they truncated, or none is undone."""
+        """Those that the undone batches changed; all, where a TRUNCATE goes with them, or none
+        is undone."""
         key = [quoted(k) for k in self.plan.key]
-        if self.undone is not None and self.undone.where(_is_truncate()).isEmpty():
+        if self.undone is not None and self._truncates_gone().isEmpty():
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
         tables = (log.where(~_is_truncate()), *stored)
         every = [t.select(*key) for t in tables if t is not None]
         return reduce(DataFrame.union, every).distinct()
+
+    def _truncates_gone(self) -> DataFrame:
+        """The TRUNCATEs that no batch which stays has too."""
+        assert self.undone is not None
+        gone = self.undone.where(_is_truncate())
+        return gone.join(self.truncates, names.POSITION, "left_anti")
 
     def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
         """The keys, and those whose rows may have come by a move from them."""
@@ -184,6 +192,8 @@ class _Remains:
         rows = self.standing()
         if rows is not None and not self.writer.partial:
             rows = rows.where(F.col(names.POSITION) <= self.floor)
+        if rows is not None and self.cut_at is not None:
+            rows = rows.where(F.col(names.POSITION) > self.cut_at)
         return since_floor(known, rows, self.keys, self.floor, self.plan.key)
 
     def standing(self) -> DataFrame | None:

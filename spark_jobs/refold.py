@@ -34,6 +34,7 @@ _COMES: Final = "_sluice_comes"
 _ELSEWHERE: Final = "_sluice_elsewhere"
 _UPSERT: Final = "_sluice_upsert"
 _GOING: Final = "_sluice_going"
+_ALIVE: Final = "_sluice_alive"
 _ALONE: Final = "_sluice_alone"
 _RANK: Final = "_sluice_rank"
 _SURVIVORS: Final = "_sluice_survivors"
@@ -138,7 +139,10 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     place, before = _places()
     spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
     told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
-    real = _coming(told.where(_upserts() | F.col(_ENDS)), spread, key)
+    real = told.where(_upserts() | F.col(_ENDS))
+    before = Window.partitionBy(*_columns(key)).orderBy(names.POSITION, _CONTENT)
+    real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(before))
+    real = _coming(real, spread, key)
     return real.withColumn(_LIFE, F.count_if(F.col(_ENDS) | F.col(_COMES).isNotNull()).over(so_far))
 
 
@@ -160,7 +164,8 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
     """Add _COMES, of a row that comes from another key: this key, and the position of its delete.
 
     That is where a place has one key that goes and one that comes; an event's own place goes
-    before the one before it. Only where columns were left out does it matter.
+    before the one before it. Only where columns were left out does it matter. Where no row is
+    known that went, _ALIVE, none came.
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
     told = _suspects(spread).select(
@@ -177,6 +182,11 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
         left = left.withColumn(_RANK, first).where(F.col(_RANK) == F.col(_ELSEWHERE))
     alone = (F.min(_ROW).over(at_place) == F.max(_ROW).over(at_place)) & (F.col(_GOING) == 1)
     moved = left.withColumn(_ALONE, alone & (F.col(_COMES)["key"] != F.col(_ROW))).where(_ALONE)
+    went = real.where(~_upserts() & F.col(_ALIVE))
+    went = went.select(
+        F.struct(F.struct(*_columns(key)).alias("key"), names.POSITION).alias(_COMES)
+    )
+    moved = moved.join(went.distinct(), _COMES, "left_semi")
     found = keep(moved.select(f"{_ROW}.*", names.POSITION, _COMES).distinct())
     return real.join(found, [*key, names.POSITION], "left")
 

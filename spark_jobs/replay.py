@@ -65,8 +65,7 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
         changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
     if rows is not None:
         changes = with_stored(key, changes, rows, kept)
-    any_at = stored.truncated_at is not None
-    truncates = log.where(F.col(names.OP) == OP_TRUNCATE if any_at else F.lit(False))
+    truncates = log.where(F.col(names.OP) == OP_TRUNCATE)
     return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
 
 

@@ -65,10 +65,10 @@ def keyed(changes: Iterable[Change], key: str) -> list[Row]:
         after = dict(change.after or ())
         if change.before is not None:
             old = dict(change.before)[key]
-            if change.op == "d" or old != after[key]:
-                taken[change.place] = table.pop(old, {})
+            if (change.op == "d" or old != after[key]) and old in table:
+                taken[change.place] = table.pop(old)
         if change.op != "d":
-            known = taken.get(change.place, table.get(after[key], {}))
+            known = taken.get(change.place) or table.get(after[key], {})
             table[after[key]] = _filled(change, known)
     return sorted(map(row, table.values()), key=repr)
 
@@ -92,21 +92,20 @@ def versions(changes: Iterable[Change], key: str) -> list[Version]:
     """Every state of every row of a table with a key, in the order in which they began."""
     alive: dict[object, Version] = {}
     found: list[Version] = []
-    left: dict[tuple[int, int], dict[str, object]] = {}
+    left: dict[tuple[int, int], Version] = {}
     for change in in_order(changes):
         for gone in _ended(change, alive, key):
-            ended = alive.pop(gone, None)
-            left[change.place] = ended.values if ended else {}
-            if ended:
-                ended.until = change.place[1]
+            alive[gone].until = change.place[1]
+            left[change.place] = alive.pop(gone)
         if change.op in "td":
             continue
         ident = dict(change.after or ())[key]
         known = alive.get(ident)
         if known is not None:
             known.until = change.place[1]
-        before = left.get(change.place, known.values if known else {})
-        alive[ident] = Version(_filled(change, before), change.place[1])
+        before = left.get(change.place) or known
+        values = _filled(change, before.values if before else {})
+        alive[ident] = Version(values, change.place[1])
         found.append(alive[ident])
     return found
 
@@ -117,7 +116,7 @@ def _ended(change: Change, alive: dict[object, Version], key: str) -> list[objec
         return list(alive)
     old = None if change.before is None else dict(change.before)[key]
     moved = change.op == "d" or (change.after is not None and old != dict(change.after)[key])
-    return [old] if moved and change.before is not None else []
+    return [old] if moved and old in alive else []
 
 
 def keyless(changes: Iterable[Change]) -> list[Row]:

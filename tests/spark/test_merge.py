@@ -141,3 +141,16 @@ def test_a_second_delete_at_a_place_takes_back_what_a_move_gave(lake: Sandbox) -
     assert [r["doc"] for r in lake.rows("two_partial")] == ["big"]
     lake.load_records([event(other, "two")])
     assert [r["doc"] for r in lake.rows("two_partial")] == [None]
+
+
+def test_of_a_late_change_of_a_key_the_old_half_may_be_all_that_applies(lake: Sandbox) -> None:
+    """A newer row has the new key; that the old one is gone is news all the same."""
+    old, new = {"id": 1, "text": "a"}, {"id": 2, "text": "a"}
+    late = Change("keyed", "u", (1, 2), before=row(old), after=row(new))
+    known = [
+        Change("keyed", "c", (1, 1), after=row(old)),
+        Change("keyed", "u", (1, 3), after=row(new | {"text": "b"})),
+    ]
+    for change in (*known, late):
+        lake.load_records([event(change, "half")])
+    assert shown(lake, "half", "keyed") == meaning([*known, late], "keyed")

@@ -79,8 +79,19 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | 
         change("30.1", "insert", 1, "y", "later"),
     ], {1: ("y", "later"), 2: ("b", None)}),
     "what the new key had is another row's": ([
-        change("05.1", "insert", 2, "x", "not its own"), *MOVED[1:],
+        change("05.1", "insert", 2, "x", "not its own"),
+        change("10.1", "update", 1, "a", absent=UNSENT), *MOVED[1:],
     ], {2: ("b", None)}),
+    "of a row that nobody knows": ([
+        change("05.1", "insert", 2, "x", "its own"), *MOVED[1:],
+    ], {2: ("b", "its own")}),
+    "told again later": ([
+        *MOVED, change("30.0", "delete", 1), change("30.1", "update", 2, "c", absent=UNSENT),
+    ], {2: ("c", "big")}),
+    "where it went is told again": ([
+        *MOVED, *AFTER_MOVED[:2],
+        change("32.0", "delete", 2), change("32.1", "update", 3, "c", absent=UNSENT),
+    ], {3: ("c", "big")}),
     "nor is it handed on": ([
         change("05.1", "insert", 2, "x", "not its own"),
         change("10.1", "update", 1, "a", absent=UNSENT), *MOVED[1:], *AFTER_MOVED[:2],
@@ -216,7 +227,6 @@ STANDING: list[tuple[list[tuple[int, str, str, str]], str | None]] = [
     ([(1, "a", "big", "03.1")], "big"),
     ([(1, "new", "not mine", "30.1"), (2, "b", "big", "20.1")], "big"),
     ([(1, "new", "not mine", "30.1")], None),
-    ([(2, "x", "not mine", "02.1")], None),
 ]
 
 
@@ -232,3 +242,17 @@ def test_a_stored_row_stands_for_what_is_forgotten(spark: SparkSession) -> None:
     told = completed(stood, moves(log, KEY), None, KEY, DATA)
     found = fold_columns(told, KEY, DATA).where("id = 2").orderBy("n").collect()
     assert [row["doc"] for row in found] == [wanted for _, wanted in STANDING]
+
+
+def test_stored_rows_that_were_swapped_stand_where_their_keys_are_used_again(
+    spark: SparkSession,
+) -> None:
+    """What both had before the swap is forgotten; a later change of one brings both up."""
+    swap = [told for told in CASES["a swap"][0] if told[4] > "15"]
+    log = frame(spark, [*swap, change("30.1", "update", 1, "c", absent=UNSENT)])
+    stored = [(1, "b", "two", "21.1"), (2, "a", "one", "22.1")]
+    rows = spark.createDataFrame([(0, *row, EVER, "batch") for row in stored], STORED)
+    stood = since_floor(log, rows, log.select(*KEY).distinct(), "15", KEY)
+    told = fold_columns(completed(stood, moves(log, KEY), None, KEY, DATA), KEY, DATA)
+    left = told.where(F.col("_op") != OP_DELETE).select("id", "text", "doc").collect()
+    assert sorted(map(tuple, left)) == [(1, "c", "two"), (2, "a", "one")]

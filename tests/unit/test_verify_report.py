@@ -99,3 +99,18 @@ def test_a_difference_is_an_error_that_names_the_table() -> None:
         refuse_differences(WRONG)
     assert raised.value.exit_code == 1
     refuse_differences(RIGHT)
+
+
+BESIDE_SOURCE = replace(
+    WRONG,
+    tables=(TableReport("shop.orders", ("id",), ROWS, None),),
+    source="jdbc:postgresql://db/[shop]",
+)
+
+
+def test_beside_a_live_source_it_says_so() -> None:
+    assert Verification.from_json(BESIDE_SOURCE.to_json()) == BESIDE_SOURCE
+    assert "4 published batches beside jdbc:postgresql://db/[shop]" in text_of(BESIDE_SOURCE)
+    assert "beside jdbc:postgresql://db/[shop]" in Page(as_html(BESIDE_SOURCE)).text
+    with pytest.raises(VerifyFailed, match="The source holds something else"):
+        refuse_differences(BESIDE_SOURCE)
