@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -205,8 +204,8 @@ def test_a_recorded_lake_beside_the_recorded_source(
     for table in recorded.KEYS:
         for row in recording.read(f"expected/{table}.jsonl"):
             listed = ", ".join(f'"{name}"' for name in row)
-            made = f"json_populate_record(NULL::{table}, %s)"
-            source(f"INSERT INTO {table} SELECT {listed} FROM {made}", json.dumps(row))
+            marks = ", ".join("%s" for _ in row)
+            source(f"INSERT INTO {table} ({listed}) VALUES ({marks})", *row.values())
     lake = Shop(spark, tmp_path, {"format": "debezium", "tables": recorded.tables(False, True)})
     lake.load(*recording.files_of("schema"))
     ledger = lake.context().ledger
@@ -214,5 +213,7 @@ def test_a_recorded_lake_beside_the_recorded_source(
         ledger.record_batch("p", batch, "published")
     found = verified(lake, address)
     assert len(found.tables) == len(recorded.KEYS)
-    assert found.agrees, found
-    assert not [note for note in found.notes if "not compared" in note], found.notes
+    assert {t.target: t.rows.shown for t in found.tables if not t.agrees} == {}
+    assert [note for note in found.notes if "not compared" in note] == [
+        f"{NAMESPACE}.t_evolve: columns not compared: gone (not at the source)"
+    ]
