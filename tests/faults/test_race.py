@@ -21,6 +21,7 @@ def stage(shop: Shop) -> tuple[str, stages.BatchResult]:
     return key, result
 
 
+@pytest.mark.long
 def test_the_second_of_two_batches_from_one_main_is_merged_again(shop: Shop) -> None:
     ctx = shop.context()
     shop.put("0", [event("c", 1, "new", 1)])

@@ -352,7 +352,11 @@ UNSENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("modes", [["current", "history"], ["soft_delete"]], ids="-".join)
+@pytest.mark.parametrize(
+    "modes",
+    [pytest.param(["current", "history"], marks=pytest.mark.long), ["soft_delete"]],
+    ids="-".join,
+)
 def test_an_update_is_completed_with_a_default_that_is_told_later(
     spark: SparkSession, tmp_path: Path, modes: list[str]
 ) -> None:

@@ -5,12 +5,15 @@ One history of three tables, all of it expired; then one batch with events from 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice import refolding, stages
 from sluice.names import PROP_FLOOR
 from sluice.result import BatchResult, Counts
 from sluice.stages import rollback
@@ -149,3 +152,47 @@ def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
         rollback(told.shop.context(), batch.batch_id)
     assert told.shop.seen() == [(1, "new"), (2, "new")]
     assert told.shop.table("orders").properties[PROP_FLOOR] == told.floors["orders"]
+
+
+ORDERS = {
+    "format": "debezium",
+    "tables": {"public.orders": {"key": ["id"], "columns": {"id": "int"}}},
+}
+
+
+def truncate(lsn: int) -> str:
+    """A TRUNCATE of `orders`."""
+    return json.dumps(json.loads(event("t", "orders", lsn)) | {"after": None})
+
+
+def test_an_undo_beneath_a_truncate_brings_no_forgotten_row_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the snapshot from before the batch still has the row, and it was truncated since."""
+    shop = Shop(spark, tmp_path, ORDERS)
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    shop.run(event("c", "orders", 10, id=1, status="new"))
+    shop.run(event("d", "orders", 20, id=2, status="new"))
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    undone = shop.run(event("u", "orders", 30, id=1, status="paid"))
+    shop.run(truncate(40))
+    refolding.rollback(shop.context(), undone.batch_id)
+    assert shop.seen() == []
+
+
+def test_a_history_made_later_knows_a_truncate_whose_tombstone_is_forgotten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = {"maintenance": {"tombstone_days": 30, "changelog_days": 90}}
+    shop = Shop(spark, tmp_path, ORDERS | kept)
+    shop.run(event("c", "orders", 10, id=1, status="new"))
+    shop.run(truncate(20))
+    shop.maintain()
+    assert rows_of(shop, "orders__tombstones") == 0
+    assert rows_of(shop, "orders__changes") == 2
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}
+    shop.configure(**ORDERS | kept | {"tables": {"public.orders": table}})
+    shop.run(event("c", "orders", 30, id=2, status="new"))
+    history = shop.rows("orders__history", metadata=True)
+    assert {row["id"]: row["_is_current"] for row in history} == {1: False, 2: True}

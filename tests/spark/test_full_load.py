@@ -126,6 +126,7 @@ def test_a_full_load_over_two_batches_takes_the_place_of_what_was_before(lake: S
     refuse_difference(lake)
 
 
+@pytest.mark.long
 def test_a_table_of_which_nothing_was_accepted_keeps_its_rows(lake: Sandbox) -> None:
     """A record that does not fit is no event yet; nor is another table's."""
     tables = {"orders": KEY, "quiet": KEY, "odd": KEY}

@@ -162,6 +162,7 @@ def test_a_late_event_falls_into_its_place(lake: Sandbox) -> None:
     assert lake.rows("orders") != []
 
 
+@pytest.mark.long
 def test_a_version_goes_on_under_another_key_where_a_batch_ends_between_its_halves(
     lake: Sandbox,
 ) -> None:

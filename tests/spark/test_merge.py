@@ -100,7 +100,7 @@ MOVES = {
 @pytest.mark.parametrize(
     "order",
     [
-        ("moved", "again", "row"),
+        pytest.param(("moved", "again", "row"), marks=pytest.mark.long),
         pytest.param(("row", "moved", "again"), marks=pytest.mark.long),
         pytest.param(("again", "row", "moved"), marks=pytest.mark.long),
     ],

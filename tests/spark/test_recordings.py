@@ -79,6 +79,7 @@ def test_everything_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     assert sandbox.types("pgbench_accounts")["abalance"] == "int"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1])
 def test_random_batches_with_repeats(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """With keys and tombstones, newest batch first as likely as last; a third of files twice."""
