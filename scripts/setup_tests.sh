@@ -57,8 +57,8 @@ install_postgres() {
         "${as_root[@]}" sed -i -E 's/^#? *create_main_cluster.*/create_main_cluster = false/' "$conf"
     fi
     install_packages "PostgreSQL" postgresql || true
-    postgres_programs || missing "PostgreSQL is missing and could not be installed here; the test of
-a real Airflow scheduler will be skipped. Install it: sudo apt-get install postgresql"
+    postgres_programs || missing "PostgreSQL is missing and could not be installed here; the tests of
+a real Airflow scheduler and of a live source will be skipped. Install it: sudo apt-get install postgresql"
 }
 
 one_at_a_time

@@ -39,6 +39,8 @@ _FROM: Final = "_sluice_from"
 _NEXT: Final = "_sluice_next"
 _MARKS: Final = "_sluice_marks"
 _GIVEN: Final = "_sluice_given"
+_STOOD: Final = "_sluice_stood"
+_HASH: Final = "_sluice_hash"
 
 
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
@@ -124,11 +126,11 @@ def completed(
 
 
 def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
-    """What changes say of rows, and as _CAME where a stored row stands that is one of them."""
+    """What changes say of rows: `values`, `_absent`, `_position`, STOOD_AT, _KEY and _HASH."""
     stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
     return changes.where(~_is_delete()).select(
         *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
-        stood.alias(_CAME), content_hash(changes, [*key, *values]).alias(_MARKS),
+        stood.alias(STOOD_AT), content_hash(changes, [*key, *values]).alias(_HASH),
     )  # fmt: skip
 
 
@@ -136,39 +138,29 @@ def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
     """The changes of each life, and the stored row that stands for forgotten ones of it."""
     position, below = F.col(names.POSITION), F.col(AT)
     within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
-    return rows.join(lives, _KEY).where(within & (F.col(_CAME).isNull() | (F.col(_CAME) < below)))
+    stood_at = F.col(STOOD_AT)
+    return rows.join(lives, _KEY).where(within & (stood_at.isNull() | (stood_at < below)))
 
 
 def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
     """With what a stored row from after the move has, where the lineage has nothing."""
-    stood = rows.where(F.col(_CAME).isNotNull()).select(
-        _KEY, F.col(_CAME).alias(_FIRST), _as_given(values).alias(_LAST)
-    )
-    joined = given.join(stood, _KEY, "left")
-    stands, told = F.col(_FIRST) >= F.col(TO), F.col(_GIVEN)
-    either = F.struct(
-        *(F.coalesce(told[c], F.when(stands, F.col(_LAST)[c])).alias(c) for c in values)
-    )
-    return joined.withColumn(_GIVEN, F.when(told.isNotNull() | stands, either)).drop(_FIRST, _LAST)
-
-
-def _as_given(values: Sequence[str]) -> Column:
-    return F.struct(*(F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values))
+    each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
+    stood = rows.where(F.col(STOOD_AT).isNotNull())
+    joined = given.join(stood.select(_KEY, STOOD_AT, F.struct(*each).alias(_STOOD)), _KEY, "left")
+    told, stands = F.col(_GIVEN), F.col(STOOD_AT) >= F.col(TO)
+    either = (F.coalesce(told[c], F.when(stands, F.col(_STOOD)[c])).alias(c) for c in values)
+    found = F.when(told.isNotNull() | stands, F.struct(*either))
+    return joined.withColumn(_GIVEN, found).drop(STOOD_AT, _STOOD)
 
 
 def _taken(column: str, values: Sequence[str]) -> Column:
-    if column == names.ABSENT:
-        return _still_absent().alias(column)
+    own, moved = F.col(quoted(column)), F.col(TO).isNotNull()
+    if column == names.ABSENT:  # of a row that moved nothing is
+        return F.when(~moved, own).alias(column)
     if column not in values:
-        return F.col(quoted(column))
-    lacking = ~carried(column) & F.col(TO).isNotNull()
-    given, own = F.col(_GIVEN)[column]["v"], F.col(quoted(column))
-    return F.when(lacking, given).otherwise(own).alias(column)
-
-
-def _still_absent() -> Column:
-    """A row that moved has all its columns."""
-    return F.when(F.col(TO).isNull(), F.col(names.ABSENT))
+        return own
+    given = F.col(_GIVEN)[column]["v"]
+    return F.when(moved & ~carried(column), given).otherwise(own).alias(column)
 
 
 def _parts(
@@ -244,8 +236,8 @@ def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFr
     """
     parts = lineage.withColumnsRenamed({AT: _FIRST, _LAST: AT})
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
-    standing = F.coalesce(F.col(_CAME) >= F.col(_FROM), F.lit(False))
-    order = F.struct(own, names.POSITION, _MARKS)
+    standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))
+    order = F.struct(own, names.POSITION, _HASH)
     newest = (
         F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)
         for c in values

@@ -121,7 +121,8 @@ class _Side:
             F.max(names.SOURCE_TS).cast("string").alias("at"),
         ).collect()[0]
         at = f", made at {newest['at']} UTC" if newest["at"] else ""
-        self._note(f"compared up to the event at {newest['position']}{at}")
+        there = f"the event at {newest['position']}{at}" if newest["position"] else "no event"
+        self._note(f"compared up to {there}")
 
     def _shared(self, columns: Sequence[SourceColumn], held: DataFrame) -> _Shared:
         types = {f.name: f.dataType for f in held.schema}

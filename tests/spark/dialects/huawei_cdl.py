@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tests.reference import Change
-from tests.spark.dialects.base import MILLIS, Dialect, Row, ident, images, sent_columns
+from tests.spark.dialects.base import (
+    MILLIS,
+    Dialect,
+    Row,
+    ident,
+    images,
+    sent_columns,
+    whole_inserts,
+)
 from tests.spark.dialects.debezium import PLACEHOLDER
 
 LSN = 163955221008
@@ -12,6 +20,7 @@ OPERATIONS = {"r": "INSERT", "c": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "
 
 def tell_first(change: Change, database: str, sent: int) -> list[Row]:
     """Version 1.0, which knows no full load; the owner of the table stands for the database."""
+    change = whole_inserts(change)
     before, after = images(change)
     properties = [{"name": "lsn", "value": LSN + change.place[1]}, {"name": "txId", "value": 5}]
     return [{"schema": None, "payload": {
@@ -26,6 +35,7 @@ def tell_first(change: Change, database: str, sent: int) -> list[Row]:
 
 def tell_second(change: Change, database: str, sent: int) -> list[Row]:
     """Version 2.0, shaped like Debezium's."""
+    change = whole_inserts(change)
     before, after = images(change)
     source = {"connector": "postgresql", "ts_ms": MILLIS + change.place[1], "db": database,
               "snapshot": "true" if change.op == "r" else "false", "schema": "s",
