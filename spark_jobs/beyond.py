@@ -61,7 +61,7 @@ def _put_together(job: Job, plan: TablePlan) -> bool:
 
 def _stored(job: Job, plan: TablePlan) -> Stored:
     bases = {table: job.lake.base(table) for table in (target_id(plan), tombstone_id(plan))}
-    return stored_at(job.lake, plan, bases, {})
+    return stored_at(job.lake, plan, bases)
 
 
 def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, floor: str) -> None:

@@ -30,7 +30,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.positions import KIND_ARRIVAL, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
+from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE
 
 OUTCOME_EVENT: Final = "event"
 OUTCOME_IGNORE: Final = "ignore"
@@ -50,7 +50,6 @@ ENVELOPE: Final = (
     "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", *PLACE,
 )  # fmt: skip
 
-_KIND_AT: Final = len(epoch_prefix(0)) + 2
 _LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))
 IMAGE_TYPE: Final = "map<string,string>"
 
@@ -62,6 +61,11 @@ those too that only later events name. No source allows it as a column's name.""
 def quoted(name: str) -> str:
     """An identifier in backticks; text from files never becomes SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text as a SQL literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def as_place() -> list[Column]:
@@ -113,7 +117,7 @@ def by_source(position: Column) -> Column:
 
 
 def _kind(position: Column) -> Column:
-    return F.substring(position, _KIND_AT, 1)
+    return F.substring(position, KIND_AT, 1)
 
 
 def place() -> tuple[Column, Column, Column]:

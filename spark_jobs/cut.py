@@ -16,9 +16,9 @@ from sluice import names
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import Ledger
 from sluice.snapshots import ancestors, foreign, head
-from spark_jobs import defaults
-from spark_jobs.defaults import Default
+from spark_jobs import told
 from spark_jobs.lake import TableId
+from spark_jobs.told import Told
 
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 2.0
@@ -49,9 +49,9 @@ class Cut:
         """The position up to which the table's older changes may be forgotten; None: none are."""
         return self._property(target, names.PROP_FLOOR)
 
-    def defaults(self, target: TableId) -> dict[str, Default]:
-        """What rows hold in columns that came after them."""
-        return defaults.read(self._property(target, names.PROP_DEFAULTS))
+    def told(self, target: TableId) -> Told:
+        """What a target's rows were written by."""
+        return told.read(self._property(target, names.PROP_DEFAULTS))
 
     def _property(self, table: TableId, name: str) -> str | None:
         loaded = self.tables.get(table)

@@ -267,12 +267,14 @@ def _position(batch: Batch, plan: TablePlan) -> Column:
     role = F.when(F.col("deleted"), F.lit(ROLE_OLD)).otherwise(F.lit(ROLE_NEW))
     given = F.col("position")
     if plan.found.unordered:
-        arrival = F.concat_ws(
-            ".", F.lit(KIND_ARRIVAL), "arrival", _fixed("block"), _fixed("ordinal")
-        )
-        given = F.coalesce(given, arrival)
+        given = F.coalesce(given, by_place())
     tie = F.lit(None).cast("string") if plan.keyed else _told_apart()
     return F.concat_ws(".", F.lit(epoch_prefix(batch.epoch)), given, tie, role)
+
+
+def by_place() -> Column:
+    """The position, without epoch and role, of a record that tells none: where it arrived."""
+    return F.concat_ws(".", F.lit(KIND_ARRIVAL), "arrival", _fixed("block"), _fixed("ordinal"))
 
 
 def _told_apart() -> Column:

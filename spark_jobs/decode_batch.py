@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -11,6 +14,7 @@ from sluice import names
 from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
+from sluice.renamelog import ToldRename, record
 from spark_jobs import defaults, opening, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
@@ -21,12 +25,15 @@ from spark_jobs.job import Job
 from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
+from spark_jobs.renames_known import following, follows, of_told, published, refuse_renames
+from spark_jobs.renames_told import told_by
 from spark_jobs.threads import side_by_side
 from spark_jobs.unfit import refuse_too_many, unfit_names
 from spark_jobs.writer import Span
 
 _PART = "part"
 _MOST_FOLDERS = 512
+NO_RENAMES: Final[Mapping[Source, list[ToldRename]]] = {}
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,8 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
+    if any(seen.found.ddl for _, seen in done):
+        return None  # it may rename columns
     if not all(seen.expected and _allowed(job, seen) and _told_before(job, t) for t, seen in done):
         return None
     elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
@@ -98,7 +107,7 @@ def _told_before(job: Job, table: Decoded) -> bool:
 
     They may be those of an attempt that failed, or of a batch that was rolled back.
     """
-    known, plan, span = job.lake.defaults(target_id(table.plan)), table.plan, table.span
+    known, plan, span = job.lake.told(target_id(table.plan)).defaults, table.plan, table.span
     described = bool(plan.found.types)
     return defaults.covers(known, plan.defaults, span.lowest, span.highest, described)
 
@@ -115,7 +124,11 @@ def _decode_watched(
 def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
     envelope, found = look_through(job, _kept(job, whole_envelope(job)))
-    plans = make_plans(job, found)
+    told = told_by(job, envelope, found)
+    if told:
+        batch = (job.pipeline.name, job.manifest.batch_id)
+        record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
+    plans = make_plans(job, found, told)
     job.lake.ensure_namespaces(job.pipeline.namespace)
     tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
     side_by_side(tables, lambda table: _remember(job, table))
@@ -174,7 +187,7 @@ def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
     No batch could go by those of a column that nothing published has.
     """
     mine = table.plan.defaults
-    told = defaults.lowest(job.lake.defaults(target_id(table.plan)), mine)
+    told = defaults.lowest(job.lake.told(target_id(table.plan)).defaults, mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
     firsts = {name.lower(): default.firsts.keys() for name, default in told.items()}
     named = {name.lower() for name in known.columns} if known and mine else ()
@@ -210,16 +223,25 @@ def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
     return marked.withColumn("outcome", outcome).drop("known")
 
 
-def make_plans(job: Job, found: list[Found]) -> list[TablePlan]:
-    """Plan every table that has events; raises PlanError with all that is wrong at once."""
+def make_plans(
+    job: Job, found: list[Found], told: Mapping[Source, list[ToldRename]] = NO_RENAMES
+) -> list[TablePlan]:
+    """Plan every table that has events of rows, or whose columns the batch renames (`told`).
+
+    Raises PlanError with all that is wrong at once.
+    """
     plans, mistakes = [], []
-    for table in found:
+    known = {table.source for table in found}
+    renames = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
+    for table in (*found, *(Found(source) for source in told if source not in known)):
         config = table_config(job.pipeline, table.source)
         passed = table.passed_over(job.pipeline.on_truncate)
-        if config is None or (not table.images and table.records == passed):
+        idle = not table.images and table.records == passed
+        if config is None or (idle and not _is_renamed(job, table, told)):
             continue
         try:
-            plans.append(_plan(job, table))
+            refuse_renames(job.pipeline, table.source, told.get(table.source, []))
+            plans.append(following(_plan(job, table), job.pipeline, renames))
         except PlanError as error:
             mistakes.append(str(error))
     if mistakes:
@@ -228,15 +250,24 @@ def make_plans(job: Job, found: list[Found]) -> list[TablePlan]:
     return plans
 
 
+def _is_renamed(job: Job, table: Found, told: Mapping[Source, list[ToldRename]]) -> bool:
+    """Whether columns that are stored get other names; else the ledger remembers it for later."""
+    renames = follows(job.pipeline) and of_told(told.get(table.source, []))
+    return bool(renames) and job.lake.load(_target(job, table)) is not None
+
+
+def _target(job: Job, found: Found) -> TableId:
+    return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
+
+
 def _plan(job: Job, found: Found) -> TablePlan:
-    target = TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
+    target = _target(job, found)
     config = table_config(job.pipeline, found.source)
     if config is None:
         raise PlanError(f"table {found.source.name} is not configured")
     fmt = FORMATS.get(job.pipeline.format)
-    return plan_table(
-        job.pipeline, fmt, found, config, job.lake.columns(target), job.lake.key(target)
-    )
+    columns, key = job.lake.columns(target), job.lake.key(target)
+    return plan_table(job.pipeline, fmt, found, config, columns, key)
 
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:

@@ -17,7 +17,6 @@ before, and what lacks it no longer holds NULL again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -27,14 +26,13 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.coltypes import STRING, ColumnType
-from sluice.positions import KIND_ARRIVAL, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
+from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
 from spark_jobs.canonical import quoted
 from spark_jobs.discover import Found
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.values import decode
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
-_KIND_AT: Final = len(epoch_prefix(0)) + 2
 _ABOVE_ALL: Final = "~"
 _LIMITS_TYPE: Final = "map<string,string>"
 
@@ -134,12 +132,12 @@ def covers(
 
 
 def _kind(position: str) -> str:
-    return position[_KIND_AT - 1]
+    return position[KIND_AT - 1]
 
 
-def write(defaults: Defaults) -> str:
-    """As a table property."""
-    return json.dumps({n: _entry(d) for n, d in sorted(defaults.items())}, ensure_ascii=False)
+def entries(defaults: Defaults) -> dict[str, dict[str, Any]]:
+    """As a table property has them, by column."""
+    return {n: _entry(d) for n, d in sorted(defaults.items())}
 
 
 def _entry(default: Default) -> dict[str, Any]:
@@ -148,9 +146,8 @@ def _entry(default: Default) -> dict[str, Any]:
     return {"firsts": default.firsts, "text": default.text, "kind": asdict(default.kind)}
 
 
-def read(text: str | None) -> dict[str, Default]:
-    """What `write` wrote, now or before it told the kinds of positions apart."""
-    raw = json.loads(text or "{}")
+def of_entries(raw: Mapping[str, dict[str, Any]]) -> dict[str, Default]:
+    """What `entries` gave, now or before it told the kinds of positions apart."""
     return {n: _default(entry) for n, entry in raw.items()}
 
 
@@ -164,7 +161,7 @@ def _default(entry: dict[str, Any]) -> Default:
 def filled(rows: DataFrame, defaults: Defaults) -> DataFrame:
     """Changes with the defaults of the columns that they lack."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
-    kind = F.substring(names.POSITION, _KIND_AT, 1)
+    kind = F.substring(names.POSITION, KIND_AT, 1)
     values = {}
     for name, default in defaults.items():
         if name in types and default.text is not None:
@@ -200,7 +197,7 @@ class Refill:
         """What a stored row has to hold: a row that lacked the column had nothing but a default."""
         stored, told = f"t.{quoted(self.name)}", f"s.{quoted(self.name)}"
         position = f"t.{names.POSITION}"
-        kind = f"substring({position}, {_KIND_AT}, 1)"
+        kind = f"substring({position}, {KIND_AT}, 1)"
         lacked = f"{position} < {told}.was_below[{kind}] AND {stored} <=> {told}.was"
         lacks = f"{position} < {told}.below[{kind}]"
         return (

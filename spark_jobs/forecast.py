@@ -14,7 +14,6 @@ from spark_jobs import defaults
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.decode import BAD
 from spark_jobs.decode_batch import look_through, make_plans, typed_changes, whole_envelope
-from spark_jobs.defaults import Default, Defaults
 from spark_jobs.fold import fold_counting
 from spark_jobs.job import Job
 from spark_jobs.lake import (
@@ -28,7 +27,10 @@ from spark_jobs.load import without_table
 from spark_jobs.merge import truncation
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
+from spark_jobs.renames import together
+from spark_jobs.renames_told import told_by
 from spark_jobs.resolve import APPLY, STATUS, Stored, resolve, tally
+from spark_jobs.told import Told
 from spark_jobs.writer import stored_at
 
 
@@ -38,7 +40,7 @@ def forecast(job: Job) -> Forecast:
     Raises PlanError where a load would.
     """
     envelope, found = look_through(job, whole_envelope(job))
-    plans = make_plans(job, found)
+    plans = make_plans(job, found, told_by(job, envelope, found))
     tables = tuple(_table(job, envelope, plan) for plan in plans)
     lost = len(job.manifest.rejects)
     return Forecast(tables, without_table(found, plans) + Counts(read=lost, quarantined=lost))
@@ -94,8 +96,8 @@ class _Outcome:
 
 def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     truncated = truncation(changes)
-    told = _defaults(job, plan)
-    rows = defaults.filled(changes.where(F.col(names.OP) != OP_TRUNCATE), told)
+    told = _told(job, plan)
+    rows = told.changes(changes.where(F.col(names.OP) != OP_TRUNCATE))
     stored = _stored(job, plan, told).cut_by(truncated.position)
     more = truncated.counts(stored.truncated_at)
     if not plan.keyed:
@@ -107,26 +109,26 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     return _Outcome(tally(resolved).counts + more, *_hit(job, plan, applied, stored))
 
 
-def _defaults(job: Job, plan: TablePlan) -> dict[str, Default]:
-    return defaults.lowest(job.lake.defaults(target_id(plan)), plan.defaults)
+def _told(job: Job, plan: TablePlan) -> Told:
+    before = job.lake.told(target_id(plan))
+    known = defaults.lowest(before.defaults, plan.defaults)
+    return Told(known, together(before.renames, plan.renames))
 
 
-def _stored(job: Job, plan: TablePlan, told: Defaults) -> Stored:
+def _stored(job: Job, plan: TablePlan, told: Told) -> Stored:
     tables = (target_id(plan), tombstone_id(plan))
     if any(job.lake.load(table) is None for table in tables):
         return Stored(None, None, None)
     return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, told)
 
 
-def _count_rows(
-    job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: Defaults
-) -> Counts:
+def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: Told) -> Counts:
     changelog = changelog_id(plan)
     others = rows.where(F.lit(False))
     if job.lake.load(changelog) is not None:
         everything = job.spark.table(changelog.sql())
         others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
-        others = defaults.filled(others, told)
+        others = told.changes(others)
     data = tuple(c.name for c in plan.columns)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.snapshots import ancestors, head
-from spark_jobs import defaults
 from spark_jobs.canonical import quoted
 from spark_jobs.lake import history_id
 from spark_jobs.replay import Kept, replay
@@ -39,7 +38,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     table = history_id(writer.plan)
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     kept = Kept(
-        None if rows is None else defaults.refilled(rows, writer.told, writer.defaults),
+        None if rows is None else writer.now.rows(rows, writer.before, writer.types),
         source_ts=names.VALID_FROM,
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,

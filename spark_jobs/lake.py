@@ -16,10 +16,10 @@ from sluice.errors import PlanError
 from sluice.partitions import Partition
 from sluice.result import StagedTable
 from sluice.snapshots import head, restore_schema
-from spark_jobs import defaults
-from spark_jobs.canonical import quoted
-from spark_jobs.defaults import Default
+from spark_jobs import told
+from spark_jobs.canonical import literal, quoted
 from spark_jobs.plan import TablePlan
+from spark_jobs.told import Told
 
 _CHANGELOG_TYPES = {
     names.OP: "string", names.POSITION: "string", names.SOURCE_TS: "timestamp",
@@ -201,9 +201,9 @@ class Lake:
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
 
-    def defaults(self, target: TableId) -> dict[str, Default]:
-        """What a target's rows hold in columns that came after them, as far as is published."""
-        return defaults.read(self.property(target, names.PROP_DEFAULTS))
+    def told(self, target: TableId) -> Told:
+        """What a target's rows were written by, as far as is published."""
+        return told.read(self.property(target, names.PROP_DEFAULTS))
 
     def set_property(self, table: TableId, name: str, value: str) -> None:
         """Set a property of a table where it is not that already."""
@@ -391,8 +391,3 @@ class Lake:
 
 def _partitioned(fields: Sequence[Partition]) -> str:
     return f"PARTITIONED BY ({', '.join(p.sql for p in fields)})" if fields else ""
-
-
-def literal(text: str) -> str:
-    """A text as a SQL literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

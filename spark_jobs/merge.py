@@ -10,7 +10,7 @@ from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.result import ComparedTable, Counts, StagedTable
-from spark_jobs import history, softdelete
+from spark_jobs import history, retell, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
@@ -54,6 +54,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     mine = writer.mine()
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
     before = writer.stored()
+    retell.rename(writer)
     truncated = _truncation(plan, mine, before)
     stored = before.cut_by(truncated.position)
     newer = plan.keyed and truncated.position is None and writer.all_newer()
@@ -67,7 +68,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     if plan.soft_delete:
         softdelete.write(writer, stored, newer)
     history.write(writer, stored, newer)
-    writer.fill()
+    retell.fill(writer)
     counts = tallied.counts + truncated.counts(stored.truncated_at)
     return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
 

@@ -21,6 +21,7 @@ from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.opening import Opening, opening_of
+from spark_jobs.renames import Renames
 from spark_jobs.spelling import spelling
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
@@ -47,7 +48,11 @@ class PlannedColumn:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """One source table of the batch and where it goes; `opening`: its epoch is a full load."""
+    """One source table of the batch and where it goes; `opening`: its epoch is a full load.
+
+    `declared`: the renames that the configuration tells, None where the pipeline follows none;
+    `renames`: all that were known when the plan was made.
+    """
 
     source: Source
     namespace: str
@@ -59,6 +64,8 @@ class TablePlan:
     modes: tuple[str, ...] = (CURRENT,)
     defaults: Defaults = field(default_factory=dict)
     opening: Opening | None = None
+    declared: Renames | None = None
+    renames: Renames = ()
 
     @property
     def history(self) -> bool:

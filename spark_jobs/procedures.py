@@ -14,8 +14,8 @@ from pyspark.sql import Row, SparkSession
 
 from sluice import names
 from sluice.config import Maintenance
-from spark_jobs.canonical import quoted
-from spark_jobs.lake import TableId, literal
+from spark_jobs.canonical import literal, quoted
+from spark_jobs.lake import TableId
 
 # Smaller than three quarters of what Iceberg writes: its own idea of a small file.
 SMALL_FILE_BYTES: Final = 384 << 20

@@ -6,7 +6,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs import defaults
 from spark_jobs.cut import Cut, Trio
 from spark_jobs.lake import TableId
 
@@ -24,10 +23,11 @@ def rows_at(
 
 
 def changes_at(spark: SparkSession, cut: Cut, trio: Trio) -> DataFrame:
-    """The published changes of a table, with the defaults of columns that came after them."""
+    """The published changes of a table, under the names of now and with the defaults of columns
+    that came after them."""
     published = F.col(names.BATCH_ID).isin(list(cut.published))
-    told = rows_at(spark, cut, trio.changelog).where(published)
-    return defaults.filled(told, cut.defaults(trio.target))
+    changes = rows_at(spark, cut, trio.changelog).where(published)
+    return cut.told(trio.target).changes(changes)
 
 
 def living_at(spark: SparkSession, cut: Cut, trio: Trio, like: DataFrame) -> DataFrame:

@@ -35,10 +35,14 @@ from spark_jobs.merge import truncation
 from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import PlannedColumn, TablePlan, table_config
+from spark_jobs.renames import DECLARED, declared
+from spark_jobs.renames_known import follows, known_renames
 from spark_jobs.replay import Kept, with_stored
+from spark_jobs.retell import note, rename
 from spark_jobs.threads import side_by_side
+from spark_jobs.told import Told
 from spark_jobs.versions import versions
-from spark_jobs.writer import Span, Writer
+from spark_jobs.writer import Span, Writer, stored_at
 
 _BEFORE = "_sluice_before"
 
@@ -80,7 +84,8 @@ def _plan(job: Job, target: str) -> TablePlan:
     )
     config = table_config(job.pipeline, source) or TableConfig()
     plan = TablePlan(source, namespace, target, columns, key, config, Found(source))
-    return replace(plan, modes=_modes(job, plan))
+    renames = declared(config.renamed_columns) if follows(job.pipeline) else None
+    return replace(plan, modes=_modes(job, plan), declared=renames)
 
 
 def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
@@ -100,6 +105,7 @@ def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
     remains = _Remains(writer, asked)
     replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
     marked_at = None if replaced else remains.stored.truncated_at
+    note(writer)
     if remains.truncated_at != marked_at:
         if marked_at is not None:
             writer.unmark()
@@ -117,7 +123,10 @@ class _Remains:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
         self.before = self._before(asked) if asked.without else None
-        self.stored = writer.stored()
+        self.misnamed = bool(asked.without) and self._forget_renames()
+        if not self.misnamed:
+            rename(writer)
+        self.stored = stored_at(self.lake, self.plan, writer.bases, self.now)
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
         self.cut_at = truncation(log).position
@@ -127,6 +136,31 @@ class _Remains:
         self.moved = moves(rows, self.plan.key) if writer.partial else None
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
         self.changes = self.of_keys(rows)
+
+    @property
+    def now(self) -> Told | None:
+        """By what stored rows can be read; None: by other names than the changes."""
+        return None if self.misnamed else self.writer.now
+
+    def _forget_renames(self) -> bool:
+        """Forget those that the undone batches alone told; True where there are such.
+
+        What stored rows hold under two names in one cannot be told apart, so that all of the
+        table is made again from its changes.
+        """
+        writer, counted = self.writer, self.writer.attempt.published
+        kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
+        catalog, pipeline = self.lake.catalog, self.lake.pipeline
+        exact = known_renames(catalog, pipeline, self.plan, counted, kept)
+        if self.floor and writer.now.renames:
+            raise RollbackRefused(
+                f"{self.plan.name}: columns were renamed, and maintenance has forgotten changes up "
+                f"to {self.floor}: a batch that others followed cannot be undone"
+            )
+        forgets = self.plan.declared is not None and set(writer.now.renames) != set(exact)
+        if forgets:
+            writer.now = Told(writer.now.defaults, exact)
+        return forgets
 
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
@@ -148,7 +182,7 @@ class _Remains:
         """Those that the undone batches changed; all, where a TRUNCATE goes with them, or none
         is undone."""
         key = [quoted(k) for k in self.plan.key]
-        if self.undone is not None and self._truncates_gone().isEmpty():
+        if self.undone is not None and not self.misnamed and self._truncates_gone().isEmpty():
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
         tables = (log.where(~_is_truncate()), *stored)
@@ -172,8 +206,11 @@ class _Remains:
         """The stored history; None: no rows, or the table has none."""
         if not self.plan.history:
             return None
-        table = history_id(self.plan)
-        return self.lake.rows(table, self.writer.bases[table].snapshot)
+        table, writer = history_id(self.plan), self.writer
+        rows = self.lake.rows(table, writer.bases[table].snapshot)
+        if rows is None or self.now is None:
+            return rows
+        return self.now.rows(rows, writer.before, writer.types)
 
     def of_keys(self, rows: DataFrame) -> DataFrame:
         """The rows of the keys that are looked at."""

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.expiry import published_before
-from spark_jobs.canonical import by_arrival
-from spark_jobs.lake import TableId, literal
+from spark_jobs.canonical import by_arrival, literal
+from spark_jobs.lake import TableId
 from spark_jobs.upkeep import Upkeep
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"

@@ -12,11 +12,9 @@ from sluice import names
 from sluice.errors import TransientError
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
-from sluice.snapshots import head
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
 from spark_jobs.compare import alike, same_rows
-from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.kept import keep
 from spark_jobs.lake import (
     Base,
@@ -29,7 +27,10 @@ from spark_jobs.lake import (
     tombstone_id,
 )
 from spark_jobs.plan import TablePlan
+from spark_jobs.renames import DECLARED, Renames
+from spark_jobs.renames_known import known_renames
 from spark_jobs.resolve import Stored
+from spark_jobs.told import Told
 from spark_jobs.written import refuse_loss
 
 _SOURCE_VIEW = "sluice_source"
@@ -72,10 +73,17 @@ class Writer:
         kept = (*self.compared, history_id(plan)) if plan.history else self.compared
         self.bases = {table: lake.base(table) for table in kept}
         self.branched: list[TableId] = []
+        self.begun: dict[TableId, int | None] = {}
         self.partial = plan.keyed and self._has_partials()
-        self.told = lake.defaults(target_id(plan))
+        self.types = {c.name: c.stored.spark for c in plan.columns}
+        self.before = lake.told(target_id(plan))
         self._refuse_forgotten()
-        self.defaults = defaults.lowest(self.told, plan.defaults)
+        self.now = Told(defaults.lowest(self.before.defaults, plan.defaults), self._known_renames())
+
+    def _known_renames(self) -> Renames:
+        counted = {*self.attempt.published, self.attempt.batch_id}
+        catalog, pipeline = self.lake.catalog, self.lake.pipeline
+        return known_renames(catalog, pipeline, self.plan, counted, self.before.renames)
 
     def _refuse_forgotten(self) -> None:
         """Raise TransientError where decode went by what a rollback has taken back since."""
@@ -83,7 +91,7 @@ class Writer:
         span, described = self.span, bool(self.plan.found.types)
         columns = self.plan.defaults
         if recalled and not defaults.covers(
-            self.told, columns, span.lowest, span.highest, described
+            self.before.defaults, columns, span.lowest, span.highest, described
         ):
             raise TransientError(
                 f"{self.plan.name}: a batch was rolled back while {self.attempt.batch_id} was "
@@ -96,13 +104,21 @@ class Writer:
         return highest is not None and lowest is not None and lowest > highest
 
     def retells(self) -> bool:
-        """True where the batch tells of defaults by which changes that are stored read otherwise.
+        """True where the batch tells of defaults, or of renames, by which changes that are stored
+        read otherwise.
 
         Below a batch that is above everything all changes of a row lack the column alike.
         """
-        types = {c.name: c.stored.spark for c in self.plan.columns}
-        told = defaults.refills(self.told, self.defaults, types)
-        return bool(told) and not self.all_newer()
+        told = defaults.refills(self.before.held(), self.now.held(), self.types)
+        return (bool(told) and not self.all_newer()) or self._renames_below()
+
+    def _renames_below(self) -> bool:
+        """Whether a rename that is news is below something stored, and not above all of it."""
+        news = set(self.now.renames).symmetric_difference(self.before.renames)
+        highest = self._highest()
+        return any(
+            highest is None or r.below == DECLARED or r.below <= highest for r in news
+        ) and any(base.snapshot is not None for base in self.bases.values())
 
     def _highest(self) -> str | None:
         found = [self.bases[table].highest for table in self.compared]
@@ -110,7 +126,7 @@ class Writer:
 
     def stored(self) -> Stored:
         """What the bases hold, without the batch."""
-        return stored_at(self.lake, self.plan, self.bases, self.defaults)
+        return stored_at(self.lake, self.plan, self.bases, self.now)
 
     def _has_partials(self) -> bool:
         target = target_id(self.plan)
@@ -121,12 +137,13 @@ class Writer:
     def changelog(self) -> DataFrame:
         """What is published of this table's changes, and this batch's own."""
         counted = (*self.attempt.published, self.attempt.batch_id)
-        return defaults.filled(self.changes_of(*counted), self.defaults)
+        return self.now.changes(self.changes_of(*counted))
 
     def mine(self) -> DataFrame:
         """This batch's changes."""
-        below = {n: d for n, d in self.defaults.items() if d.since > (self.span.lowest or "")}
-        return defaults.filled(self.changes_of(self.attempt.batch_id), below)
+        below = {n: d for n, d in self.now.defaults.items() if d.since > (self.span.lowest or "")}
+        told = self.now if self.now.renames else Told(below)
+        return told.changes(self.changes_of(self.attempt.batch_id))
 
     def changes_of(self, *batches: str) -> DataFrame:
         """What the changelog has of some batches, as it was written."""
@@ -134,7 +151,7 @@ class Writer:
         changelog = reader.table(changelog_id(self.plan).sql())
         return changelog.where(F.col(names.BATCH_ID).isin(*batches))
 
-    def _branch(self, table: TableId) -> str:
+    def branch(self, table: TableId) -> str:
         if table not in self.branched:
             self.lake.branch(table, self.attempt.branch, self.bases[table])
             self.branched.append(table)
@@ -167,7 +184,7 @@ class Writer:
         self._audit_written(target, rows)
 
     def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
-        rows.select(*(quoted(c) for c in columns)).writeTo(self._branch(table)).append()
+        rows.select(*(quoted(c) for c in columns)).writeTo(self.branch(table)).append()
 
     def _merge(
         self,
@@ -181,8 +198,8 @@ class Writer:
         on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
         sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
         listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
-        branch = self._branch(table)
-        self._sql(
+        branch = self.branch(table)
+        self.sql(
             table,
             changes,
             lambda source: (
@@ -197,18 +214,19 @@ class Writer:
         reach(Point.LOAD_WRITTEN)
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
-            refuse_loss(loaded, self.attempt.branch, self.bases[table].snapshot, rows)
+            begun = self.begun.get(table, self.bases[table].snapshot)
+            refuse_loss(loaded, self.attempt.branch, begun, rows)
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
         """Put rows, told apart by `by`, into a table's branch; what is there already stays."""
-        branch = self._branch(table)
+        branch = self.branch(table)
         if self.bases[table].snapshot is None:
             rows.writeTo(branch).append()
             return
         on = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in by)
         content = [c for c in rows.columns if c not in (*by, names.BATCH_ID)]
         differs = " OR ".join(f"NOT (t.{quoted(c)} <=> s.{quoted(c)})" for c in content)
-        self._sql(
+        self.sql(
             table,
             rows,
             lambda source: (
@@ -224,7 +242,7 @@ class Writer:
         the table's that may go; rows are told apart by `by`, and those that stay are not touched.
         """
         if there is None:
-            wanted.writeTo(self._branch(table)).append()
+            wanted.writeTo(self.branch(table)).append()
             return
         changed = wanted.subtract(alike(there, wanted))
         gone = there.join(wanted, list(by), "left_anti")
@@ -242,10 +260,10 @@ class Writer:
         which somebody may have put anything; True where it did."""
         if there is not None and same_rows(wanted, alike(there, wanted)):
             return False
-        wanted.writeTo(self._branch(table)).overwrite(F.lit(True))
+        wanted.writeTo(self.branch(table)).overwrite(F.lit(True))
         return True
 
-    def _sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
+    def sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
         """Run a statement over a view of `source`, whose name it is given."""
         rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
         if rewrites and table != tombstone_id(self.plan):
@@ -295,8 +313,8 @@ class Writer:
     def _delete(self, table: TableId, condition: str) -> None:
         """By a MERGE: a DELETE of whole files writes a snapshot that does not say whose it is."""
         one = self.lake.spark.range(1)
-        merge = f"MERGE INTO {self._branch(table)} t USING"
-        self._sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
+        merge = f"MERGE INTO {self.branch(table)} t USING"
+        self.sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
 
     def mark(self, position: str) -> None:
         """Write the tombstone of the whole table: its newest TRUNCATE."""
@@ -311,44 +329,7 @@ class Writer:
             f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
             f"{literal(self.attempt.batch_id)} AS {names.BATCH_ID}",
         )
-        mark.writeTo(self._branch(tombstone_id(self.plan))).append()
-
-    def fill(self) -> None:
-        """Give stored rows what they hold in columns that came after them, by all that is told."""
-        for table in self.bases:
-            rows = self.lake.rows(table, self.bases[table].snapshot)
-            if rows is not None and table != tombstone_id(self.plan):
-                types = {c.name: c.stored.spark for c in self.plan.columns}
-                of_rows = {n: types[n] for n in types if n not in self.plan.key}
-                before = {n: d for n, d in self.told.items() if n in rows.columns}
-                self._fill(table, defaults.refills(before, self.defaults, of_rows))
-        self._note()
-
-    def _fill(self, table: TableId, refills: list[Refill]) -> None:
-        """The batch's own rows are filled already, and may hold such a value of their own."""
-        if not refills:
-            return
-        sets = [f"t.{quoted(refill.name)} = {refill.value}" for refill in refills]
-        changed = " OR ".join(f"NOT (t.{quoted(r.name)} <=> {r.value})" for r in refills)
-        branch = self._branch(table)
-        self._sql(
-            table,
-            defaults.as_row(self.lake.spark, refills),
-            lambda source: (
-                f"MERGE INTO {branch} t USING {source} s "
-                f"ON t.{names.BATCH_ID} <> {literal(self.attempt.batch_id)} AND ({changed}) "
-                f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}"
-            ),
-        )
-
-    def _note(self) -> None:
-        """Where the batch tells something, the target gets a snapshot to publish that with."""
-        if self.defaults == self.told:
-            return
-        target = target_id(self.plan)
-        branch, loaded = self._branch(target), self.lake.load(target)
-        if loaded and head(loaded, self.attempt.branch) == self.bases[target].snapshot:
-            self.lake.spark.table(target.sql()).limit(0).writeTo(branch).append()
+        mark.writeTo(self.branch(tombstone_id(self.plan))).append()
 
     def staged(self) -> tuple[StagedTable, ...]:
         """Every table that got a branch, with the heads that publish will require."""
@@ -368,18 +349,16 @@ class Writer:
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
         if table != target_id(self.plan):
             return staged
-        told = defaults.write(self.defaults) if self.defaults else None
-        return replace(staged, created=self.created, defaults=told)
+        return replace(staged, created=self.created, defaults=self.now.text())
 
 
 def stored_at(
     lake: Lake,
     plan: TablePlan,
     bases: Mapping[TableId, Base],
-    told: Defaults,
+    now: Told | None = None,
 ) -> Stored:
-    """What target and tombstones hold at their bases; `told`: what rows hold in columns that came
-    after them."""
+    """What target and tombstones hold at their bases, by what is told `now`; None: as they are."""
     target, graves = target_id(plan), tombstone_id(plan)
     rows = lake.rows(target, bases[target].snapshot)
     tombstones = lake.rows(graves, bases[graves].snapshot)
@@ -388,8 +367,9 @@ def stored_at(
         whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
         before = None if whole is None else whole[0]
         tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
-    if rows is not None:
-        rows = defaults.refilled(rows, lake.defaults(target), told)
+    if rows is not None and now is not None:
+        types = {c.name: c.stored.spark for c in plan.columns}
+        rows = now.rows(rows, lake.told(target), types)
     return Stored(rows, tombstones, before)
 
 

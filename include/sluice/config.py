@@ -35,6 +35,7 @@ from sluice.configfields import (
     TableName,
 )
 from sluice.configoverlap import refuse_overlap
+from sluice.configrenames import RenamedColumns
 from sluice.configsecrets import (
     holds_secret,
     refuse_secret_addresses,
@@ -139,6 +140,7 @@ class TableConfig(Strict):
     columns: dict[str, Hint] = Field(
         default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
     )
+    renamed_columns: RenamedColumns = Field(default_factory=dict)
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
     )

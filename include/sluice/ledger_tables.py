@@ -53,6 +53,7 @@ FILES: Final = "files"
 BATCHES: Final = "batches"
 PUBLICATIONS: Final = "publications"
 QUARANTINE: Final = "quarantine"
+RENAMES: Final = "renames"
 
 MAX_TRIES: Final = 60
 LONGEST_WAIT: Final = 1.0
@@ -82,6 +83,10 @@ _COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
     QUARANTINE: {
         "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "reason": _STRING,
         "detail": _STRING, "raw": BinaryType(), "file": _STRING, "record": _LONG, "at": _TIME,
+    },
+    RENAMES: {
+        "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "position": _STRING,
+        "columns": _STRING, "problem": _STRING, "statement": _STRING, "seq": _LONG,
     },
 }  # fmt: skip
 _TIDY: Final = {

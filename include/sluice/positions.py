@@ -13,6 +13,8 @@ from typing import Final
 KIND_FULL_LOAD: Final = "0"
 KIND_ARRIVAL: Final = "1"
 KIND_SOURCE: Final = "2"
+KIND_AT: Final = 6
+"""Which character of a position is its kind, counted from 1 as SQL does."""
 ROLE_OLD: Final = "0"
 ROLE_NEW: Final = "1"
 

@@ -381,6 +381,6 @@ def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_
 def test_a_column_that_no_event_has_had_so_far_is_remembered_too() -> None:
     """It has a first position of no kind; the next batch has to be able to read that."""
     known = {"unseen": Default({}), "told": Default({"2": "0000.2.0110"}, "new")}
-    assert defaults.read(defaults.write(known)) == known
-    before = '{"old": {"since": "0000.2.0110"}}'
-    assert defaults.read(before) == {"old": Default({"2": "0000.2.0110"})}
+    assert defaults.of_entries(defaults.entries(known)) == known
+    before = {"old": {"since": "0000.2.0110"}}
+    assert defaults.of_entries(before) == {"old": Default({"2": "0000.2.0110"})}

@@ -1,0 +1,114 @@
+"""All renames that are known of a table, and the columns that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from pyiceberg.catalog import Catalog
+
+from sluice.coltypes import ColumnType, widest
+from sluice.config import Pipeline
+from sluice.errors import PlanError
+from sluice.ledger import Ledger
+from sluice.renamelog import ToldRename, recorded
+from spark_jobs.discover import Source
+from spark_jobs.plan import PlannedColumn, TablePlan
+from spark_jobs.renames import Rename, Renames, declared, name_at, together, wanted
+
+
+def of_told(told: Iterable[ToldRename]) -> Renames:
+    """In the order of the source; without statements that nobody could read."""
+    return together(Rename(one.position, one.columns) for one in told if one.columns)
+
+
+def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
+    """What the published batches of a pipeline told."""
+    told = recorded(catalog, pipeline)
+    counted = Ledger(catalog).published_batches(pipeline) if told else ()
+    return [one for one in told if one.batch_id in counted]
+
+
+def follows(pipeline: Pipeline) -> bool:
+    """Whether columns that the source renames get their new names."""
+    return pipeline.on_schema_change == "evolve"
+
+
+def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename]) -> None:
+    """Raise PlanError where a batch renames columns and the pipeline wants to fail for that."""
+    renames = [f"{old} to {new}" for one in told for old, new in one.columns]
+    if renames and pipeline.on_schema_change == "fail":
+        raise PlanError(
+            f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
+            "it to evolve to follow, or to additive to keep both columns"
+        )
+
+
+def following(plan: TablePlan, pipeline: Pipeline, told: Iterable[ToldRename]) -> TablePlan:
+    """The plan with the columns that renames ask for, where the pipeline follows renames.
+
+    A name of now gets a type that holds what went by the former ones. Raises PlanError where
+    there is none, and for the columns of the key, by which rows are known.
+    """
+    if not follows(pipeline):
+        return plan
+    mine = declared(plan.config.renamed_columns)
+    renames = together(of_told(one for one in told if one.source_table == plan.source.name), mine)
+    columns = {column.name: column for column in plan.columns}
+    spelled = {name.lower(): name for name in columns}
+    for name, former in wanted(renames, columns).items():
+        kept = spelled.get(name.lower(), name)
+        _refuse_key(plan, (kept, *former))
+        columns[kept] = _holding(plan, kept, [columns[n] for n in former], columns.get(kept))
+    return replace(plan, columns=tuple(columns.values()), declared=mine, renames=renames)
+
+
+def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
+    if set(columns) & set(plan.key):
+        raise PlanError(
+            f"table {plan.source.name}: columns {sorted(columns)} are one that was renamed, and "
+            f"the key is {list(plan.key)}: by another key its rows are others. Load it into "
+            "another `namespace` with the new `key`, or set on_schema_change: additive, which "
+            "follows no renames"
+        )
+
+
+def _holding(
+    plan: TablePlan, name: str, former: Sequence[PlannedColumn], there: PlannedColumn | None
+) -> PlannedColumn:
+    kinds = [column.stored for column in ([there] if there else []) + list(former)]
+    result: ColumnType | None = kinds[0]
+    for kind in kinds[1:]:
+        result = None if result is None else widest(result, kind)
+    if result is None:
+        raise PlanError(
+            f"table {plan.source.name}: column {name!r} was called {[c.name for c in former]} "
+            f"before, and {' and '.join(kind.spark for kind in kinds)} do not fit together; hint "
+            f"a type that holds both in `columns:`, or set on_schema_change: additive, which "
+            "follows no renames"
+        )
+    if there is None:
+        return PlannedColumn(name, result, {None: result})
+    return replace(there, stored=result)
+
+
+def known_renames(
+    catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str], before: Renames
+) -> Renames:
+    """What is known of a table by some batches, by its configuration and by its stored rows.
+
+    Without those to a name that no column has yet: the next batch's plan makes it one.
+    """
+    if plan.declared is None:
+        return before
+    told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
+    mine = of_told(one for one in told if one.source_table == plan.source.name)
+    known = together(before, mine, plan.declared)
+    columns = {column.name.lower() for column in plan.columns}
+    return tuple(rename for rename in known if _arrives(rename, known, columns))
+
+
+def _arrives(rename: Rename, known: Renames, columns: set[str]) -> bool:
+    later = [r for r in known if r.below >= rename.below]
+    moved = (old for old, _ in rename.columns if old.lower() in columns)
+    return all(name_at(later, old, "").lower() in columns for old in moved)

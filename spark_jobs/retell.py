@@ -1,0 +1,82 @@
+"""Stored rows by what a batch tells of their columns: on the branches of the batch."""
+
+from __future__ import annotations
+
+from sluice import names
+from sluice.snapshots import head
+from spark_jobs import defaults
+from spark_jobs.canonical import literal, quoted
+from spark_jobs.defaults import Refill
+from spark_jobs.lake import TableId, target_id, tombstone_id
+from spark_jobs.renames import moves_of_rows
+from spark_jobs.writer import Writer
+
+
+def rename(writer: Writer) -> None:
+    """Give stored rows the names of now, before anything else is written on the branches."""
+    values = moves_of_rows(writer.before.renames, writer.now.renames, writer.types, "t.")
+    if not values:
+        return
+    sets = ", ".join(f"t.{quoted(column)} = {value}" for column, value in values.items())
+    changed = " OR ".join(f"NOT (t.{quoted(c)} <=> {value})" for c, value in values.items())
+    for table in _of_rows(writer):
+        branch, one = writer.branch(table), writer.lake.spark.range(1)
+        writer.sql(
+            table,
+            one,
+            lambda s, b=branch: (  # type: ignore[misc]
+                f"MERGE INTO {b} t USING {s} s ON {changed} WHEN MATCHED THEN UPDATE SET {sets}"
+            ),
+        )
+        loaded = writer.lake.load(table)
+        writer.begun[table] = None if loaded is None else head(loaded, writer.attempt.branch)
+
+
+def _of_rows(writer: Writer) -> list[TableId]:
+    """Target and history, where they hold rows."""
+    graves = tombstone_id(writer.plan)
+    return [t for t, base in writer.bases.items() if t != graves and base.snapshot is not None]
+
+
+def fill(writer: Writer) -> None:
+    """Give stored rows what they hold in columns that came after them, by all that is told."""
+    before, now = writer.before.since(writer.now).held(), writer.now.held()
+    types = {n: kind for n, kind in writer.types.items() if n not in writer.plan.key}
+    for table in _of_rows(writer):
+        rows = writer.lake.rows(table, writer.bases[table].snapshot)
+        there = () if rows is None else rows.columns
+        held = (
+            before
+            if writer.before.renames != writer.now.renames
+            else {n: d for n, d in before.items() if n in there}
+        )
+        _fill(writer, table, defaults.refills(held, now, types))
+    note(writer)
+
+
+def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
+    """The batch's own rows are filled already, and may hold such a value of their own."""
+    if not refills:
+        return
+    sets = [f"t.{quoted(refill.name)} = {refill.value}" for refill in refills]
+    changed = " OR ".join(f"NOT (t.{quoted(r.name)} <=> {r.value})" for r in refills)
+    branch = writer.branch(table)
+    writer.sql(
+        table,
+        defaults.as_row(writer.lake.spark, refills),
+        lambda source: (
+            f"MERGE INTO {branch} t USING {source} s "
+            f"ON t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)} AND ({changed}) "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}"
+        ),
+    )
+
+
+def note(writer: Writer) -> None:
+    """Where the batch tells something, the target gets a snapshot to publish that with."""
+    if writer.now == writer.before:
+        return
+    target = target_id(writer.plan)
+    branch, loaded = writer.branch(target), writer.lake.load(target)
+    if loaded and head(loaded, writer.attempt.branch) == writer.bases[target].snapshot:
+        writer.lake.spark.table(target.sql()).limit(0).writeTo(branch).append()
