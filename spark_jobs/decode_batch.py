@@ -25,7 +25,7 @@ from spark_jobs.job import Job
 from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
-from spark_jobs.renames_known import following, follows, of_told, published, refuse_renames
+from spark_jobs.renames_known import following, heeds, of_told, published, refuse_renames
 from spark_jobs.renames_told import told_by
 from spark_jobs.threads import side_by_side
 from spark_jobs.unfit import refuse_too_many, unfit_names
@@ -252,7 +252,7 @@ def make_plans(
 
 def _is_renamed(job: Job, table: Found, told: Mapping[Source, list[ToldRename]]) -> bool:
     """Whether columns that are stored get other names; else the ledger remembers it for later."""
-    renames = follows(job.pipeline) and of_told(told.get(table.source, []))
+    renames = heeds(job.pipeline) and of_told(told.get(table.source, []))
     return bool(renames) and job.lake.load(_target(job, table)) is not None
 
 

@@ -207,8 +207,13 @@ def _by_policy(
     return [n for n in names if n in existing] if pipeline.on_schema_change == "ignore" else names
 
 
+def is_reserved(name: str) -> bool:
+    """True for a name that Sluice or Iceberg keeps for itself."""
+    return name in _RESERVED or name.startswith(OWN_COLUMNS)
+
+
 def _check_names(found: Found, names: list[str]) -> None:
-    reserved = sorted(n for n in names if n in _RESERVED or n.startswith(OWN_COLUMNS))
+    reserved = sorted(filter(is_reserved, names))
     if reserved:
         raise PlanError(
             f"table {found.source.name}: columns {reserved} have names that Sluice and Iceberg "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pyiceberg.catalog import Catalog
 
@@ -15,6 +16,9 @@ from sluice.renamelog import ToldRename, recorded
 from spark_jobs.discover import Source
 from spark_jobs.plan import PlannedColumn, TablePlan
 from spark_jobs.renames import Rename, Renames, declared, name_at, together, wanted
+
+_FOLLOWED: Final = "evolve"
+_FAILS: Final = "fail"
 
 
 def of_told(told: Iterable[ToldRename]) -> Renames:
@@ -31,13 +35,18 @@ def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
 
 def follows(pipeline: Pipeline) -> bool:
     """Whether columns that the source renames get their new names."""
-    return pipeline.on_schema_change == "evolve"
+    return pipeline.on_schema_change == _FOLLOWED
+
+
+def heeds(pipeline: Pipeline) -> bool:
+    """Whether a rename concerns the pipeline: it follows it, or fails for it."""
+    return follows(pipeline) or pipeline.on_schema_change == _FAILS
 
 
 def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename]) -> None:
     """Raise PlanError where a batch renames columns and the pipeline wants to fail for that."""
     renames = [f"{old} to {new}" for one in told for old, new in one.columns]
-    if renames and pipeline.on_schema_change == "fail":
+    if renames and pipeline.on_schema_change == _FAILS:
         raise PlanError(
             f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
             "it to evolve to follow, or to additive to keep both columns"

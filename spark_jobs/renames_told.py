@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from pyspark.sql import DataFrame, Row
@@ -13,10 +13,12 @@ from sluice.ddl import LONGEST, SPEAKS_OF_RENAME, UnreadableDdl, renamed
 from sluice.errors import PlanError
 from sluice.positions import epoch_prefix
 from sluice.renamelog import ToldRename
+from sluice.sourcenames import is_column_name
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT
 from spark_jobs.decode import by_place, with_origin
 from spark_jobs.discover import Found, Source
 from spark_jobs.job import Job
+from spark_jobs.plan import is_reserved
 
 _MOST: Final = 10_000
 
@@ -35,9 +37,11 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
             "files at once (max_files_per_batch)"
         )
     told: dict[Source, list[ToldRename]] = {}
+    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
     for row in rows:
-        for source, rename in _of_statement(job, row):
-            told.setdefault(source, []).append(rename)
+        source = Source(row["database"], row["schema"], row["table"])
+        for of, rename in _of_statement(source, row, ordered):
+            told.setdefault(of, []).append(rename)
     return told
 
 
@@ -49,21 +53,30 @@ def _statements(job: Job, envelope: DataFrame) -> DataFrame:
         ".", F.lit(epoch_prefix(job.pipeline.epoch)), F.coalesce("position", by_place())
     )
     parts = (F.coalesce(n, F.lit("")).alias(n) for n in ("database", "schema", "table"))
-    return located.select(*parts, at.alias("at"), F.substring("ddl", 1, LONGEST).alias("ddl"))
+    text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
+    return located.select(*parts, at.alias("at"), lost.alias("lost"), text.alias("ddl"))
 
 
-def _of_statement(job: Job, row: Row) -> Iterable[tuple[Source, ToldRename]]:
-    """By the event's own table; a topic of schema changes may leave it to the statement."""
-    source, text = Source(row["database"], row["schema"], row["table"]), row["ddl"]
+def _of_statement(
+    source: Source, row: Row, ordered: Collection[Source]
+) -> Iterable[tuple[Source, ToldRename]]:
+    """By the event's own table; a topic of schema changes may leave it to the statement.
+
+    `ordered`: the tables whose rows all have a place in the source's order.
+    """
     try:
-        for one in renamed(text):
+        for one in renamed(row["ddl"]):
             named = source.table if source.table and "," not in source.table else one.table
             of = Source(source.database, source.schema, named)
-            yield of, ToldRename(of.name, row["at"], one.columns, text)
+            if row["lost"] and of in ordered:
+                raise UnreadableDdl("its place in the source's order is not told")
+            if any(is_reserved(new) or not is_column_name(new) for _, new in one.columns):
+                raise UnreadableDdl("no column may have such a name")
+            yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"])
     except UnreadableDdl as problem:
         print(
-            f"{source.name}: a DDL statement that may rename a column could not be read "
+            f"{source.name}: a DDL statement that may rename a column could not be followed "
             f"({problem}); it is in sluice.renames, and changes nothing",
             file=sys.stderr, flush=True,
         )  # fmt: skip
-        yield source, ToldRename(source.name, row["at"], (), text, str(problem))
+        yield source, ToldRename(source.name, row["at"], (), row["ddl"], str(problem))

@@ -23,10 +23,12 @@ from sluice.names import (
     BATCH_ID,
     PROP_FLOOR,
     PROP_PIPELINE,
+    PROP_SOURCE,
     is_changelog,
     target_of,
     target_of_changelog,
 )
+from sluice.renamelog import recorded
 from sluice.snapshots import head, strangers_since
 from sluice.stages import load, publish
 
@@ -131,15 +133,20 @@ def _main(ctx: Context, target: str) -> int | None:
 def _changes(
     ctx: Context, logs: dict[str, Table], batch_id: str, published: list[states.Publication]
 ) -> list[Changes]:
-    """The tables that a published batch has changes of; raises RollbackRefused where somebody else
-    wrote to one since, or maintenance has forgotten them."""
+    """The tables that a published batch has changes of, or of which it told renames of columns.
+
+    Raises RollbackRefused where somebody else wrote to one since, or maintenance has forgotten
+    the changes.
+    """
     found = []
+    told = recorded(ctx.catalog, ctx.pipeline.name)
+    renamed = {one.source_table for one in told if one.batch_id == batch_id}
     for target, log in logs.items():
         records = _records(log, batch_id)
         mine = [p for p in published if target_of(p.table_name) == target]
         for p in mine:
             _refuse_strangers(ctx, p)
-        if records:
+        if records or log.properties.get(PROP_SOURCE) in renamed:
             found.append(Changes(batch_id, target, records))
         elif mine and _has_floor(ctx, target):
             raise RollbackRefused(

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.sandbox import Sandbox
+from sluice import refolding, stages
+from sluice.errors import PlanError
+from sluice.undo import release, rollback
+from spark_jobs.cut import Cutter
+from spark_jobs.verify import verify
+from tests.spark.sandbox import NAMESPACE, Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -156,8 +161,8 @@ def held(shop: Sandbox, source: Source, table: str = "orders") -> dict[int, Row]
     return {i: {c: row[c] for c in source.columns} for i, row in rows.items()}
 
 
-IN_ORDER = [range(0, 3), range(3, 5), range(5, 9), range(9, 20)]
-DDL_FIRST = [[3, 5, 7], [*range(8, 20), 4], [6, *range(0, 3)]]
+IN_ORDER = [range(3), range(3, 5), range(5, 9), range(9, 20)]
+DDL_FIRST = [[3, 5, 7], [*range(8, 20), 4], [6, *range(3)]]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,7 @@ DDL_FIRST = [[3, 5, 7], [*range(8, 20), 4], [6, *range(0, 3)]]
         pytest.param([*DDL_FIRST[1:], DDL_FIRST[0]], id="ddl-last", marks=pytest.mark.long),
         pytest.param([[5, 8, 9], [3, 0, 4, 11], [7, 1, 10, 2, 6, 12]], id="mixed",
                      marks=pytest.mark.long),
-        pytest.param([range(0, 20)], id="one", marks=pytest.mark.long),
+        pytest.param([range(20)], id="one", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_names_resolve_by_position(
@@ -178,3 +183,141 @@ def test_names_resolve_by_position(
     for batch in batches:
         shop.load_records([source.events[i] for i in batch if i < len(source.events)])
     assert held(shop, source) == source.rows
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """With a ledger; drivers run in here."""
+    shop = shop_of(spark, tmp_path, modes=["soft_delete", "history"])
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    return shop
+
+
+def run(lake: Sandbox, name: str) -> str:
+    """Load and publish one of BATCHES, as `sluice run` does."""
+    lake.write(f"{name}.jsonl", BATCHES[name])
+    (result,), failure = stages.run(lake.context())
+    assert failure is None
+    return result.batch_id
+
+
+def agrees(lake: Sandbox) -> bool:
+    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
+    return all(t.agrees for t in verify(lake.spark, cutter, None).tables)
+
+
+def living(lake: Sandbox) -> dict[int, tuple[Any, Any]]:
+    gone = {row["id"] for row in lake.rows("orders") if row["_is_deleted"]}
+    return {i: both for i, both in names_of(lake).items() if i not in gone}
+
+
+def test_a_rename_is_known_before_its_table(lake: Sandbox) -> None:
+    """No event of a row has the new name, and the source's table has it."""
+    run(lake, "renamed")
+    run(lake, "before")
+    untouched = {1: "untouched", 2: "touched", 3: "given up", 5: None}
+    assert names_of(lake) == {i: (name, None) for i, name in untouched.items()}
+    assert agrees(lake)
+
+
+@pytest.mark.long
+def test_a_rename_is_rolled_back(lake: Sandbox) -> None:
+    before = run(lake, "before")
+    renamed = run(lake, "renamed")
+    assert names_of(lake)[1] == ("untouched", None)
+    rollback(lake.context(), renamed, hold=True)
+    assert {row["title"] for row in lake.rows("orders")} >= {"untouched", "touched"}
+    assert agrees(lake)
+    run(lake, "since")
+    assert living(lake)[1] == (None, "untouched")
+    release(lake.context(), renamed)
+    (result,), _ = stages.run(lake.context())
+    assert living(lake) == WANTED
+    assert agrees(lake)
+    assert before != result.batch_id
+
+
+@pytest.mark.long
+def test_a_rename_is_undone_beneath_others(lake: Sandbox) -> None:
+    run(lake, "before")
+    renamed = run(lake, "renamed")
+    run(lake, "since")
+    assert living(lake) == WANTED
+    refolding.rollback(lake.context(), renamed)
+    assert living(lake) == {
+        1: (None, "untouched"), 2: ("touched since", None), 4: ("new", None), 5: (None, None),
+    }  # fmt: skip
+    assert agrees(lake)
+
+
+@pytest.mark.long
+def test_rows_without_a_key_are_found_under_the_name_of_now(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = shop_of(spark, tmp_path, key=[])
+    for name in ("before", "renamed", "since"):
+        shop.load_records(BATCHES[name])
+    again = [event("d", 20, {"id": 1, "name": "untouched"})]
+    shop.load_records(again)
+    # An update of such a table says what the row was.
+    assert sorted(names_of(shop).items()) == [(i, WANTED[i]) for i in (2, 4, 5)]
+
+
+def test_the_configuration_tells_what_the_source_does_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """After events of both names were loaded."""
+    shop = shop_of(spark, tmp_path)
+    shop.load_records(BATCHES["before"])
+    shop.load_records(BATCHES["since"])
+    assert names_of(shop)[1] == (None, "untouched")
+    orders = {"key": ["id"], "columns": {"id": "int"}, "renamed_columns": {"title": "name"}}
+    shop.configure(format="debezium", tables={"orders": orders})
+    shop.load_records([event("c", 30, id=6, name="six"), event("c", 5, id=7, title="late")])
+    more = {6: ("six", None), 7: ("late", None)}
+    assert names_of(shop) == WANTED | more
+
+
+def test_what_cannot_be_followed_stops_or_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    shop = shop_of(spark, tmp_path)
+    shop.load_records(BATCHES["before"])
+    ident = "ALTER TABLE orders RENAME COLUMN id TO number"
+    with pytest.raises(PlanError, match="the key is"):
+        shop.load_records([ddl(10, ident)])
+    numbered = {"key": ["id"], "columns": {"id": "int", "name": "int"}}
+    shop.configure(format="debezium", tables={"orders": numbered})
+    with pytest.raises(PlanError, match="do not fit together"):
+        shop.load_records([ddl(10), event("c", 11, id=8, name=8)])
+    orders = {"key": ["id"], "columns": {"id": "int"}}
+    shop.configure(format="debezium", tables={"orders": orders}, on_schema_change="fail")
+    with pytest.raises(PlanError, match="renamed title to name"):
+        shop.load_records([ddl(10)])
+    shop.configure(format="debezium", tables={"orders": orders}, on_schema_change="additive")
+    reserved = "ALTER TABLE orders RENAME COLUMN title TO _position"
+    unread = [ddl(20, "ALTER TABLE orders RENAME COLUMN"), ddl(21, reserved)]
+    shop.load_records([ddl(10), *unread, *BATCHES["since"]])
+    assert names_of(shop)[1] == (None, "untouched")
+    told = shop.catalog.load_table(("sluice", "renames")).scan().to_arrow().to_pylist()
+    followed = {(r["source_table"], r["columns"]) for r in told if r["problem"] is None}
+    assert ("shop.orders", '[["title", "name"]]') in followed
+    assert {r["statement"]: r["problem"] for r in told if r["problem"]} == {
+        "ALTER TABLE orders RENAME COLUMN": "no grammar reads it",
+        reserved: "no column may have such a name",
+    }
+
+
+def test_by_arrival_a_statement_stands_where_it_came(spark: SparkSession, tmp_path: Path) -> None:
+    """Canal: rows before it in the file have the former name, rows after it the new one."""
+
+    def message(kind: str, *rows: Row, sql: str = "") -> Row:
+        told: Row = {"type": kind, "database": "shop", "table": "orders", "es": 1, "ts": 2,
+                     "isDdl": bool(sql), "sql": sql, "id": 1}  # fmt: skip
+        return told | {"data": list(rows) or None, "pkNames": ["id"] if rows else None}
+
+    shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {}}})
+    first = message("INSERT", {"id": "1", "title": "one"}, {"id": "2", "title": "two"})
+    renamed = message("ALTER", sql="ALTER TABLE `orders` CHANGE `title` `name` text")
+    again = message("UPDATE", {"id": "2", "name": "two since"}) | {"old": [{"name": "two"}]}
+    shop.load_records([first, renamed, again])
+    rows = {row["id"]: row["name"] for row in shop.rows("orders")}
+    assert rows == {"1": "one", "2": "two since"}
