@@ -103,8 +103,8 @@ def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
 def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
     """Changes under the names of now; `_absent` lists these too."""
     types = {f.name: f.dataType.simpleString() for f in changes.schema}
-    stretches = [s for s in _stretches(renames, types) if s.moved]
-    if not stretches:
+    stretches = _stretches(renames, types)
+    if not any(stretch.moved for stretch in stretches):
         return changes
     values = {}
     for column in sorted({n for s in stretches for pair in s.moved.items() for n in pair}):
@@ -156,6 +156,8 @@ def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) ->
 
 
 def _renamed_list(moved: Mapping[str, str]) -> str:
+    if not moved:
+        return names.ABSENT
     cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in moved.items())
     return f"transform({names.ABSENT}, name -> CASE name {cases} ELSE name END)"
 

@@ -18,7 +18,7 @@ from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT
 from spark_jobs.decode import by_place, with_origin
 from spark_jobs.discover import Found, Source
 from spark_jobs.job import Job
-from spark_jobs.plan import is_reserved
+from spark_jobs.plan import is_reserved, table_config
 
 _MOST: Final = 10_000
 
@@ -41,7 +41,8 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     for row in rows:
         source = Source(row["database"], row["schema"], row["table"])
         for of, rename in _of_statement(source, row, ordered):
-            told.setdefault(of, []).append(rename)
+            if table_config(job.pipeline, of) is not None:
+                told.setdefault(of, []).append(rename)
     return told
 
 

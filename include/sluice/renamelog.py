@@ -17,6 +17,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice.ledger_tables import RENAMES, Decision, LedgerTables, Row, equals, scan
+from sluice.names import LEDGER_NAMESPACE
+from sluice.patience import retry
 
 _TOLD = ("source_table", "position", "columns", "problem", "statement")
 
@@ -56,12 +58,16 @@ def _row(rename: ToldRename) -> Row:
 
 def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
     """What the batches of a pipeline told, published or not, and somebody could read."""
+    rows = retry(lambda: _rows(catalog, pipeline), also=(FileNotFoundError,))
+    return [_told(row) for row in _newest(rows) if row["problem"] is None]
+
+
+def _rows(catalog: Catalog, pipeline: str) -> list[dict[str, Any]]:
     try:
-        table = catalog.load_table(("sluice", RENAMES))
+        table = catalog.load_table((LEDGER_NAMESPACE, RENAMES))
     except NoSuchTableError:
         return []
-    rows = _newest(_of_pipeline(table, pipeline))
-    return [_told(row) for row in rows if row["problem"] is None]
+    return _of_pipeline(table, pipeline)
 
 
 def _of_pipeline(table: Table, pipeline: str) -> list[dict[str, Any]]:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import refolding, stages
+from sluice import names, refolding, stages
 from sluice.errors import PlanError
 from sluice.undo import release, rollback
 from spark_jobs.cut import Cutter
+from spark_jobs.renames import Rename, renamed
 from spark_jobs.verify import verify
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
@@ -321,3 +322,20 @@ def test_by_arrival_a_statement_stands_where_it_came(spark: SparkSession, tmp_pa
     shop.load_records([first, renamed, again])
     rows = {row["id"]: row["name"] for row in shop.rows("orders")}
     assert rows == {"1": "one", "2": "two since"}
+
+
+def test_columns_that_changed_places_twice_are_back(spark: SparkSession) -> None:
+    """Below both swaps nothing moves, between them everything does, what was left out too."""
+    swap = (("a", "b"), ("b", "a"))
+    schema = f"a string, b string, {names.POSITION} string, {names.ABSENT} array<string>"
+    changes = spark.createDataFrame(
+        [
+            ("a", "b", "0000.2.1", ["a"]),
+            ("b", "a", "0000.2.4", ["a"]),
+            ("a", "b", "0000.2.7", None),
+        ],
+        schema,
+    )
+    found = renamed(changes, (Rename("0000.2.3", swap), Rename("0000.2.6", swap))).collect()
+    assert [tuple(row)[:2] for row in found] == [("a", "b")] * 3
+    assert [row[names.ABSENT] for row in found] == [["a"], ["b"], None]
