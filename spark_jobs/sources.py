@@ -7,7 +7,8 @@ in `tables:`. What must not be taken for it silently keeps its own name, and is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,6 +27,8 @@ from sluice.sourcetables import (
 from spark_jobs.canonical import OP_TRUNCATE
 from spark_jobs.discover import Found
 
+# Of Spark: spark.sql.optimizer.inSetConversionThreshold.
+_HASHED_ABOVE: Final = 10
 _NAME, _LISTED, _ENTRY = "_sluice_name", "_sluice_listed", "_sluice_entry"
 
 
@@ -61,7 +64,7 @@ def _listed(tables: Iterable[str]) -> Column:
     ends = (
         (F.substring_index(_NAME, ".", -n), by_parts[n]) for n in sorted(by_parts, reverse=True)
     )
-    return F.coalesce(*(F.when(end.isin(listed), end) for end, listed in ends))
+    return F.coalesce(*(F.when(_among(end, listed), end) for end, listed in ends))
 
 
 def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
@@ -76,7 +79,15 @@ def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
         e for e in patterns if partial_truncate_policy(pipeline, _config(pipeline, e)) == FAIL
     ]
     of_a_part = F.col("op").eqNullSafe(OP_TRUNCATE) & listed.isNull()
-    return F.when(entry.isin(*patterns) & ~(of_a_part & entry.isin(*strict)), entry)
+    return F.when(_among(entry, patterns) & ~(of_a_part & _among(entry, strict)), entry)
+
+
+def _among(name: Column, names: Collection[str]) -> Column:
+    """As `isin`, which hashes many names, but of few makes code that grows with each: what reads
+    each record has to stay small."""
+    if not names or len(names) > _HASHED_ABOVE:
+        return name.isin(*names)
+    return F.array_contains(F.array(*map(F.lit, names)), name)
 
 
 def _config(pipeline: Pipeline, entry: str) -> TableConfig:

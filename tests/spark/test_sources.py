@@ -208,6 +208,31 @@ def test_a_run_for_some_tables_is_stopped_by_theirs_alone() -> None:
         refuse_unclear(pipeline, [items, users])
 
 
+@pytest.mark.long
+def test_sources_that_are_added_later_are_filled_from_loaded_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition had a target of its own until then."""
+    own = {"key": ["id"], "columns": {"id": "bigint"}}
+    apart = {"public.orders": own, "public.orders_p2024": own}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": apart})
+    monkeypatch.setattr(stages, "submit", sandbox.drive)
+    sandbox.write("a.jsonl", PARTITION_EVENTS)
+    run(sandbox)
+    assert notes(sandbox, "orders") == {3: "before there were partitions"}
+    before = notes(sandbox, "orders_p2024")
+
+    sandbox.configure(**PROJECT)
+    (filled,), failure = stages.run(sandbox.context(), tables=["orders"])
+    assert failure is None
+    assert total(filled).balanced
+    assert notes(sandbox, "orders") == ORDERS
+    sandbox.write("b.jsonl", [event(90, "orders_p2024", row(90, "next"))])
+    run(sandbox)
+    assert notes(sandbox, "orders") == {**ORDERS, 90: "next"}
+    assert notes(sandbox, "orders_p2024") == before
+
+
 def test_shards_of_two_databases_are_one_table(spark: SparkSession, tmp_path: Path) -> None:
     def change(op: str, shard: tuple[str, str], *rows: Row) -> Row:
         return canal.message(op, *rows, database=shard[0], table=shard[1])
