@@ -189,6 +189,7 @@ def test_a_truncate_under_the_tables_own_name_is_the_whole_tables(lake: Sandbox)
     assert "table public.orders: a TRUNCATE came, and on_truncate is fail" in said
 
 
+@pytest.mark.long
 def test_a_source_of_two_tables_stops_the_batch(lake: Sandbox) -> None:
     lake.configure(format="debezium", tables={**TABLES, "old": {"sources": ["*_old"]}})
     said = refusal(lake, event(70, "items_old", row(1, "whose?")))
