@@ -15,6 +15,7 @@ from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.renamelog import ToldRename, record
+from sluice.sourcetables import APPLY, FAIL, truncate_policy
 from spark_jobs import defaults, opening, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
@@ -27,6 +28,7 @@ from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.renames_known import following, heeds, of_told, published, refuse_renames
 from spark_jobs.renames_told import told_by
+from spark_jobs.sources import as_listed, refuse_unclear
 from spark_jobs.threads import side_by_side
 from spark_jobs.unfit import refuse_too_many, unfit_names
 from spark_jobs.writer import Span
@@ -71,6 +73,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     """Decode by the shapes that the tables remember; None where a record has another."""
     known = recall_all(job.lake, job.pipeline.namespace)
     try:
+        refuse_unclear(job.pipeline, known)
         plans = make_plans(job, known)
     except PlanError:
         return None  # what the batch really holds tells more
@@ -85,7 +88,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     )
     if any(seen.found.ddl for _, seen in done):
         return None  # it may rename columns
-    if not all(seen.expected and _allowed(job, seen) and _told_before(job, t) for t, seen in done):
+    if not all(seen.expected and _allowed(job, t) and _told_before(job, t) for t, seen in done):
         return None
     elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
     tables = [table for table, seen in done if seen.found.records]
@@ -98,8 +101,9 @@ def _told(known: list[Found], plans: list[TablePlan]) -> Known:
     return Known(keys if keyed else None, partial=any(table.partial for table in known))
 
 
-def _allowed(job: Job, seen: Seen) -> bool:
-    return not (seen.found.truncates and job.pipeline.on_truncate == "fail")
+def _allowed(job: Job, table: Decoded) -> bool:
+    refused = truncate_policy(job.pipeline, table.plan.config) == FAIL
+    return not (table.plan.found.truncates and refused)
 
 
 def _told_before(job: Job, table: Decoded) -> bool:
@@ -138,6 +142,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
 def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
     """What the records are, those that the format knows to be empty set aside."""
     found = discover(envelope)
+    refuse_unclear(job.pipeline, found)
     if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
         envelope = _without_tombstones(job, envelope)
         found = discover(envelope)
@@ -205,11 +210,14 @@ def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
 def read_envelope(
     spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], known: Known
 ) -> DataFrame:
-    """The records in generic form; `absent` is there for formats without partial rows too."""
+    """The records in generic form, of the tables that the pipeline makes of its sources.
+
+    `absent` is there for formats without partial rows too.
+    """
     envelope = FORMATS.get(pipeline.format).read(spark, files, pipeline.format_options, known)
     if "absent" not in envelope.columns:
         envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
-    return envelope
+    return as_listed(envelope, pipeline)
 
 
 def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
@@ -235,8 +243,7 @@ def make_plans(
     renames = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
     for table in (*found, *(Found(source) for source in told if source not in known)):
         config = table_config(job.pipeline, table.source)
-        passed = table.passed_over(job.pipeline.on_truncate)
-        idle = not table.images and table.records == passed
+        idle = config is None or _changes_nothing(table, truncate_policy(job.pipeline, config))
         if config is None or (idle and not _is_renamed(job, table, told)):
             continue
         try:
@@ -248,6 +255,10 @@ def make_plans(
         raise PlanError("\n".join(mistakes))
     refuse_shared_targets(plans)
     return plans
+
+
+def _changes_nothing(table: Found, on_truncate: str) -> bool:
+    return not table.images and table.records == table.passed_over(on_truncate)
 
 
 def _is_renamed(job: Job, table: Found, told: Mapping[Source, list[ToldRename]]) -> bool:
@@ -300,8 +311,7 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
 
 def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
     """The changelog rows of one table, those that do not fit among them."""
-    events = of_table(
-        _part_of(envelope, plan.source), plan, truncates=job.pipeline.on_truncate == "apply"
-    )
+    applied = truncate_policy(job.pipeline, plan.config) == APPLY
+    events = of_table(_part_of(envelope, plan.source), plan, truncates=applied)
     located = with_origin(events, job.spark, job.manifest.files)
     return changes(located, plan, Batch(job.manifest.batch_id, job.pipeline.epoch))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice.errors import PlanError
 from sluice.positions import KIND_ARRIVAL
+from sluice.sourcetables import IGNORE
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
 
 _MOST_FORMS: Final = 50_000
@@ -62,8 +63,8 @@ class Found:
         return {name for image in self.images.values() for name in image}
 
     def passed_over(self, on_truncate: str) -> int:
-        """How many events change no row, by the pipeline's `on_truncate`."""
-        return self.ddl + (self.truncates if on_truncate == "ignore" else 0)
+        """How many events change no row, by the table's `on_truncate`."""
+        return self.ddl + (self.truncates if on_truncate == IGNORE else 0)
 
     @property
     def duplicated(self) -> bool:

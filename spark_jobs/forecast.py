@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.preview import Forecast, TablePreview
 from sluice.result import Counts
+from sluice.sourcetables import truncate_policy
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.decode import BAD
@@ -62,8 +63,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
 def _passed(job: Job, plan: TablePlan, bad: int) -> Counts:
     """Records of the table that never come to the merge."""
     found = plan.found
-    ignored = found.ignored + found.ddl
-    ignored += found.truncates if job.pipeline.on_truncate == "ignore" else 0
+    ignored = found.ignored + found.passed_over(truncate_policy(job.pipeline, plan.config))
     lost = bad + found.rejected
     return Counts(read=ignored + lost, ignored=ignored, quarantined=lost)
 

@@ -17,6 +17,7 @@ from sluice.ledger_tables import QUARANTINE
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
+from sluice.sourcetables import truncate_policy
 from spark_jobs import quarantine
 from spark_jobs.beyond import set_aside
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
@@ -74,7 +75,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)
-    passed = found.ignored + found.passed_over(job.pipeline.on_truncate)
+    passed = found.ignored + found.passed_over(truncate_policy(job.pipeline, plan.config))
     lost = table.bad + found.rejected
     counts = merged.counts + Counts(read=passed + lost, ignored=passed, quarantined=lost)
     counts += beyond

@@ -16,6 +16,7 @@ from sluice.errors import PlanError
 from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import IS_DELETED, OWN_COLUMNS, RESERVED_COLUMNS, history_table
 from sluice.sourcenames import ICEBERG_COLUMNS
+from sluice.sourcetables import FAIL, listed_name, truncate_policy
 from spark_jobs import defaults
 from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
@@ -96,16 +97,12 @@ class TablePlan:
 def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
     """The configuration of a source table: by its full name or the end of it.
 
-    None where the pipeline lists tables and this one is not among them.
+    None where the pipeline lists tables and this one is not among them, or not chosen for the run.
     """
     if pipeline.tables is None:
         return TableConfig()
-    parts = source.name.split(".")
-    for start in range(len(parts)):
-        name = ".".join(parts[start:])
-        if name in pipeline.tables:
-            return pipeline.tables[name]
-    return None
+    name = listed_name(pipeline.tables, source.name)
+    return pipeline.tables[name] if name is not None and pipeline.loads(name) else None
 
 
 def target_name(pipeline: Pipeline, source: Source) -> str:
@@ -124,7 +121,7 @@ def plan_table(
     stored_key: tuple[str, ...] | None,
 ) -> TablePlan:
     """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
-    if found.truncates and pipeline.on_truncate == "fail":
+    if found.truncates and truncate_policy(pipeline, config) == FAIL:
         raise PlanError(
             f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
             "or ignore and run again, or roll the batch back to go on without its files"

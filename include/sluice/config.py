@@ -45,6 +45,7 @@ from sluice.errors import ConfigError
 from sluice.formatnames import FormatName, refuse_unknown_options
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.partitions import Partition, parse_partition
+from sluice.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
 from sluice.yamlfile import Document, read_yaml
 
 PROJECT_FILE: Final = "sluice.yaml"
@@ -131,7 +132,7 @@ class Landing(Strict):
         return self.url.startswith("s3://")
 
 
-class TableConfig(Strict):
+class TableConfig(SourceTables):
     """What the events do not say about one table, or what should win over them."""
 
     key: list[str] | None = Field(
@@ -191,7 +192,7 @@ class Maintenance(Strict):
         return self
 
 
-class Pipeline(Strict):
+class Pipeline(ListedTables):
     """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
 
     name: Name
@@ -208,7 +209,7 @@ class Pipeline(Strict):
     max_bad_share: float = Field(0.1, ge=0, le=1)
     on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
     consistency: Literal["batch"] = "batch"
-    on_truncate: Literal["apply", "ignore", "fail"] = "apply"
+    on_truncate: OnTruncate = "apply"
     on_drop_table: Literal["keep"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"
     epoch: int = Field(0, ge=0, le=MAX_EPOCH)
@@ -242,9 +243,10 @@ class Pipeline(Strict):
 
     @field_validator("tables")
     @classmethod
-    def _modes_fit_keys(
+    def _fit_together(
         cls, value: dict[str, TableConfig] | None, info: ValidationInfo
     ) -> dict[str, TableConfig] | None:
+        refuse_shared_sources(value)
         for name, table in (value or {}).items():
             refused = needs_key(table.modes or info.data.get("modes", []))
             if refused and table.key == []:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import ConfigError
@@ -15,15 +15,14 @@ def only(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
     """
     if not tables:
         return pipeline
-    chosen = dict(_found(pipeline, name) for name in tables)
-    return pipeline.model_copy(update={"tables": chosen})
-
-
-def _found(pipeline: Pipeline, name: str) -> tuple[str, TableConfig]:
     if pipeline.tables is None:
-        return name, TableConfig()
-    for listed, config in pipeline.tables.items():
+        return pipeline.model_copy(update={"tables": {name: TableConfig() for name in tables}})
+    return pipeline.choosing([_found(pipeline, pipeline.tables, name) for name in tables])
+
+
+def _found(pipeline: Pipeline, tables: Iterable[str], name: str) -> str:
+    for listed in tables:
         if listed == name or listed.endswith(f".{name}"):
-            return listed, config
-    known = ", ".join(pipeline.tables)
+            return listed
+    known = ", ".join(tables)
     raise ConfigError(f"pipeline {pipeline.name} has no table {name!r}; its `tables:` are {known}")

@@ -169,9 +169,9 @@ DDL_FIRST = [[3, 5, 7], [*range(8, 20), 4], [6, *range(3)]]
 @pytest.mark.parametrize(
     "batches",
     [
-        pytest.param(IN_ORDER, id="in-order"),
+        pytest.param(IN_ORDER, id="in-order", marks=pytest.mark.long),
         pytest.param(DDL_FIRST, id="ddl-first", marks=pytest.mark.long),
-        pytest.param([*DDL_FIRST[1:], DDL_FIRST[0]], id="ddl-last", marks=pytest.mark.long),
+        pytest.param([*DDL_FIRST[1:], DDL_FIRST[0]], id="ddl-last"),
         pytest.param([[5, 8, 9], [3, 0, 4, 11], [7, 1, 10, 2, 6, 12]], id="mixed",
                      marks=pytest.mark.long),
         pytest.param([range(20)], id="one", marks=pytest.mark.long),
@@ -279,6 +279,7 @@ def test_the_configuration_tells_what_the_source_does_not(
     assert names_of(shop) == WANTED | more
 
 
+@pytest.mark.long
 def test_what_cannot_be_followed_stops_or_is_told(spark: SparkSession, tmp_path: Path) -> None:
     shop = shop_of(spark, tmp_path)
     shop.load_records(BATCHES["before"])
