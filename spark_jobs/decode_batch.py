@@ -248,7 +248,8 @@ def make_plans(
             continue
         try:
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
-            plans.append(following(_plan(job, table), job.pipeline, renames))
+            stored = job.lake.columns(_target(job, table)) or {}
+            plans.append(following(_plan(job, table, stored), job.pipeline, renames, stored))
         except PlanError as error:
             mistakes.append(str(error))
     if mistakes:
@@ -271,14 +272,13 @@ def _target(job: Job, found: Found) -> TableId:
     return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
 
 
-def _plan(job: Job, found: Found) -> TablePlan:
+def _plan(job: Job, found: Found, stored: Mapping[str, str]) -> TablePlan:
     target = _target(job, found)
     config = table_config(job.pipeline, found.source)
     if config is None:
         raise PlanError(f"table {found.source.name} is not configured")
     fmt = FORMATS.get(job.pipeline.format)
-    columns, key = job.lake.columns(target), job.lake.key(target)
-    return plan_table(job.pipeline, fmt, found, config, columns, key)
+    return plan_table(job.pipeline, fmt, found, config, stored or None, job.lake.key(target))
 
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:

@@ -53,11 +53,14 @@ def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename
         )
 
 
-def following(plan: TablePlan, pipeline: Pipeline, told: Iterable[ToldRename]) -> TablePlan:
+def following(
+    plan: TablePlan, pipeline: Pipeline, told: Iterable[ToldRename], stored: Collection[str]
+) -> TablePlan:
     """The plan with the columns that renames ask for, where the pipeline follows renames.
 
-    A name of now gets a type that holds what went by the former ones. Raises PlanError where
-    there is none, and for the columns of the key, by which rows are known.
+    A name of now gets a type that holds what went by the former ones; where nobody tells its own,
+    and no column is `stored` under it, it is read as they are. Raises PlanError where there is no
+    such type, and for the columns of the key, by which rows are known.
     """
     if not follows(pipeline):
         return plan
@@ -68,7 +71,10 @@ def following(plan: TablePlan, pipeline: Pipeline, told: Iterable[ToldRename]) -
     for name, former in wanted(renames, columns).items():
         kept = spelled.get(name.lower(), name)
         _refuse_key(plan, (kept, *former))
-        columns[kept] = _holding(plan, kept, [columns[n] for n in former], columns.get(kept))
+        there = columns.get(kept)
+        told_of = there if there and (kept in stored or _is_told(plan, there)) else None
+        column = _holding(plan, kept, [columns[n] for n in former], told_of)
+        columns[kept] = replace(column, others=there.others if there else ())
     return replace(plan, columns=tuple(columns.values()), declared=mine, renames=renames)
 
 
@@ -80,6 +86,12 @@ def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
             "another `namespace` with the new `key`, or set on_schema_change: additive, which "
             "follows no renames"
         )
+
+
+def _is_told(plan: TablePlan, column: PlannedColumn) -> bool:
+    """Whether the events, or a hint, say the type of a column."""
+    hinted = {name.lower() for name in plan.config.columns}
+    return set(column.readings) != {None} or column.name.lower() in hinted
 
 
 def _holding(
@@ -97,7 +109,7 @@ def _holding(
             "follows no renames"
         )
     if there is None:
-        return PlannedColumn(name, result, {None: result})
+        return PlannedColumn(name, result, {None: former[0].readings.get(None, result)})
     return replace(there, stored=result)
 
 

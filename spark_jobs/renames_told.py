@@ -13,6 +13,7 @@ from sluice.ddl import LONGEST, SPEAKS_OF_RENAME, UnreadableDdl, renamed
 from sluice.errors import PlanError
 from sluice.positions import epoch_prefix
 from sluice.renamelog import ToldRename
+from sluice.shown import shown
 from sluice.sourcenames import is_column_name
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT
 from spark_jobs.decode import by_place, with_origin
@@ -76,7 +77,7 @@ def _of_statement(
             yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"])
     except UnreadableDdl as problem:
         print(
-            f"{source.name}: a DDL statement that may rename a column could not be followed "
+            f"{shown(source.name)}: a DDL statement that may rename a column could not be followed "
             f"({problem}); it is in sluice.renames, and changes nothing",
             file=sys.stderr, flush=True,
         )  # fmt: skip

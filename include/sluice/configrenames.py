@@ -7,19 +7,19 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 
-def _one_name_each(value: dict[str, str]) -> dict[str, str]:
+def _former_to_now(value: dict[str, str]) -> dict[str, str]:
     former = {name.lower() for name in value}
-    since = [name.lower() for name in value.values()]
-    if "" in former or "" in since or len(set(since)) < len(since) or former & set(since):
+    since = {name.lower() for name in value.values()}
+    if "" in former | since or len(former) < len(value) or former & since:
         raise ValueError(
-            "former name → name of now, each name once; of a column renamed twice both former "
-            "names with the name of now are not told apart: name the last alone"
+            "former name → name of now, and no name of now that is a former one too (of a column "
+            "renamed twice both former names have the name of now)"
         )
     return value
 
 
 RenamedColumns = Annotated[
     dict[str, str],
-    AfterValidator(_one_name_each),
+    AfterValidator(_former_to_now),
     Field(description="former name → name of now, where no DDL event tells the rename"),
 ]

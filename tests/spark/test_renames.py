@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -340,3 +341,13 @@ def test_columns_that_changed_places_twice_are_back(spark: SparkSession) -> None
     found = renamed(changes, (Rename("0000.2.3", swap), Rename("0000.2.6", swap))).collect()
     assert [tuple(row)[:2] for row in found] == [("a", "b")] * 3
     assert [row[names.ABSENT] for row in found] == [["a"], ["b"], None]
+
+
+def test_a_hint_of_the_former_name_is_one_of_the_new_name_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = shop_of(spark, tmp_path, columns={"id": "int", "price": "decimal(9,2)"})
+    statement = ddl(2, "ALTER TABLE orders RENAME COLUMN price TO cost")
+    shop.load_records([event("c", 1, id=1, price="1.50"), statement, event("c", 3, id=2, cost=2.5)])
+    costs = {row["id"]: row["cost"] for row in shop.rows("orders")}
+    assert costs == {1: Decimal("1.50"), 2: Decimal("2.50")}
