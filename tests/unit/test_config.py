@@ -172,6 +172,12 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables:\n  a:\n    kye: 1\n", "shop.yaml:7: tables.a.kye: unknown key; expected one of"),
         ("tables:\n  a: {key: [b, b]}\n", "tables.a.key: expected each key column once"),
         ("tables: {a: {columns: {b: foo}}}\n", "tables.a.columns.b: expected a column type"),
+        (
+            "tables: {a: {renamed_columns: {b: c, c: d}}}\n",
+            "tables.a.renamed_columns: expected former name → name of now, and no name of now that",
+        ),
+        ("tables: {a: {renamed_columns: {b: ''}}}\n", "tables.a.renamed_columns: expected former"),
+        ("tables: {a: {renamed_columns: {b: d, B: e}}}\n", "renamed_columns: expected former"),
         ("tables: {a: {partition_by: [day(b)]}}\n", "tables.a.partition_by[0]: expected col, "),
         (
             "format_options: {connektor: x}\n",
