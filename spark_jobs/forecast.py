@@ -19,8 +19,6 @@ from spark_jobs.fold import fold_counting
 from spark_jobs.job import Job
 from spark_jobs.lake import (
     changelog_id,
-    refuse_widening,
-    target_columns,
     target_id,
     tombstone_id,
 )
@@ -31,7 +29,9 @@ from spark_jobs.plan import TablePlan
 from spark_jobs.renames import together
 from spark_jobs.renames_told import told_by
 from spark_jobs.resolve import APPLY, STATUS, Stored, resolve, tally
+from spark_jobs.tablecolumns import target_columns
 from spark_jobs.told import Told
+from spark_jobs.widening import refuse_widening, with_set_aside
 from spark_jobs.writer import stored_at
 
 
@@ -80,7 +80,8 @@ def _schema_changes(
         if before is None:
             added.append(f"{column.name} {column.type}")
         elif before != column.type:
-            refuse_widening(target_id(plan), column, before)
+            fixed = column.name in plan.key
+            refuse_widening(plan.name, column.name, before, column.type, plan.follows, fixed)
             widened.append(f"{column.name} {before} → {column.type}")
     return tuple(added), tuple(widened)
 
@@ -128,7 +129,7 @@ def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told
     if job.lake.load(changelog) is not None:
         everything = job.spark.table(changelog.sql())
         others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
-        others = told.changes(others)
+        others = told.changes(with_set_aside(others))
     data = tuple(c.name for c in plan.columns)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -11,7 +11,6 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from sluice.coltypes import parse_type
 from sluice.errors import PlanError
 from sluice.partitions import Partition
 from sluice.result import StagedTable
@@ -19,21 +18,25 @@ from sluice.snapshots import head, restore_schema
 from spark_jobs import told
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.plan import TablePlan
+from spark_jobs.tablecolumns import (
+    Column,
+    changelog_columns,
+    history_columns,
+    target_columns,
+    tombstone_columns,
+)
 from spark_jobs.told import Told
+from spark_jobs.widening import (
+    fixed_columns,
+    is_own,
+    is_promoted,
+    promote,
+    refuse_widening,
+    rewrite,
+    set_aside,
+    under_names_of_now,
+)
 
-_CHANGELOG_TYPES = {
-    names.OP: "string", names.POSITION: "string", names.SOURCE_TS: "timestamp",
-    names.BATCH_ID: "string", names.TX_ID: "string", names.EVENT_ID: "string",
-    names.ABSENT: "array<string>", names.COUNTED: "boolean", names.ORIGIN_FILE: "string",
-    names.ORIGIN_RECORD: "bigint",
-}  # fmt: skip
-_HISTORY_TYPES = {
-    names.VALID_FROM: "timestamp", names.VALID_TO: "timestamp", names.IS_CURRENT: "boolean",
-    names.POSITION: "string", names.POSITION_TO: "string", names.BATCH_ID: "string",
-}  # fmt: skip
-_SOFT_DELETE_TYPES = {
-    names.DELETED_AT: "timestamp", names.IS_DELETED: "boolean", names.DELETED_POSITION: "string",
-}  # fmt: skip
 _COMMON = {
     "format-version": "2",
     "commit.retry.num-retries": "20",
@@ -41,7 +44,6 @@ _COMMON = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-_WIDER = {("int", "bigint"), ("float", "double")}
 
 
 @dataclass(frozen=True)
@@ -95,48 +97,13 @@ def history_id(plan: TablePlan) -> TableId:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column to create: Spark type, and whether NULL is refused."""
+class _Options:
+    """How a table is made; `rewrites`: it may be written again for a wider type."""
 
-    name: str
-    type: str
-    required: bool = False
-
-
-def target_columns(plan: TablePlan) -> list[Column]:
-    """The source's columns, the audit columns, the marks of deleted rows; keys refuse NULL."""
-    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
-    data += [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
-    return data + [Column(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]
-
-
-def history_columns(plan: TablePlan) -> list[Column]:
-    """The source's columns and those of a version; keys refuse NULL."""
-    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
-    return data + [Column(n, t) for n, t in _HISTORY_TYPES.items()]
-
-
-def changelog_columns(plan: TablePlan) -> list[Column]:
-    """The source's columns, all nullable, and the metadata of an event."""
-    data = [Column(c.name, c.stored.spark) for c in plan.columns]
-    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.CHANGELOG_METADATA]
-
-
-def tombstone_columns(plan: TablePlan) -> list[Column]:
-    """The key and the audit columns; the tombstone of a whole table has NULL keys."""
-    keys = [Column(c.name, c.stored.spark) for c in plan.columns if c.name in plan.key]
-    return keys + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
-
-
-def refuse_widening(table: TableId, column: Column, before: str) -> None:
-    """Raise PlanError unless Iceberg can change the column's type in place."""
-    old, new = parse_type(before), parse_type(column.type)
-    decimals = old.name == new.name == "decimal" and old.scale == new.scale
-    if not decimals and (before, column.type) not in _WIDER:
-        raise PlanError(
-            f"{table.namespace}.{table.name}: column {column.name!r} cannot become "
-            f"{column.type} from {before} in place; hint a type that holds both"
-        )
+    partition: str
+    properties: dict[str, str]
+    identifier: Sequence[str]
+    rewrites: bool
 
 
 class Lake:
@@ -158,11 +125,13 @@ class Lake:
             return None
 
     def columns(self, table: TableId) -> dict[str, str] | None:
-        """Stored column names and Spark types; None where there is no such table."""
+        """Stored column names and Spark types, without what changes of types have made; None
+        where there is no such table."""
         if self.load(table) is None:
             return None
         self.spark.catalog.refreshTable(table.sql())
-        return {f.name: f.dataType.simpleString() for f in self.spark.table(table.sql()).schema}
+        fields = self.spark.table(table.sql()).schema
+        return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
 
     def key(self, table: TableId) -> tuple[str, ...] | None:
         """The key that the target was made with; raises PlanError for what is no target of ours."""
@@ -217,7 +186,8 @@ class Lake:
             self.catalog.create_namespace_if_not_exists(name)
 
     def ensure(self, plan: TablePlan) -> bool:
-        """Create what is missing of the tables and add new columns; True: target is new."""
+        """Create what is missing of the tables, add new columns, widen types; True: target is
+        new."""
         created = self._ensure(target_id(plan), target_columns(plan), self._target_options(plan))
         self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
         self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
@@ -241,17 +211,17 @@ class Lake:
         self,
         table: TableId,
         columns: Sequence[Column],
-        options: tuple[str, dict[str, str], Sequence[str]],
+        options: _Options,
     ) -> bool:
         existing = self.columns(table)
         if existing is None:
-            self._create(table, columns, *options)
+            self._create(table, columns, options)
             return True
         loaded = self.load(table)
         if loaded is not None:
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
             self._heads_before.setdefault(table, head(loaded))
-        self._evolve(table, columns, existing)
+        self._evolve(table, columns, existing, options.rewrites)
         evolved = self.load(table)
         if evolved is not None:
             self.schemas_after[table] = evolved.metadata.current_schema_id
@@ -261,40 +231,48 @@ class Lake:
         self,
         table: TableId,
         columns: Sequence[Column],
-        partition: str,
-        properties: dict[str, str],
-        identifier: Sequence[str],
+        options: _Options,
     ) -> None:
         listed = ", ".join(
             f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
         )
-        props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())
+        props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in options.properties.items())
         self.spark.sql(
-            f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {partition} "
+            f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {options.partition} "
             f"TBLPROPERTIES ({props})"
         )
-        if identifier:
-            fields = ", ".join(quoted(c) for c in identifier)
+        if options.identifier:
+            fields = ", ".join(quoted(c) for c in options.identifier)
             self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
 
-    def _evolve(self, table: TableId, columns: Sequence[Column], existing: dict[str, str]) -> None:
-        """Additive changes only: new columns, and the promotions that Iceberg allows in place."""
+    def _evolve(
+        self, table: TableId, columns: Sequence[Column], existing: dict[str, str], rewrites: bool
+    ) -> None:
+        """New columns, and wider types."""
         added = [c for c in columns if c.name not in existing]
         if added:
             listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
             self.spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
-        for column in columns:
-            before = existing.get(column.name, column.type)
-            if before != column.type:
-                self._widen(table, column, before)
+        wider = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
+        if wider:
+            self._widen(table, existing, wider, rewrites)
 
-    def _widen(self, table: TableId, column: Column, before: str) -> None:
-        refuse_widening(table, column, before)
-        self.spark.sql(
-            f"ALTER TABLE {table.sql()} ALTER COLUMN {quoted(column.name)} TYPE {column.type}"
-        )
+    def _widen(
+        self, table: TableId, before: Mapping[str, str], after: Mapping[str, str], rewrites: bool
+    ) -> None:
+        loaded = self.catalog.load_table((table.namespace, table.name))
+        fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
+        for column, kind in after.items():
+            refuse_widening(table.text, column, before[column], kind, rewrites, column in fixed)
+            if is_promoted(before[column], kind):
+                promote(self.spark, table, column, kind)
+        others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
+        if others and names.is_changelog(table.namespace, table.name):
+            set_aside(self.spark, table, before, others)
+        elif others:
+            rewrite(self.spark, self.catalog, table, others)
 
-    def _target_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+    def _target_options(self, plan: TablePlan) -> _Options:
         mode = plan.config.write_mode
         properties = {
             **self._marks(plan),
@@ -304,21 +282,25 @@ class Lake:
         floating = any(
             c.stored.name in ("float", "double") for c in plan.columns if c.name in plan.key
         )
-        return _partitioned(plan.config.partitions), properties, () if floating else plan.key
+        identifier = () if floating else plan.key
+        partition = _partitioned(plan.config.partitions)
+        return _Options(partition, properties, identifier, plan.follows)
 
-    def _history_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
-        _, properties, _ = self._target_options(plan)
+    def _history_options(self, plan: TablePlan) -> _Options:
+        properties = self._target_options(plan).properties
         columns = {c.name for c in plan.columns}
         clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
-        return clause, {**properties, names.PROP_HISTORY_OF: plan.name}, ()
+        properties = {**properties, names.PROP_HISTORY_OF: plan.name}
+        return _Options(clause, properties, (), plan.follows)
 
-    def _changelog_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+    def _changelog_options(self, plan: TablePlan) -> _Options:
         properties = {**self._marks(plan), "write.distribution-mode": "none"}
-        return f"PARTITIONED BY ({quoted(names.BATCH_ID)})", properties, ()
+        clause = f"PARTITIONED BY ({quoted(names.BATCH_ID)})"
+        return _Options(clause, properties, (), plan.follows)
 
-    def _tombstone_options(self, plan: TablePlan) -> tuple[str, dict[str, str], Sequence[str]]:
+    def _tombstone_options(self, plan: TablePlan) -> _Options:
         modes = {f"write.{w}.mode": "merge-on-read" for w in ("merge", "update", "delete")}
-        return "", {**self._marks(plan), **modes}, ()
+        return _Options("", {**self._marks(plan), **modes}, (), plan.follows)
 
     def _marks(self, plan: TablePlan) -> dict[str, str]:
         return {
@@ -362,10 +344,12 @@ class Lake:
         return Base(main.snapshot_id, schema, loaded.properties.get(names.PROP_HIGHEST))
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
-        """What the table held at a snapshot, in the columns that it had then; None: nothing."""
+        """What the table held at a snapshot, in those columns of now that it had; None: nothing."""
         if snapshot is None:
             return None
-        return self.spark.read.option("versionAsOf", snapshot).table(table.sql())
+        rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
+        loaded = self.load(table)
+        return rows if loaded is None else under_names_of_now(rows, loaded, snapshot)
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
         """Make the branch from the base."""

@@ -69,6 +69,11 @@ class TablePlan:
     renames: Renames = ()
 
     @property
+    def follows(self) -> bool:
+        """Whether the pipeline follows what changes columns that are there."""
+        return self.declared is not None
+
+    @property
     def history(self) -> bool:
         """True where the versions of every row are kept in a table of their own."""
         return HISTORY in self.modes

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.cut import Cut, Trio
 from spark_jobs.lake import TableId
+from spark_jobs.widening import under_names_of_now, with_set_aside
 
 
 def rows_at(
@@ -19,7 +20,8 @@ def rows_at(
     snapshot = cut.heads[table]
     if snapshot is None:
         return spark.table(table.sql()).limit(0)
-    return spark.read.option("versionAsOf", snapshot).table(table.sql())
+    rows = spark.read.option("versionAsOf", snapshot).table(table.sql())
+    return under_names_of_now(rows, cut.tables[table], snapshot)
 
 
 def changes_at(spark: SparkSession, cut: Cut, trio: Trio) -> DataFrame:
@@ -27,7 +29,7 @@ def changes_at(spark: SparkSession, cut: Cut, trio: Trio) -> DataFrame:
     that came after them."""
     published = F.col(names.BATCH_ID).isin(list(cut.published))
     changes = rows_at(spark, cut, trio.changelog).where(published)
-    return cut.told(trio.target).changes(changes)
+    return cut.told(trio.target).changes(with_set_aside(changes))
 
 
 def living_at(spark: SparkSession, cut: Cut, trio: Trio, like: DataFrame) -> DataFrame:

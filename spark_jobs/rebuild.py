@@ -157,7 +157,7 @@ class _Remains:
                 f"{self.plan.name}: columns were renamed, and maintenance has forgotten changes up "
                 f"to {self.floor}: a batch that others followed cannot be undone"
             )
-        forgets = self.plan.declared is not None and set(writer.now.renames) != set(exact)
+        forgets = self.plan.follows and set(writer.now.renames) != set(exact)
         if forgets:
             writer.now = Told(writer.now.defaults, exact)
         return forgets

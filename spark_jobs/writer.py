@@ -31,6 +31,7 @@ from spark_jobs.renames import DECLARED, Renames
 from spark_jobs.renames_known import known_renames
 from spark_jobs.resolve import Stored
 from spark_jobs.told import Told
+from spark_jobs.widening import with_set_aside
 from spark_jobs.written import refuse_loss
 
 _SOURCE_VIEW = "sluice_source"
@@ -149,7 +150,7 @@ class Writer:
         """What the changelog has of some batches, as it was written."""
         reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
         changelog = reader.table(changelog_id(self.plan).sql())
-        return changelog.where(F.col(names.BATCH_ID).isin(*batches))
+        return with_set_aside(changelog.where(F.col(names.BATCH_ID).isin(*batches)))
 
     def branch(self, table: TableId) -> str:
         if table not in self.branched:

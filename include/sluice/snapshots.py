@@ -7,7 +7,7 @@ required instead (design, "A batch", 4).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -17,10 +17,12 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
+    AddSchemaUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
@@ -37,6 +39,7 @@ from sluice.errors import CommitStateUnknown, Followed, PublishRefused, Rollback
 from sluice.names import (
     PROP_DEFAULTS,
     PROP_HIGHEST,
+    PROP_HISTORY_GAP,
     SUMMARY_BATCH,
     SUMMARY_MAINTENANCE,
     changelog_namespace,
@@ -213,6 +216,59 @@ def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) 
     requirement = AssertCurrentSchemaId(current_schema_id=now)
     _commit(catalog, table, (requirement,), (SetCurrentSchemaUpdate(schema_id=schema_id),))
     return True
+
+
+def replace_columns(
+    catalog: Catalog,
+    namespace: str,
+    name: str,
+    columns: Mapping[str, str],
+    base: int | None,
+    branch: str,
+) -> None:
+    """Put columns in the place, and under the names, of others, which go, and `main` from `base`
+    to the branch that holds the new ones' values, in one commit.
+
+    `columns`: the old one's name → the new one's. `base` None: there are no rows, and no branch.
+    Raises PublishRefused where `main` or the schema is another meanwhile.
+    """
+    table = catalog.load_table((namespace, name))
+    requirements: list[TableRequirement] = [
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
+    ]
+    updates: list[TableUpdate] = [
+        AddSchemaUpdate(schema_=_replaced(table, columns)),
+        SetCurrentSchemaUpdate(schema_id=-1),
+    ]
+    new = None if base is None else head(table, branch)
+    if new is not None:
+        requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
+        updates.append(_point(MAIN, SnapshotRefType.BRANCH, new))
+        updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
+        updates += _gap_moved(table, base, new)
+    _commit(catalog, table, tuple(requirements), tuple(updates))
+
+
+def _gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
+    """A history that lacks versions since a snapshot lacks them in the new one too."""
+    gap = table.properties.get(PROP_HISTORY_GAP)
+    if gap is None or base not in ancestors(table, int(gap)):
+        return []
+    return [SetPropertiesUpdate(updates={PROP_HISTORY_GAP: str(new)})]
+
+
+def _replaced(table: Table, columns: Mapping[str, str]) -> Schema:
+    schema, new = table.schema(), set(columns.values())
+    fields = [
+        schema.find_field(columns[f.name]).model_copy(update={"name": f.name})
+        if f.name in columns
+        else f
+        for f in schema.fields
+        if f.name not in new
+    ]
+    number = max(s.schema_id for s in table.metadata.schemas) + 1
+    return Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
 
 
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:

@@ -1,0 +1,157 @@
+"""A column whose type grows beyond what Iceberg promotes in place."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.errors import PlanError
+from sluice.undo import rollback
+from spark_jobs.cut import Cutter
+from spark_jobs.verify import verify
+from tests.spark.sandbox import NAMESPACE, Sandbox
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+INT = {"type": "int32", "optional": True}
+MONEY = {
+    "type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal",
+}  # fmt: skip
+
+
+def money(precision: int, scale: int) -> Row:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return MONEY | {"parameters": parameters}
+
+
+def text(number: str) -> str:
+    """Connect's unscaled bytes."""
+    unscaled = int(number.replace(".", ""))
+    return base64.b64encode(unscaled.to_bytes(8, "big", signed=True)).decode()
+
+
+def event(op: str, lsn: int, amount: Row, value: Any, ident: int) -> Row:
+    fields = [{"field": "id", "type": "int32", "optional": False}, {"field": "amount", **amount}]
+    schema = {"type": "struct", "fields": [
+        {"field": image, "type": "struct", "optional": True, "fields": fields}
+        for image in ("before", "after")
+    ]}  # fmt: skip
+    source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
+              "lsn": lsn, "ts_ms": lsn}  # fmt: skip
+    row = {"id": ident, "amount": value}
+    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    return {"schema": schema, "payload": {"op": op, **images, "source": source, "ts_ms": 0}}
+
+
+WHOLE = INT
+CENTS = money(9, 2)
+FINE = money(14, 4)
+BATCHES = {
+    "whole": [event("c", n, WHOLE, n, n) for n in (1, 2, 3)],
+    "cents": [event("u", 11, CENTS, text("2.50"), 2), event("c", 12, CENTS, text("-4.25"), 4)],
+    "fine": [event("u", 21, FINE, text("4.1234"), 4), event("d", 22, FINE, None, 3),
+             event("c", 23, FINE, None, 5)],
+}  # fmt: skip
+WANTED = {1: Decimal("1.0000"), 2: Decimal("2.5000"), 4: Decimal("4.1234"), 5: None}
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """With a ledger; drivers run in here."""
+    tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    return shop
+
+
+def run(lake: Sandbox, name: str) -> str:
+    lake.write(f"{name}.jsonl", BATCHES[name])
+    (result,), failure = stages.run(lake.context())
+    assert failure is None
+    return result.batch_id
+
+
+def amounts(lake: Sandbox) -> Row:
+    return {row["id"]: row["amount"] for row in lake.rows("orders")}
+
+
+def agrees(lake: Sandbox) -> bool:
+    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
+    return all(t.agrees for t in verify(lake.spark, cutter, None).tables)
+
+
+QUICK = ("whole", "cents", "fine")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=[] if order == QUICK else [pytest.mark.long])
+        for order in itertools.permutations(BATCHES)
+    ],
+    ids="-".join,
+)
+def test_a_table_has_the_type_that_holds_all(lake: Sandbox, order: tuple[str, ...]) -> None:
+    for name in order:
+        run(lake, name)
+    assert lake.types("orders") == {"id": "int", "amount": "decimal(14, 4)"}
+    assert amounts(lake) == WANTED
+    versions = {(r["id"], r["amount"], r["_is_current"]) for r in lake.rows("orders__history")}
+    assert versions == {
+        (1, Decimal(1), True), (2, Decimal(2), False), (2, Decimal("2.5"), True),
+        (3, Decimal(3), False), (4, Decimal("-4.25"), False), (4, Decimal("4.1234"), True),
+        (5, None, True),
+    }  # fmt: skip
+    assert agrees(lake)
+
+
+@pytest.mark.long
+def test_a_batch_that_brought_a_wider_type_is_rolled_back_and_comes_again(lake: Sandbox) -> None:
+    run(lake, "whole")
+    batch_id = run(lake, "cents")
+    rollback(lake.context(), batch_id, hold=False)
+    assert amounts(lake) == {1: 1, 2: 2, 3: 3}
+    assert agrees(lake)
+    run(lake, "fine")
+    assert agrees(lake)
+    assert amounts(lake) == WANTED
+
+
+def test_a_batch_that_fails_leaves_the_values(lake: Sandbox) -> None:
+    run(lake, "whole")
+    broken = event("c", 30, FINE, text("1.0000"), 9)
+    check = {"name": "none", "sql": "SELECT * FROM {table} WHERE id = 9"}
+    tables = {"orders": {"key": ["id"], "modes": ["current", "history"], "checks": [check]}}
+    lake.configure(format="debezium", tables=tables)
+    lake.write("broken.jsonl", [broken])
+    _, failure = stages.run(lake.context())
+    assert "fails check none" in str(failure)
+    assert {i: int(v) for i, v in amounts(lake).items()} == {1: 1, 2: 2, 3: 3}
+    assert agrees(lake)
+
+
+@pytest.mark.long
+def test_a_type_stays_where_nothing_follows_or_rows_are_known_by_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": {"key": ["id"]}}})
+    shop.load_records(BATCHES["whole"])
+    shop.configure(
+        format="debezium", tables={"orders": {"key": ["id"]}}, on_schema_change="additive"
+    )
+    with pytest.raises(PlanError, match="on_schema_change is not evolve"):
+        shop.load_records(BATCHES["cents"])
+    keyed = Sandbox(
+        spark, tmp_path / "keyed", {"format": "debezium", "tables": {"orders": {"key": ["amount"]}}}
+    )
+    keyed.load_records(BATCHES["whole"])
+    with pytest.raises(PlanError, match="one of the key"):
+        keyed.load_records(BATCHES["cents"])
