@@ -66,12 +66,12 @@ def test_a_merge_that_sees_no_rows_fails_the_batch(
     """As a query did that took an emptied cache for an empty batch."""
     sandbox.load_records([event("d", 2, 40)])
     before = sandbox.rows("t", metadata=True)
-    merge = Writer._sql
+    merge = Writer.sql
 
     def blind(self: Writer, table: Any, source: DataFrame, statement: str) -> None:
         merge(self, table, source.limit(0) if table.name == lost else source, statement)
 
-    monkeypatch.setattr(Writer, "_sql", blind)
+    monkeypatch.setattr(Writer, "sql", blind)
     with pytest.raises(AuditFailed, match=rf"{lost}: 1 rows were to be written .* says 0"):
         sandbox.load_records([event("u", 1, 50), event("d", 3, 51), *late])
     assert sandbox.rows("t", metadata=True) == before
