@@ -270,7 +270,7 @@ class Lake:
         if others and names.is_changelog(table.namespace, table.name):
             set_aside(self.spark, table, before, others)
         elif others:
-            rewrite(self.spark, self.catalog, table, others)
+            rewrite(self.spark, self.catalog, table, before, others)
 
     def _target_options(self, plan: TablePlan) -> _Options:
         mode = plan.config.write_mode

@@ -105,21 +105,24 @@ def with_set_aside(changes: DataFrame) -> DataFrame:
 
 
 def rewrite(
-    spark: SparkSession, catalog: Catalog, table: Place, columns: Mapping[str, str]
+    spark: SparkSession,
+    catalog: Catalog,
+    table: Place,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
 ) -> None:
-    """Give columns of a target or history other types (by column), in one commit.
+    """Give columns of a target or history other types, in one commit; types by column.
 
-    Raises TransientError where somebody else writes to the table all the time.
+    Raises TransientError where somebody else changed them, or writes to the table all the time.
     """
     for turn in range(_TRIES):
+        _add_wider(spark, table, after)
         loaded = catalog.load_table((table.namespace, table.name))
-        _add_wider(spark, table, loaded, columns)
-        base = head(loaded)
-        if base is not None:
-            _write_again(spark, table, base, columns)
+        _refuse_changed(loaded, {column: before[column] for column in after})
+        if (base := head(loaded)) is not None:
+            _write_again(spark, table, base, after)
         try:
-            wider = {column: _WIDER + column for column in columns}
-            replace_columns(catalog, table.namespace, table.name, wider, base, _BRANCH)
+            replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH)
             spark.catalog.refreshTable(table.sql())
             return
         except PublishRefused:
@@ -127,11 +130,21 @@ def rewrite(
     raise TransientError(f"{table.namespace}.{table.name}: others write to it; run again")
 
 
-def _add_wider(
-    spark: SparkSession, table: Place, loaded: Table, columns: Mapping[str, str]
-) -> None:
+def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
+    """Another batch may have given the column a type that this one would narrow."""
+    for column, kind in types.items():
+        now = str(table.schema().find_field(column).field_type).replace(" ", "")
+        if parse_type(now) != parse_type(kind):
+            raise TransientError(
+                f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "
+                "again"
+            )
+
+
+def _add_wider(spark: SparkSession, table: Place, columns: Mapping[str, str]) -> None:
     """Without those that an attempt left which did not come to its end."""
-    alter, there = f"ALTER TABLE {table.sql()}", loaded.schema().column_names
+    spark.catalog.refreshTable(table.sql())
+    alter, there = f"ALTER TABLE {table.sql()}", spark.table(table.sql()).columns
     for column in columns:
         if _WIDER + column in there:
             spark.sql(f"{alter} DROP COLUMN {quoted(_WIDER + column)}")

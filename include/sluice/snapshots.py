@@ -219,20 +219,16 @@ def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) 
 
 
 def replace_columns(
-    catalog: Catalog,
-    namespace: str,
-    name: str,
-    columns: Mapping[str, str],
-    base: int | None,
-    branch: str,
+    catalog: Catalog, table: Table, columns: Mapping[str, str], branch: str
 ) -> None:
-    """Put columns in the place, and under the names, of others, which go, and `main` from `base`
-    to the branch that holds the new ones' values, in one commit.
+    """Put columns in the place, and under the names, of others, which go, and `main` to the branch
+    that holds the new ones' values, in one commit.
 
-    `columns`: the old one's name → the new one's. `base` None: there are no rows, and no branch.
-    Raises PublishRefused where `main` or the schema is another meanwhile.
+    `table`: as it was when the branch was made; `columns`: the old one's name → the new one's. A
+    table without rows has no branch. Raises PublishRefused where `main` or the schema is another
+    meanwhile.
     """
-    table = catalog.load_table((namespace, name))
+    base = head(table)
     requirements: list[TableRequirement] = [
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
         AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
@@ -241,8 +237,10 @@ def replace_columns(
         AddSchemaUpdate(schema_=_replaced(table, columns)),
         SetCurrentSchemaUpdate(schema_id=-1),
     ]
-    new = None if base is None else head(table, branch)
-    if new is not None:
+    if base is not None:
+        new = head(catalog.load_table(table.name()), branch)
+        if new is None:
+            raise PublishRefused(f"{'.'.join(table.name())}: branch {branch} is gone")
         requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
         updates.append(_point(MAIN, SnapshotRefType.BRANCH, new))
         updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
