@@ -187,7 +187,7 @@ def moves_of_rows(
 
 
 def _steps(before: _Stretch, now: _Stretch) -> dict[str, list[str]]:
-    """Name of now → the stored columns that it is in, its own last."""
+    """Name of now → the stored columns that it is in."""
     found: dict[str, list[str]] = {}
     goes: dict[str, str] = {}
     for name, since in now.now.items():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
 from sluice import names
 from sluice.snapshots import head
 from spark_jobs import defaults
@@ -17,17 +21,8 @@ def rename(writer: Writer) -> None:
     values = moves_of_rows(writer.before.renames, writer.now.renames, writer.types, "t.")
     if not values:
         return
-    sets = ", ".join(f"t.{quoted(column)} = {value}" for column, value in values.items())
-    changed = " OR ".join(f"NOT (t.{quoted(c)} <=> {value})" for c, value in values.items())
     for table in _of_rows(writer):
-        branch, one = writer.branch(table), writer.lake.spark.range(1)
-        writer.sql(
-            table,
-            one,
-            lambda s, b=branch: (  # type: ignore[misc]
-                f"MERGE INTO {b} t USING {s} s ON {changed} WHEN MATCHED THEN UPDATE SET {sets}"
-            ),
-        )
+        _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
         writer.begun[table] = None if loaded is None else head(loaded, writer.attempt.branch)
 
@@ -58,16 +53,25 @@ def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
     """The batch's own rows are filled already, and may hold such a value of their own."""
     if not refills:
         return
-    sets = [f"t.{quoted(refill.name)} = {refill.value}" for refill in refills]
-    changed = " OR ".join(f"NOT (t.{quoted(r.name)} <=> {r.value})" for r in refills)
+    told = defaults.as_row(writer.lake.spark, refills)
+    others = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
+    _update(writer, table, told, {refill.name: refill.value for refill in refills}, others)
+
+
+def _update(
+    writer: Writer, table: TableId, one: DataFrame, values: Mapping[str, str], among: str = "true"
+) -> None:
+    """Set columns of the stored rows (`t`) where they hold something else, by the row `one` (`s`);
+    `values` and `among`, which of the rows, in SQL."""
+    sets = ", ".join(f"t.{quoted(column)} = {value}" for column, value in values.items())
+    changed = " OR ".join(f"NOT (t.{quoted(c)} <=> {value})" for c, value in values.items())
     branch = writer.branch(table)
     writer.sql(
         table,
-        defaults.as_row(writer.lake.spark, refills),
+        one,
         lambda source: (
-            f"MERGE INTO {branch} t USING {source} s "
-            f"ON t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)} AND ({changed}) "
-            f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}"
+            f"MERGE INTO {branch} t USING {source} s ON {among} AND ({changed}) "
+            f"WHEN MATCHED THEN UPDATE SET {sets}"
         ),
     )
 

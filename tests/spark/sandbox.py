@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sluice import stages
 from sluice.catalog import open_catalog
 from sluice.config import Project, load_project
 from sluice.context import Context, open_context
@@ -23,12 +24,14 @@ from sluice.result import BatchResult, Counts
 from sluice.snapshots import publish_table, rollback_table
 from sluice.sparkcatalog import spark_catalog_conf
 from sluice.submit import LOAD_BATCH, PLAN_BATCH
+from spark_jobs.cut import Cutter
 from spark_jobs.forecast import forecast
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
 from spark_jobs.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
+from spark_jobs.verify import verify
 from spark_jobs.writer import Attempt
 
 NAMESPACE = "shop"
@@ -131,6 +134,17 @@ class Sandbox:
         self.publish(result)
         assert total(result).balanced
         return result
+
+    def run(self) -> BatchResult:
+        """Load and publish what has landed as one batch, as `sluice run` does."""
+        (result,), failure = stages.run(self.context())
+        assert failure is None
+        return result
+
+    def agrees(self) -> bool:
+        """Whether `sluice verify` finds every table as its changelog says."""
+        cutter = Cutter(self.catalog, self.context().ledger, "p", NAMESPACE)
+        return all(table.agrees for table in verify(self.spark, cutter, None).tables)
 
     def load_halves(self, history: Sequence[Any], cut: int, again: int) -> None:
         """Load a history in two batches; the second begins with `again` records of the first."""

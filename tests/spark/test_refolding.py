@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from sluice import ledger as states
 from sluice import names, refolding, stages
 from sluice.errors import Followed, RollbackRefused, TerminalError
-from sluice.result import BatchResult
 from sluice.undo import release, rollback
 from spark_jobs.cut import Cutter
 from spark_jobs.verify import verify
@@ -50,13 +49,7 @@ def history(seed: int, parts: int) -> tuple[list[Change], list[list[Change]]]:
 def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
     """Load and publish one file as one batch, as `sluice run` does."""
     lake.write(name, [event(change, "db") for change in changes])
-    return run(lake).batch_id
-
-
-def run(lake: Sandbox) -> BatchResult:
-    (result,), failure = stages.run(lake.context())
-    assert failure is None
-    return result
+    return lake.run().batch_id
 
 
 def refuse_difference(lake: Sandbox, log: list[Change]) -> None:
@@ -108,7 +101,7 @@ def test_a_batch_that_was_undone_beneath_others_comes_again(lake: Sandbox) -> No
     refolding.rollback(lake.context(), batches[0])
     refuse_difference(lake, parts[2])
     assert release(lake.context(), batches[1]) == 1
-    assert run(lake).batch_id == batches[1]
+    assert lake.run().batch_id == batches[1]
     refuse_difference(lake, parts[1] + parts[2])
     (undoing,) = [
         row.batch_id for row in lake.context().ledger.batches("p")

@@ -13,10 +13,8 @@ from pyspark.sql import SparkSession
 from sluice import names, refolding, stages
 from sluice.errors import PlanError
 from sluice.undo import release, rollback
-from spark_jobs.cut import Cutter
 from spark_jobs.renames import Rename, renamed
-from spark_jobs.verify import verify
-from tests.spark.sandbox import NAMESPACE, Sandbox
+from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -198,14 +196,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def run(lake: Sandbox, name: str) -> str:
     """Load and publish one of BATCHES, as `sluice run` does."""
     lake.write(f"{name}.jsonl", BATCHES[name])
-    (result,), failure = stages.run(lake.context())
-    assert failure is None
-    return result.batch_id
-
-
-def agrees(lake: Sandbox) -> bool:
-    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
-    return all(t.agrees for t in verify(lake.spark, cutter, None).tables)
+    return lake.run().batch_id
 
 
 def living(lake: Sandbox) -> dict[int, tuple[Any, Any]]:
@@ -219,7 +210,7 @@ def test_a_rename_is_known_before_its_table(lake: Sandbox) -> None:
     run(lake, "before")
     untouched = {1: "untouched", 2: "touched", 3: "given up", 5: None}
     assert names_of(lake) == {i: (name, None) for i, name in untouched.items()}
-    assert agrees(lake)
+    assert lake.agrees()
 
 
 @pytest.mark.long
@@ -229,13 +220,13 @@ def test_a_rename_is_rolled_back(lake: Sandbox) -> None:
     assert names_of(lake)[1] == ("untouched", None)
     rollback(lake.context(), renamed, hold=True)
     assert {row["title"] for row in lake.rows("orders")} >= {"untouched", "touched"}
-    assert agrees(lake)
+    assert lake.agrees()
     run(lake, "since")
     assert living(lake)[1] == (None, "untouched")
     release(lake.context(), renamed)
     (result,), _ = stages.run(lake.context())
     assert living(lake) == WANTED
-    assert agrees(lake)
+    assert lake.agrees()
     assert before != result.batch_id
 
 
@@ -249,7 +240,7 @@ def test_a_rename_is_undone_beneath_others(lake: Sandbox) -> None:
     assert living(lake) == {
         1: (None, "untouched"), 2: ("touched since", None), 4: ("new", None), 5: (None, None),
     }  # fmt: skip
-    assert agrees(lake)
+    assert lake.agrees()
 
 
 @pytest.mark.long

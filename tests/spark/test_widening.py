@@ -14,9 +14,7 @@ from pyspark.sql import SparkSession
 from sluice import stages
 from sluice.errors import PlanError
 from sluice.undo import release, rollback
-from spark_jobs.cut import Cutter
-from spark_jobs.verify import verify
-from tests.spark.sandbox import NAMESPACE, Sandbox
+from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -74,18 +72,11 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def run(lake: Sandbox, name: str) -> str:
     lake.write(f"{name}.jsonl", BATCHES[name])
-    (result,), failure = stages.run(lake.context())
-    assert failure is None
-    return result.batch_id
+    return lake.run().batch_id
 
 
 def amounts(lake: Sandbox) -> Row:
     return {row["id"]: row["amount"] for row in lake.rows("orders")}
-
-
-def agrees(lake: Sandbox) -> bool:
-    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
-    return all(t.agrees for t in verify(lake.spark, cutter, None).tables)
 
 
 QUICK = ("whole", "cents", "fine")
@@ -110,7 +101,7 @@ def test_a_table_has_the_type_that_holds_all(lake: Sandbox, order: tuple[str, ..
         (3, Decimal(3), False), (4, Decimal("-4.25"), False), (4, Decimal("4.1234"), True),
         (5, None, True),
     }  # fmt: skip
-    assert agrees(lake)
+    assert lake.agrees()
 
 
 @pytest.mark.long
@@ -119,12 +110,12 @@ def test_a_batch_that_brought_a_wider_type_is_rolled_back_and_comes_again(lake: 
     batch_id = run(lake, "cents")
     rollback(lake.context(), batch_id, hold=True)
     assert amounts(lake) == {1: 1, 2: 2, 3: 3}
-    assert agrees(lake)
+    assert lake.agrees()
     run(lake, "fine")
     release(lake.context(), batch_id)
     stages.run(lake.context())
     assert amounts(lake) == WANTED
-    assert agrees(lake)
+    assert lake.agrees()
 
 
 def test_a_batch_that_fails_leaves_the_values(lake: Sandbox) -> None:
@@ -137,7 +128,7 @@ def test_a_batch_that_fails_leaves_the_values(lake: Sandbox) -> None:
     _, failure = stages.run(lake.context())
     assert "fails check none" in str(failure)
     assert {i: int(v) for i, v in amounts(lake).items()} == {1: 1, 2: 2, 3: 3}
-    assert agrees(lake)
+    assert lake.agrees()
 
 
 @pytest.mark.long
