@@ -26,7 +26,7 @@ from spark_jobs.canonical import (
 from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats, with_facts
 from spark_jobs.plan import PlannedColumn, TablePlan
-from spark_jobs.values import decode
+from spark_jobs.values import as_type, decode
 
 BAD = "_sluice_bad"
 _KEY_IS_NULL = "key_is_null"
@@ -200,8 +200,7 @@ def _undescribed(text: Column, kinds: Sequence[ColumnType], stored: ColumnType) 
 
 
 def _stored(text: Column, kind: ColumnType, stored: ColumnType) -> Column:
-    value = decode(text, kind)
-    return value if kind.spark == stored.spark else value.cast(stored.spark)
+    return as_type(decode(text, kind), kind, stored.spark)
 
 
 def _bad(plan: TablePlan) -> Column:

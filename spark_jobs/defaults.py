@@ -30,7 +30,7 @@ from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE,
 from spark_jobs.canonical import quoted
 from spark_jobs.discover import Found
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.values import decode
+from spark_jobs.values import as_type, decode
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
 _ABOVE_ALL: Final = "~"
@@ -68,7 +68,7 @@ class Default:
 
     def value(self, stored: str) -> Column:
         """The default as a value of the stored column's type."""
-        return decode(F.lit(self.text).cast("string"), self.kind).cast(stored)
+        return as_type(decode(F.lit(self.text).cast("string"), self.kind), self.kind, stored)
 
 
 Defaults = Mapping[str, Default]

@@ -1,16 +1,16 @@
 """The plan of a batch: for every source table its target, key, columns and their types.
 
 A column's type follows from hints, the existing table and *all* descriptions in the events, by
-`widest`; never from the order in which they came.
+`widest` or, with `on_type_change: string`, `widest_or_text`; never by the order in which they came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sluice.coltypes import STRING, VARIABLE, ColumnType, parse_type, widest
+from sluice.coltypes import STRING, VARIABLE, ColumnType, parse_type, widest, widest_or_text
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
@@ -139,9 +139,10 @@ def plan_table(
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
     key = _key(pipeline, heard, hints, stored_key, names)
+    join = widest_or_text if pipeline.on_type_change == "string" else widest
+    stated = _Stated(found.source.name, hints.columns, existing or {}, join)
     columns = tuple(
-        replace(_planned(n, described, hints, existing or {}, found), others=spelled.others(n))
-        for n in names
+        replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
     )
     _check_names(found, names)
     modes = pipeline.modes_of(config)
@@ -276,23 +277,32 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Stated:
+    """What is known of a table's types beside its events: the hints, and the columns as stored.
+
+    `join`: the type that holds two others, None where there is none.
+    """
+
+    table: str
+    hints: Mapping[str, str]
+    existing: Mapping[str, str]
+    join: Callable[[ColumnType, ColumnType], ColumnType | None]
+
+
 def _planned(
-    name: str,
-    described: Mapping[int, Mapping[str, SourceColumn]],
-    config: TableConfig,
-    existing: Mapping[str, str],
-    found: Found,
+    name: str, described: Mapping[int, Mapping[str, SourceColumn]], stated: _Stated
 ) -> PlannedColumn:
     readings: dict[int | None, ColumnType] = {
         ident: columns[name].type for ident, columns in described.items() if name in columns
     }
-    if name in config.columns:
-        hint = _as_written(parse_type(config.columns[name]), readings.values())
-        return PlannedColumn(name, _stored(name, [hint], existing, found), {None: hint})
+    if name in stated.hints:
+        hint = _as_written(parse_type(stated.hints[name]), readings.values())
+        return PlannedColumn(name, _stored(name, [hint], stated), {None: hint})
     if not readings:
-        plain = parse_type(existing[name]) if name in existing else STRING
+        plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
         readings = {None: plain}
-    return PlannedColumn(name, _stored(name, list(readings.values()), existing, found), readings)
+    return PlannedColumn(name, _stored(name, list(readings.values()), stated), readings)
 
 
 def _as_written(hint: ColumnType, described: Iterable[ColumnType]) -> ColumnType:
@@ -301,17 +311,17 @@ def _as_written(hint: ColumnType, described: Iterable[ColumnType]) -> ColumnType
     return replace(hint, encoding=VARIABLE) if variable else hint
 
 
-def _stored(
-    name: str, kinds: list[ColumnType], existing: Mapping[str, str], found: Found
-) -> ColumnType:
+def _stored(name: str, kinds: list[ColumnType], stated: _Stated) -> ColumnType:
+    existing = stated.existing
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
     result = _stored_form(everything[0])
     for kind in everything[1:]:
-        wider = widest(result, _stored_form(kind))
+        wider = stated.join(result, _stored_form(kind))
         if wider is None:
             raise PlanError(
-                f"table {found.source.name}, column {name!r}: {result.spark} and {kind.spark} "
-                f"do not fit together; say which in `columns: {{{name}: …}}`"
+                f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
+                f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
+                "stored (on_type_change: string), which bytes have none of"
             )
         result = wider
     return result

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import VARIABLE, ColumnType
+from sluice.coltypes import STRING, VARIABLE, ColumnType
 from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
 _WHOLE: Final = r"^[+-]?\d+$"
@@ -30,6 +30,19 @@ _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LEAST_LONG: Final = -(2**63)
 _LATIN1: Final = r"^[\x00-\xff]*\z"
+
+
+def as_type(value: Column, before: ColumnType, after: str) -> Column:
+    """A value in a wider type (`widest_or_text`), the same by whatever types it comes there.
+
+    So a decimal's text has no zeros at its end, and a float's is that of the double.
+    """
+    if before.spark == after:
+        return value
+    if after != STRING.spark:
+        return value.cast(after)
+    text = (value.cast("double") if before.name == "float" else value).cast(after)
+    return F.regexp_replace(text, r"\.?0+$", "") if before.scale > 0 else text
 
 
 def decode(text: Column, kind: ColumnType) -> Column:

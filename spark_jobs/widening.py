@@ -1,7 +1,7 @@
 """A column that gets a wider type.
 
-Iceberg promotes some types in place. For the others, int → decimal and a decimal of another scale,
-a column of the new type takes the place of the old one:
+Iceberg promotes some types in place. For the others, int → decimal, a decimal of another scale and
+what becomes text, a column of the new type takes the place of the old one:
 
 - in a target or history its rows are written again on a branch, and one commit moves `main` there
   and changes the schema, so that nobody sees the column without its values;
@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -27,6 +27,7 @@ from sluice.errors import PlanError, PublishRefused, TransientError
 from sluice.patience import pause
 from sluice.snapshots import head, replace_columns
 from spark_jobs.canonical import quoted
+from spark_jobs.values import as_type
 
 SET_ASIDE: Final = f"{names.OWN_COLUMNS}was "
 """Followed by the type that the column had and its name."""
@@ -94,10 +95,10 @@ def with_set_aside(changes: DataFrame) -> DataFrame:
     aside = {column: match["name"] for column, match in found.items() if match}
     if not aside:
         return changes
-    types = {f.name: f.dataType for f in changes.schema}
+    types = {f.name: f.dataType.simpleString() for f in changes.schema}
     values = {
         name: F.coalesce(
-            quoted(name), *(F.col(quoted(c)).cast(types[name]) for c in aside if aside[c] == name)
+            quoted(name), *(_wider(c, types[c], types[name]) for c in aside if aside[c] == name)
         )
         for name in set(aside.values())
     }
@@ -158,8 +159,9 @@ def _write_again(spark: SparkSession, table: Place, base: int, columns: Mapping[
         f"ALTER TABLE {table.sql()} CREATE OR REPLACE BRANCH {quoted(_BRANCH)} AS OF VERSION {base}"
     )
     spark.catalog.refreshTable(table.sql())
-    values = {_WIDER + c: F.col(quoted(c)).cast(kind) for c, kind in columns.items()}
-    rows = spark.table(table.sql()).withColumns(values)
+    rows = spark.table(table.sql())
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    rows = rows.withColumns({_WIDER + c: _wider(c, types[c], kind) for c, kind in columns.items()})
     writer = rows.writeTo(table.sql(_BRANCH))
     writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", "wider")
     writer.overwrite(F.lit(True))
@@ -176,13 +178,19 @@ def under_names_of_now(rows: DataFrame, table: Table, snapshot: int) -> DataFram
     if then is None or then.schema_id == now.schema_id:
         return rows
     by_id = {field.field_id: field.name for field in then.fields}
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
     columns = []
     for field in now.fields:
         if field.field_id in by_id:
             columns.append(F.col(quoted(by_id[field.field_id])).alias(field.name))
-        elif field.name in by_id.values():
-            columns.append(F.col(quoted(field.name)).cast(str(field.field_type)).alias(field.name))
+        elif field.name in types:
+            kind = parse_type(str(field.field_type)).spark
+            columns.append(_wider(field.name, types[field.name], kind).alias(field.name))
     return rows.select(*columns)
+
+
+def _wider(column: str, before: str, after: str) -> Column:
+    return as_type(F.col(quoted(column)), parse_type(before), after)
 
 
 def is_own(column: str) -> bool:

@@ -97,6 +97,11 @@ def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:
     return None
 
 
+def widest_or_text(one: ColumnType, two: ColumnType) -> ColumnType | None:
+    """The type that holds both without loss, else their text; None for bytes, which have none."""
+    return widest(one, two) or (None if "binary" in (one.name, two.name) else STRING)
+
+
 def _plain(kind: ColumnType) -> ColumnType:
     return ColumnType(kind.name, "", kind.precision, kind.scale)
 

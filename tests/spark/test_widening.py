@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from sluice import stages
+from sluice.coltypes import parse_type
 from sluice.errors import PlanError
 from sluice.undo import release, rollback
+from spark_jobs.values import as_type
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -50,11 +53,13 @@ def event(op: str, lsn: int, amount: Row, value: Any, ident: int) -> Row:
 
 
 WHOLE = INT
+TEXT = {"type": "string", "optional": True}
 CENTS = money(9, 2)
 FINE = money(14, 4)
 BATCHES = {
     "whole": [event("c", n, WHOLE, n, n) for n in (1, 2, 3)],
     "cents": [event("u", 11, CENTS, text("2.50"), 2), event("c", 12, CENTS, text("-4.25"), 4)],
+    "named": [event("u", 15, TEXT, "none", 4), event("c", 16, TEXT, "007", 6)],
     "fine": [event("u", 21, FINE, text("4.1234"), 4), event("d", 22, FINE, None, 3),
              event("c", 23, FINE, None, 5)],
 }  # fmt: skip
@@ -86,7 +91,7 @@ QUICK = ("whole", "cents", "fine")
     "order",
     [
         pytest.param(order, marks=[] if order == QUICK else [pytest.mark.long])
-        for order in itertools.permutations(BATCHES)
+        for order in itertools.permutations(QUICK)
     ],
     ids="-".join,
 )
@@ -148,3 +153,63 @@ def test_a_type_stays_where_nothing_follows_or_rows_are_known_by_it(
     keyed.load_records(BATCHES["whole"])
     with pytest.raises(PlanError, match="one of the key"):
         keyed.load_records(BATCHES["cents"])
+
+
+TO_TEXT = ("whole", "cents", "named")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=[] if order == TO_TEXT else [pytest.mark.long])
+        for order in itertools.permutations(TO_TEXT)
+    ],
+    ids="-".join,
+)
+def test_types_that_nothing_else_holds_become_text_where_told(
+    lake: Sandbox, order: tuple[str, ...]
+) -> None:
+    tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
+    lake.configure(format="debezium", tables=tables, on_type_change="string")
+    for name in order:
+        run(lake, name)
+    assert lake.types("orders") == {"id": "int", "amount": "string"}
+    assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007"}
+    versions = {(r["id"], r["amount"], r["_is_current"]) for r in lake.rows("orders__history")}
+    assert versions == {
+        (1, "1", True), (2, "2", False), (2, "2.5", True), (3, "3", True),
+        (4, "-4.25", False), (4, "none", True), (6, "007", True),
+    }  # fmt: skip
+    assert lake.agrees()
+
+
+def test_types_that_nothing_else_holds_stop_the_batch_unasked(lake: Sandbox) -> None:
+    run(lake, "whole")
+    lake.write("named.jsonl", BATCHES["named"])
+    _, failure = stages.run(lake.context())
+    assert "'amount': string and int do not fit together" in str(failure)
+    assert "on_type_change: string" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("value", "ways", "text"),
+    [
+        ("100", ["int", "bigint", "decimal(12,2)"], "100"),
+        ("100.50", ["decimal(5,2)", "decimal(12,4)"], "100.5"),
+        ("-0.00", ["decimal(3,2)"], "0"),
+        ("0.1", ["float", "double"], "0.10000000149011612"),
+        ("true", ["boolean"], "true"),
+        ("0001-01-01", ["date"], "0001-01-01"),
+        ("2026-01-31 23:59:59.500", ["timestamp"], "2026-01-31 23:59:59.5"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_a_text_is_the_same_by_whatever_types_it_comes(
+    spark: SparkSession, value: str, ways: list[str], text: str
+) -> None:
+    read = F.lit(value).cast(ways[0])
+    found = [as_type(read, parse_type(ways[0]), "string")]
+    for before, after in itertools.pairwise(ways):
+        read = as_type(read, parse_type(before), after)
+        found.append(as_type(read, parse_type(after), "string"))
+    assert set(spark.range(1).select(F.array(*found)).first()[0]) == {text}
