@@ -25,7 +25,8 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats, with_facts
-from spark_jobs.plan import PlannedColumn, TablePlan
+from spark_jobs.plan import TablePlan
+from spark_jobs.plannedcolumn import PlannedColumn
 from spark_jobs.values import as_type, decode
 
 BAD = "_sluice_bad"
@@ -96,7 +97,7 @@ def _value_name(index: int) -> str:
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """An update that changes the key becomes a delete of the old and an upsert of the new."""
     if plan.found.old_images and plan.found.moves and plan.keyed:
-        split = changes_key(plan.key_spellings)
+        split = changes_key(plan.key_columns)
     elif plan.found.old_images and not plan.keyed:
         split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
     else:
@@ -110,28 +111,26 @@ def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     )
 
 
-def changes_key(key: Sequence[Sequence[str]]) -> Column:
-    """Whether a record of the envelope is an update to another key; never NULL.
-
-    Of each key column the names under which images may carry it.
-    """
+def changes_key(key: Sequence[PlannedColumn]) -> Column:
+    """Whether a record of the envelope is an update to another key; never NULL."""
     moved = F.lit(False)
-    for names_of in key:
-        old, new = _carried_as(F.col("before"), names_of), _carried_as(F.col("after"), names_of)
+    for column in key:
+        old, new = column.text_in(F.col("before")), column.text_in(F.col("after"))
         moved |= old.isNotNull() & ~old.eqNullSafe(new)
     update = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
     return F.coalesce(update, F.lit(False))
 
 
-def hides_key(key: Sequence[Sequence[str]]) -> Column:
+def hides_key(key: Sequence[PlannedColumn]) -> Column:
     """Whether the old row lacks a key column, and may have it under a name that is not known.
 
     Of a deleted row the whole may be gone, where decoders pass on known columns only.
     """
     before, hidden = F.col("before"), F.lit(False)
-    for names_of in key:
-        lacks = before.isNotNull() & _carried_as(before, names_of).isNull()
-        hidden |= lacks & ((F.col("op") == OP_DELETE) | _otherwise_spelled(before, names_of))
+    for column in key:
+        lacks = before.isNotNull() & column.text_in(before).isNull()
+        deleted = F.col("op") == OP_DELETE
+        hidden |= lacks & (deleted | _otherwise_spelled(before, column.spellings))
     return F.coalesce(hidden, F.lit(False))
 
 
@@ -140,10 +139,6 @@ def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
         return (F.lower(name) == known[0].lower()) & ~name.isin(*known)
 
     return F.exists(F.map_keys(image), alike)
-
-
-def _carried_as(image: Column, spellings: Sequence[str]) -> Column:
-    return F.coalesce(*(image[name] for name in spellings))
 
 
 def _halved(events: DataFrame, old_half: Column) -> DataFrame:
@@ -162,9 +157,9 @@ def _texts(plan: TablePlan) -> list[Column]:
     """Every column's text; of a deleted row only the key is known, the rest may be made up."""
     found = []
     for index, column in enumerate(plan.columns):
-        text = _carried_as(F.col("image"), column.spellings)
-        if plan.keyed and column.name not in plan.key:
-            text = F.when(~F.col("deleted"), _carried_as(F.col("after"), column.spellings))
+        text = column.text_in(F.col("image"))
+        if plan.keyed and column.name not in plan.identity:
+            text = F.when(~F.col("deleted"), column.text_in(F.col("after")))
         found.append(text.alias(_text_name(index)))
     return found
 
@@ -212,7 +207,7 @@ def _bad(plan: TablePlan) -> Column:
         if not _always_fits(column):
             misfits.append(F.when(text.isNotNull() & value.isNull(), F.lit(column.name)))
         if column.name in plan.key:
-            nulls.append(F.when(row & text.isNull(), F.lit(f"{_KEY_IS_NULL}:{column.name}")))
+            nulls.append(F.when(row & text.isNull(), F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
     doubled = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
     return F.concat_ws(", ", *misfits, *nulls, *doubled)
 

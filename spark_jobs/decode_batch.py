@@ -82,7 +82,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     told = _told(known, plans)
     envelope = whole_envelope(job, told)
     whole_before = told.old_columns is None
-    watches = [Watch(tuple(known), plan.found, plan.key_spellings, whole_before) for plan in plans]
+    watches = [Watch(tuple(known), plan.found, plan.key_columns, whole_before) for plan in plans]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
@@ -97,7 +97,7 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
 
 def _told(known: list[Found], plans: list[TablePlan]) -> Known:
     keyed = all(plan.keyed for plan in plans)
-    keys = frozenset(name for plan in plans for key in plan.key_spellings for name in key)
+    keys = frozenset(name for plan in plans for key in plan.key_columns for name in key.spellings)
     return Known(keys if keyed else None, partial=any(table.partial for table in known))
 
 

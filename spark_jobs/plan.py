@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from sluice.collations import source_name
 from sluice.coltypes import STRING, VARIABLE, ColumnType, parse_type, widest, widest_or_text
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
@@ -22,29 +23,11 @@ from spark_jobs.defaults import Defaults
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.opening import Opening, opening_of
+from spark_jobs.plannedcolumn import PlannedColumn, key_by_collations
 from spark_jobs.renames import Renames
 from spark_jobs.spelling import spelling
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
-
-
-@dataclass(frozen=True)
-class PlannedColumn:
-    """A column as stored, and how each description of the events has it written.
-
-    `readings` maps a `short_name` to the type of its values; `None` stands for events without a
-    description and for hints. `others`: how events spell the name besides.
-    """
-
-    name: str
-    stored: ColumnType
-    readings: Mapping[int | None, ColumnType]
-    others: tuple[str, ...] = ()
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        """The names under which images may carry the column."""
-        return (self.name, *self.others)
 
 
 @dataclass(frozen=True)
@@ -89,9 +72,14 @@ class TablePlan:
         return bool(self.key)
 
     @property
-    def key_spellings(self) -> tuple[tuple[str, ...], ...]:
-        """The names under which images may carry each key column."""
-        return tuple(c.spellings for n in self.key for c in self.columns if c.name == n)
+    def key_columns(self) -> tuple[PlannedColumn, ...]:
+        """The columns of the key, in its order."""
+        return tuple(c for n in self.key for c in self.columns if c.name == n)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """The key's columns, and those of the source whose texts are compared in them."""
+        return frozenset((*self.key, *(c.source_name for c in self.key_columns)))
 
     @property
     def name(self) -> str:
@@ -144,6 +132,8 @@ def plan_table(
     columns = tuple(
         replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
     )
+    key, columns = key_by_collations(stated.table, key, columns, hints.collations)
+    _refuse_other_key(stated.table, key, stored_key)
     _check_names(found, names)
     modes = pipeline.modes_of(config)
     _check_modes(found, modes, key, existing or {})
@@ -189,7 +179,7 @@ def _column_names(
 
     Of a table of which no row has come, but a TRUNCATE, those that are hinted.
     """
-    names = dict.fromkeys(n for n in existing if n not in RESERVED_COLUMNS)
+    names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in described.values():
         names.update(dict.fromkeys(columns))
     bare = not found.images and not names
@@ -251,7 +241,7 @@ def _key(
     if told is None and found.keys:
         told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
     if told is None and stored is not None:
-        return stored
+        return tuple(map(source_name, stored))
     if told is None:
         raise PlanError(_no_key(pipeline, found))
     missing = [c for c in told if c not in names]
@@ -261,11 +251,15 @@ def _key(
             f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
             "give these a type in `columns:` where the first event is a TRUNCATE"
         )
-    if stored is not None and tuple(told) != stored:
-        raise PlanError(
-            f"table {found.source.name}: the key is {told}, but the stored table has {list(stored)}"
-        )
     return tuple(told)
+
+
+def _refuse_other_key(table: str, key: tuple[str, ...], stored: tuple[str, ...] | None) -> None:
+    if stored is not None and key != stored:
+        raise PlanError(
+            f"table {table}: the key is {list(key)}, but the stored table has {list(stored)}; load "
+            "it into another `namespace`, or take back what `key` and `collations` say"
+        )
 
 
 def _no_key(pipeline: Pipeline, found: Found) -> str:

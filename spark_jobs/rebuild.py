@@ -34,7 +34,8 @@ from spark_jobs.load import drop_older_branches
 from spark_jobs.merge import truncation
 from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.nokey import NoKeyChanges, plan_rows
-from spark_jobs.plan import PlannedColumn, TablePlan, table_config
+from spark_jobs.plan import TablePlan, table_config
+from spark_jobs.plannedcolumn import PlannedColumn
 from spark_jobs.renames import DECLARED, declared
 from spark_jobs.renames_known import follows, known_renames
 from spark_jobs.replay import Kept, with_stored

@@ -20,6 +20,7 @@ from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGN
 from spark_jobs.decode import changes_key, hides_key, is_of
 from spark_jobs.discover import Found, Source, short_name
 from spark_jobs.lake import Lake
+from spark_jobs.plannedcolumn import PlannedColumn
 
 MOST_TABLES: Final = 4
 MOST_SHAPES: Final = 32
@@ -78,13 +79,13 @@ def recall_all(lake: Lake, namespace: str) -> list[Found]:
 class Watch:
     """What one pass over the batch has to notice for the table that it is after.
 
-    `key`: the names of each key column; `whole_before`: old images have all their columns, and are
+    `key`: the columns of its key; `whole_before`: old images have all their columns, and are
     looked at too.
     """
 
     known: tuple[Found, ...]
     table: Found
-    key: tuple[tuple[str, ...], ...]
+    key: tuple[PlannedColumn, ...]
     whole_before: bool
 
     def mark(self, envelope: DataFrame) -> DataFrame:

@@ -14,7 +14,8 @@ from sluice.errors import PlanError
 from sluice.ledger import Ledger
 from sluice.renamelog import ToldRename, recorded
 from spark_jobs.discover import Source
-from spark_jobs.plan import PlannedColumn, TablePlan
+from spark_jobs.plan import TablePlan
+from spark_jobs.plannedcolumn import PlannedColumn
 from spark_jobs.renames import Rename, Renames, declared, name_at, together, wanted
 
 _FOLLOWED: Final = "evolve"
@@ -79,7 +80,7 @@ def following(
 
 
 def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
-    if set(columns) & set(plan.key):
+    if plan.identity.intersection(columns):
         raise PlanError(
             f"table {plan.source.name}: columns {sorted(columns)} are one that was renamed, and "
             f"the key is {list(plan.key)}: by another key its rows are others. Load it into "

@@ -51,10 +51,12 @@ class Spelling:
         }
 
     def of_config(self, config: TableConfig) -> TableConfig:
-        """Hints and key in the spelling of the tables."""
+        """Hints, key and its collations in the spelling of the tables."""
         key = None if config.key is None else [*map(self.of, config.key)]
         columns = {self.of(name): kind for name, kind in config.columns.items()}
-        return config.model_copy(update={"key": key, "columns": columns})
+        collations = {self.of(name): rule for name, rule in config.collations.items()}
+        told = {"key": key, "columns": columns, "collations": collations}
+        return config.model_copy(update=told)
 
 
 def spelling(found: Found, described: Described, existing: Iterable[str]) -> Spelling:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.collations import source_name
 from sluice.errors import TerminalError
 from sluice.livesource import LiveSource
 from sluice.verification import TableReport, Verification
@@ -22,6 +23,7 @@ from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.comparison import compared
 from spark_jobs.cut import Cut, Cutter, Trio
+from spark_jobs.plan import is_reserved
 from spark_jobs.postgres import Postgres, SourceColumn, SourceTable
 from spark_jobs.published import changes_at, is_partial, living_at
 from spark_jobs.refold import refold, rows_of
@@ -129,10 +131,11 @@ class _Side:
         shared = [c for c in columns if c.name in types and comparable(c, types[c.name])]
         left = {c.name: c.kind for c in columns} | {
             name: "not at the source" for name in types
-            if name not in names.RESERVED_COLUMNS and name not in {c.name for c in columns}
+            if not is_reserved(name) and name not in {c.name for c in columns}
         }  # fmt: skip
         unlike = [f"{n} ({why})" for n, why in left.items() if n not in {c.name for c in shared}]
-        missing = [k for k in self.trio.key if k not in {c.name for c in shared}]
+        key = tuple(map(source_name, self.trio.key))
+        missing = [k for k in key if k not in {c.name for c in shared}]
         if missing or not shared:
             raise TerminalError(
                 f"{self.trio.target.text} cannot be compared with {self.source}: no common "
@@ -140,7 +143,7 @@ class _Side:
             )
         if unlike:
             self._note(f"columns not compared: {', '.join(unlike)}")
-        return _Shared(shared, self.trio.key)
+        return _Shared(shared, key)
 
     def _note(self, text: str) -> None:
         self.notes.append(f"{self.trio.target.text}: {text}")

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
+from sluice.collations import Collations
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configchecks import Check
 from sluice.configepochs import MAX_EPOCH, FullLoads
@@ -141,6 +142,7 @@ class TableConfig(SourceTables):
     columns: dict[str, Hint] = Field(
         default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
     )
+    collations: Collations = Field(default_factory=dict)
     renamed_columns: RenamedColumns = Field(default_factory=dict)
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
