@@ -56,8 +56,15 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
     return TablePreview(
         plan.source.name, plan.name, plan.key, existing is None, added, widened,
         outcome.counts + _passed(job, plan, bad), plan.config.write_mode,
-        outcome.hit_files, outcome.hit_bytes,
+        outcome.hit_files, outcome.hit_bytes, _renamed(job, plan),
     )  # fmt: skip
+
+
+def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
+    """Columns of which the target's rows do not have the names of now."""
+    told = set(plan.renames).difference(job.lake.told(target_id(plan)).renames)
+    pairs = (pair for rename in sorted(told) for pair in rename.columns)
+    return tuple(f"{former} → {now}" for former, now in pairs)
 
 
 def _passed(job: Job, plan: TablePlan, bad: int) -> Counts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sluice.claims import fresh_content
 from sluice.context import Context
@@ -19,13 +19,16 @@ from sluice.manifest import Manifest
 from sluice.result import Counts
 from sluice.submit import PLAN_BATCH, submit
 
+_LISTS: Final = ("key", "added", "widened", "renamed")
+
 
 @dataclass(frozen=True)
 class TablePreview:
     """What a run would do to one target.
 
-    `added` and `widened` name columns with their types. `hit_files` and `hit_bytes`: data files of
-    the target that hold rows to be replaced or deleted; None where that is not known (no key).
+    `added` and `widened` name columns with their types, `renamed` both names. `hit_files` and
+    `hit_bytes`: data files of the target that hold rows to be replaced or deleted; None where that
+    is not known (no key).
     """
 
     source: str
@@ -38,6 +41,7 @@ class TablePreview:
     write_mode: str
     hit_files: int | None = None
     hit_bytes: int | None = None
+    renamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Forecast:
 
 
 def _table(raw: dict[str, Any]) -> TablePreview:
-    listed = {name: tuple(raw[name]) for name in ("key", "added", "widened")}
+    listed = {name: tuple(raw[name]) for name in _LISTS}
     return TablePreview(**{**raw, **listed, "counts": Counts(**raw["counts"])})
 
 

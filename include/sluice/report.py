@@ -169,6 +169,7 @@ def _schema_lines(table: TablePreview) -> list[str]:
     lines = [f"would be made, with the key {', '.join(table.key) or '(none)'}"] * table.created
     lines += [f"column {column} would be added" for column in table.added]
     lines += [f"column {column} would be widened" for column in table.widened]
+    lines += [f"column {columns} would be renamed" for columns in table.renamed]
     if table.hit_files:
         how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
         lines.append(f"{table.hit_files} data files would be {how}")

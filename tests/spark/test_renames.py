@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import names, refolding, stages
+from sluice import names, preview, refolding, stages
 from sluice.errors import PlanError
 from sluice.undo import release, rollback
 from spark_jobs.renames import Rename, renamed
@@ -211,6 +211,20 @@ def test_a_rename_is_known_before_its_table(lake: Sandbox) -> None:
     untouched = {1: "untouched", 2: "touched", 3: "given up", 5: None}
     assert names_of(lake) == {i: (name, None) for i, name in untouched.items()}
     assert lake.agrees()
+
+
+def test_a_look_tells_of_a_rename_until_it_is_done(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview, "submit", lake.look)
+    run(lake, "before")
+    lake.write("renamed.jsonl", BATCHES["renamed"])
+    (looked,) = preview.preview(lake.context()).forecast.tables
+    assert (looked.renamed, looked.counts.applied) == (("title → name",), 0)
+    lake.run()
+    lake.write("since.jsonl", BATCHES["since"])
+    (looked,) = preview.preview(lake.context()).forecast.tables
+    assert (looked.renamed, looked.counts.applied) == ((), 3)
 
 
 @pytest.mark.long

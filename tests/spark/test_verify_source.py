@@ -216,3 +216,21 @@ def test_a_recorded_lake_beside_the_recorded_source(
     assert [note for note in found.notes if "not compared" in note] == [
         f"{NAMESPACE}.t_evolve: columns not compared: gone (not at the source)"
     ]
+
+
+def test_a_key_with_a_collation_is_compared_by_its_own_text(
+    spark: SparkSession, tmp_path: Path, address: str, source: Execute
+) -> None:
+    named = {"public.named": {"key": ["code"], "collations": {"code": "nocase"}}}
+    lake = Shop(spark, tmp_path, {"format": "debezium", "tables": named})
+    lake.run(
+        event("c", "named", 1, code="abc", note="a"), event("u", "named", 2, code="ABC", note="b")
+    )
+    source("CREATE TABLE named (code text PRIMARY KEY, note text)")
+    source("INSERT INTO named VALUES ('ABC', 'b')")
+    found = verified(lake, address)
+    assert found.agrees, found
+    assert not any("not compared" in note for note in found.notes), found.notes
+    source("UPDATE named SET note = 'c'")
+    (report,) = verified(lake, address).tables
+    assert [(d.kind, d.columns) for d in report.rows.shown] == [("differs", ("note",))]

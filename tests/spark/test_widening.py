@@ -183,6 +183,13 @@ def test_types_that_nothing_else_holds_become_text_where_told(
     assert lake.agrees()
 
 
+def test_types_of_one_batch_become_text_alike(lake: Sandbox) -> None:
+    lake.configure(format="debezium", tables={"orders": {"key": ["id"]}}, on_type_change="string")
+    lake.load_records([event for name in reversed(TO_TEXT) for event in BATCHES[name]])
+    assert lake.types("orders") == {"id": "int", "amount": "string"}
+    assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007"}
+
+
 def test_types_that_nothing_else_holds_stop_the_batch_unasked(lake: Sandbox) -> None:
     run(lake, "whole")
     lake.write("named.jsonl", BATCHES["named"])

@@ -83,10 +83,11 @@ def test_status() -> None:
 
 def test_a_preview() -> None:
     table = TablePreview(
-        HOSTILE, f"shop.{HOSTILE}", (HOSTILE,), True, (HOSTILE,), (), COUNTS, "merge-on-read"
-    )
+        HOSTILE, f"shop.{HOSTILE}", (HOSTILE,), True, (HOSTILE,), (HOSTILE,), COUNTS,
+        "merge-on-read", renamed=(HOSTILE,),
+    )  # fmt: skip
     found = Preview("shop", (HOSTILE,), 1, 1, (), ("b1",), Forecast((table,)))
-    assert printed(lambda console: report.show_preview(console, found)).count(HARMLESS) >= 4
+    assert printed(lambda console: report.show_preview(console, found)).count(HARMLESS) >= 6
 
 
 def test_maintenance() -> None:
