@@ -169,6 +169,7 @@ def test_a_small_batch_does_without_the_best_compiler(tmp_path: Path) -> None:
     lake = 'lake: {catalog: {type: jdbc, uri: "sqlite:///c.db"}, warehouse: w}\n'
     (tmp_path / "sluice.yaml").write_text(lake)
     bare = load_sound(tmp_path)
-    assert "TieredStopAtLevel=1" in spark_conf(bare, small=True)[JAVA_OPTIONS]
+    quick = spark_conf(bare, small=True)[JAVA_OPTIONS]
+    assert "TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=" in quick
     assert "TieredStopAtLevel" not in spark_conf(bare)[JAVA_OPTIONS]
     assert "CompileThresholdScaling,org.antlr.*::*,10" in spark_conf(bare)[JAVA_OPTIONS]
