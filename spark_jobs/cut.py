@@ -15,7 +15,7 @@ from sluice import ledger as states
 from sluice import names
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import Ledger
-from sluice.snapshots import ancestors, foreign, head
+from sluice.snapshots import ancestors, foreign, head, is_behind
 from spark_jobs import told
 from spark_jobs.lake import TableId
 from spark_jobs.told import Told
@@ -27,12 +27,23 @@ _FOREIGN_AT_MOST: Final = 5
 
 @dataclass(frozen=True)
 class Trio:
-    """A target, its changelog and its tombstones; `key` is empty for a table without one."""
+    """A target, its changelog and its tombstones; `key` is empty for a table without one.
+
+    `history` and `events`: what its modes made beside it, None where they made none.
+    """
 
     target: TableId
     changelog: TableId
     tombstones: TableId
     key: tuple[str, ...]
+    history: TableId | None = None
+    events: TableId | None = None
+
+    @property
+    def tables(self) -> list[TableId]:
+        """All of them."""
+        beside = [t for t in (self.history, self.events) if t is not None]
+        return [self.target, self.changelog, self.tombstones, *beside]
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,11 @@ class Cut:
     def told(self, target: TableId) -> Told:
         """What a target's rows were written by."""
         return told.read(self._property(target, names.PROP_DEFAULTS))
+
+    def is_whole(self, table: TableId | None) -> bool:
+        """Whether what a mode made is there, and lacks nothing that is published."""
+        head = None if table is None else self.heads.get(table)
+        return table is not None and head is not None and not is_behind(self.tables[table], head)
 
     def _property(self, table: TableId, name: str) -> str | None:
         loaded = self.tables.get(table)
@@ -106,7 +122,15 @@ class Cutter:
             table,
             TableId(table.namespace, names.tombstone_table(target)),
             names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")),
+            self._beside(target, names.history_table(target)),
+            self._beside(target, names.events_table(target)),
         )
+
+    def _beside(self, target: str, name: str) -> TableId | None:
+        table = TableId(self.namespace, name)
+        loaded = self._load(table)
+        of = None if loaded is None else names.whose(loaded.properties)
+        return table if of == TableId(self.namespace, target).text else None
 
     def cut(self, trios: Iterable[Trio]) -> Cut:
         """The tables as they are between two publications.
@@ -146,4 +170,4 @@ class Cutter:
 
 
 def _of(trios: list[Trio]) -> list[TableId]:
-    return [t for trio in trios for t in (trio.target, trio.changelog, trio.tombstones)]
+    return [table for trio in trios for table in trio.tables]

@@ -95,12 +95,13 @@ def _fold(
     return folded.select(*keys, *won, F.lit(batch_id).alias(names.BATCH_ID), *counts)
 
 
-def _event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
+def event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
+    """What tells an event from others at its position: its op, and what it says of the row."""
     return F.xxhash64(content_hash(changes, data), F.col(names.OP))
 
 
 def _identity(changes: DataFrame, data: Sequence[str]) -> Column:
-    identity = F.xxhash64(F.col(names.POSITION), _event_hash(changes, data))
+    identity = F.xxhash64(F.col(names.POSITION), event_hash(changes, data))
     return F.when(F.col(names.COUNTED), identity).alias("_sluice_identity")
 
 

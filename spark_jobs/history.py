@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.snapshots import ancestors, head
 from spark_jobs.canonical import quoted
+from spark_jobs.gap import behind, leave_behind
 from spark_jobs.lake import history_id
 from spark_jobs.replay import Kept, replay
 from spark_jobs.resolve import Stored
@@ -31,7 +31,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     from before is marked as left behind.
     """
     if not writer.plan.history:
-        _mark_gap(writer)
+        leave_behind(writer, history_id(writer.plan), names.PROP_HISTORY_OF)
         return
     if writer.span.lowest is None:
         return
@@ -42,7 +42,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         source_ts=names.VALID_FROM,
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,
-        whole=not _left_behind(writer),
+        whole=not behind(writer, table),
     )
     found = replay(writer, kept, newer, stored)
     rows = rows_of(found, [c.name for c in writer.plan.columns])
@@ -60,24 +60,3 @@ def rows_of(found: DataFrame, data: list[str]) -> DataFrame:
         F.col(ENDED_AT).alias(names.POSITION_TO),
         names.BATCH_ID,
     )
-
-
-def _mark_gap(writer: Writer) -> None:
-    """Remember the last snapshot before a batch whose changes the history does not get."""
-    table = history_id(writer.plan)
-    found = writer.lake.load(table)
-    if found is None or found.properties.get(names.PROP_HISTORY_OF) != writer.plan.name:
-        return
-    if (last := head(found)) is not None:
-        writer.lake.set_property(table, names.PROP_HISTORY_GAP, str(last))
-
-
-def _left_behind(writer: Writer) -> bool:
-    """True until a batch has been published that wrote all versions after the gap.
-
-    A rollback may go back to the gap's snapshot, or to one before it.
-    """
-    table = writer.lake.load(history_id(writer.plan))
-    gap = table.properties.get(names.PROP_HISTORY_GAP) if table else None
-    base = writer.bases[history_id(writer.plan)].snapshot
-    return table is not None and gap is not None and base in ancestors(table, int(gap))

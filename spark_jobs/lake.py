@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
 from sluice.errors import PlanError
+from sluice.modes import APPEND, HISTORY
 from sluice.partitions import Partition
 from sluice.result import StagedTable
 from sluice.snapshots import head, restore_schema
@@ -21,6 +22,7 @@ from spark_jobs.plan import TablePlan
 from spark_jobs.tablecolumns import (
     Column,
     changelog_columns,
+    events_columns,
     history_columns,
     target_columns,
     tombstone_columns,
@@ -96,6 +98,11 @@ def history_id(plan: TablePlan) -> TableId:
     return TableId(plan.namespace, names.history_table(plan.target))
 
 
+def events_id(plan: TablePlan) -> TableId:
+    """The table of every event; there where the plan has mode append."""
+    return TableId(plan.namespace, names.events_table(plan.target))
+
+
 @dataclass(frozen=True)
 class _Options:
     """How a table is made; `rewrites`: it may be written again for a wider type."""
@@ -144,10 +151,9 @@ class Lake:
                 f"{table.namespace}.{table.name} belongs to {owner or 'somebody else'}, "
                 f"not to pipeline {self.pipeline}"
             )
-        if names.PROP_HISTORY_OF in loaded.properties:
+        if (target := names.whose(loaded.properties)) is not None:
             raise PlanError(
-                f"{table.namespace}.{table.name} is the history of "
-                f"{loaded.properties[names.PROP_HISTORY_OF]}: "
+                f"{table.namespace}.{table.name} holds the history or the events of {target}: "
                 "tell them apart in `table_name`, for example {database}_{table}"
             )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
@@ -158,8 +164,8 @@ class Lake:
             listed = self.catalog.list_tables(namespace)
         except NoSuchNamespaceError:
             return []
-        histories = {names.history_table(name[-1]) for name in listed}
-        targets = [name for name in listed if name[-1] not in histories]
+        beside = {other for name in listed for other in names.beside_target(name[-1])}
+        targets = [name for name in listed if name[-1] not in beside]
         if len(targets) > at_most:
             return []
         tables = [self.catalog.load_table(name) for name in targets]
@@ -192,19 +198,24 @@ class Lake:
         self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
         self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
         if plan.history:
-            self._refuse_foreign_history(plan)
-            self._ensure(history_id(plan), history_columns(plan), self._history_options(plan))
+            options = self._beside_options(plan, names.PROP_HISTORY_OF)
+            self._refuse_foreign(plan, HISTORY, history_id(plan), names.PROP_HISTORY_OF)
+            self._ensure(history_id(plan), history_columns(plan), options)
+        if plan.append:
+            options = self._beside_options(plan, names.PROP_EVENTS_OF)
+            self._refuse_foreign(plan, APPEND, events_id(plan), names.PROP_EVENTS_OF)
+            self._ensure(events_id(plan), events_columns(plan), options)
         return created
 
-    def _refuse_foreign_history(self, plan: TablePlan) -> None:
-        found = self.load(history_id(plan))
+    def _refuse_foreign(self, plan: TablePlan, mode: str, table: TableId, mark: str) -> None:
+        found = self.load(table)
         if found is None:
             return
-        marks = (names.PROP_PIPELINE, names.PROP_HISTORY_OF)
+        marks = (names.PROP_PIPELINE, mark)
         if tuple(found.properties.get(mark) for mark in marks) != (self.pipeline, plan.name):
             raise PlanError(
-                f"{plan.name}: its history would go to {'.'.join(found.name())}, which is another "
-                "table; take history out of its `modes`, or choose another `table_name`"
+                f"{plan.name}: what mode {mode} makes would go to {table.text}, which is another "
+                f"table; take {mode} out of its `modes`, or choose another `table_name`"
             )
 
     def _ensure(
@@ -286,11 +297,11 @@ class Lake:
         partition = _partitioned(plan.config.partitions)
         return _Options(partition, properties, identifier, plan.follows)
 
-    def _history_options(self, plan: TablePlan) -> _Options:
+    def _beside_options(self, plan: TablePlan, mark: str) -> _Options:
         properties = self._target_options(plan).properties
         columns = {c.name for c in plan.columns}
         clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
-        properties = {**properties, names.PROP_HISTORY_OF: plan.name}
+        properties = {**properties, mark: plan.name}
         return _Options(clause, properties, (), plan.follows)
 
     def _changelog_options(self, plan: TablePlan) -> _Options:

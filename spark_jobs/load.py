@@ -26,7 +26,14 @@ from spark_jobs.decode import BAD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
 from spark_jobs.job import Job
-from spark_jobs.lake import TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.lake import (
+    TableId,
+    changelog_id,
+    events_id,
+    history_id,
+    target_id,
+    tombstone_id,
+)
 from spark_jobs.merge import Merged, merge_table
 from spark_jobs.plan import TablePlan
 from spark_jobs.threads import side_by_side
@@ -205,8 +212,9 @@ def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
     for plan in plans:
         changes = job.spark.table(changelog_id(plan).sql())
         mine = changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
-        lacks = "no order, and it has a history" if plan.keyed else "neither a key nor an order"
-        by_place = plan.history or not plan.keyed
+        beside = "history" if plan.history else "table of its events"
+        lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
+        by_place = plan.history or plan.append or not plan.keyed
         if by_place and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
             raise PlanError(
                 f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
@@ -227,7 +235,7 @@ def _instead(manifest: Manifest) -> str:
 def drop_older_branches(job: Job, plan: TablePlan) -> None:
     """Remove what earlier attempts of the batch staged of a table."""
     prefix = names.branch_name(job.manifest.batch_id, "")
-    for table in (target_id(plan), tombstone_id(plan), history_id(plan)):
+    for table in (target_id(plan), tombstone_id(plan), history_id(plan), events_id(plan)):
         drop_branches(job.lake.catalog, table.namespace, table.name, prefix)
 
 

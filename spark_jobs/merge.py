@@ -10,7 +10,7 @@ from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.result import ComparedTable, Counts, StagedTable
-from spark_jobs import history, retell, softdelete
+from spark_jobs import events, history, retell, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold, fold_columns, fold_counting
@@ -68,6 +68,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     if plan.soft_delete:
         softdelete.write(writer, stored, newer)
     history.write(writer, stored, newer)
+    events.write(writer)
     retell.fill(writer)
     counts = tallied.counts + truncated.counts(stored.truncated_at)
     return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())

@@ -14,8 +14,14 @@ from sluice.collations import source_name
 from sluice.coltypes import STRING, VARIABLE, ColumnType, parse_type, widest, widest_or_text
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
-from sluice.modes import CURRENT, HISTORY, SOFT_DELETE, needs_key
-from sluice.names import IS_DELETED, OWN_COLUMNS, RESERVED_COLUMNS, history_table
+from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
+from sluice.names import (
+    IS_DELETED,
+    OWN_COLUMNS,
+    RESERVED_COLUMNS,
+    events_table,
+    history_table,
+)
 from sluice.sourcenames import ICEBERG_COLUMNS
 from sluice.sourcetables import FAIL, listed_name, truncate_policy
 from spark_jobs import defaults
@@ -60,6 +66,11 @@ class TablePlan:
     def history(self) -> bool:
         """True where the versions of every row are kept in a table of their own."""
         return HISTORY in self.modes
+
+    @property
+    def append(self) -> bool:
+        """True where every event is kept in a table of its own."""
+        return APPEND in self.modes
 
     @property
     def soft_delete(self) -> bool:
@@ -343,4 +354,5 @@ def refuse_shared_targets(plans: list[TablePlan]) -> None:
 
 
 def _written(plan: TablePlan) -> list[str]:
-    return [plan.target, *([history_table(plan.target)] if plan.history else [])]
+    modes = ((plan.history, history_table), (plan.append, events_table))
+    return [plan.target, *(name(plan.target) for asked, name in modes if asked)]

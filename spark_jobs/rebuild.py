@@ -20,16 +20,16 @@ from sluice.coltypes import parse_type
 from sluice.config import TableConfig
 from sluice.errors import RollbackRefused
 from sluice.manifest import Rebuild
-from sluice.modes import CURRENT, HISTORY, SOFT_DELETE
+from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs import history, softdelete
+from spark_jobs import events, history, softdelete
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.discover import Found, Source
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold_columns
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
-from spark_jobs.lake import TableId, history_id, target_id, tombstone_id
+from spark_jobs.lake import TableId, events_id, history_id, target_id, tombstone_id
 from spark_jobs.load import drop_older_branches
 from spark_jobs.merge import truncation
 from spark_jobs.moves import beside, completed, moves, tied
@@ -97,6 +97,8 @@ def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
     modes = [CURRENT]
     if job.lake.property(history_id(plan), names.PROP_HISTORY_OF) == plan.name:
         modes.append(HISTORY)
+    if job.lake.property(events_id(plan), names.PROP_EVENTS_OF) == plan.name:
+        modes.append(APPEND)
     return (*modes, SOFT_DELETE) if names.IS_DELETED in target else tuple(modes)
 
 
@@ -105,6 +107,8 @@ def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
     writer = Writer(job.lake, plan, job.attempt, Span(), created)
     remains = _Remains(writer, asked)
     replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
+    if plan.append:
+        _settle_events(remains)
     marked_at = None if replaced else remains.stored.truncated_at
     note(writer)
     if remains.truncated_at != marked_at:
@@ -289,6 +293,14 @@ def _settle_keyed(remains: _Remains) -> bool:
         rows = _settle_versions(remains, data, rows)
     remains.settle(target_id(plan), rows, remains.stored.rows, by=plan.key)
     return replaced
+
+
+def _settle_events(remains: _Remains) -> None:
+    writer, log = remains.writer, remains.writer.changelog()
+    if remains.misnamed:
+        events.replace(writer, events.once(log, [c.name for c in remains.plan.columns]), None)
+    else:
+        events.rebuild(writer, log, remains.undone, remains.floor)
 
 
 def _columns(data: list[str] | tuple[str, ...]) -> list[str]:

@@ -48,12 +48,13 @@ def refold(
     One row a key. Without a key, the inserts that no delete has taken. `partial`: some event
     left columns out. KNOWN is false for a row of which a column was never carried.
     """
-    hashed = _in_force(changelog).withColumn(_CONTENT, content_hash(changelog, data))
-    events = hashed.withColumn(KNOWN, F.lit(True))
-    if not key:
-        found = _surviving(_newest(events, [names.POSITION]), data)
+    events = _in_force(changelog)
+    if key and partial:
+        found = newest(lives_filled_in(events, key, data), key)
+    elif key:
+        found = newest(_whole(events, data), key)
     else:
-        found = _newest(_filled_in(events, key, data) if partial else events, key)
+        found = _surviving(newest(_whole(events, data), [names.POSITION]), data)
     return found.select(*_columns(data), names.OP, names.POSITION, KNOWN)
 
 
@@ -90,7 +91,12 @@ def _in_force(changelog: DataFrame) -> DataFrame:
     return marked.where(above).drop(_TRUNCATED_AT)
 
 
-def _newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
+def _whole(events: DataFrame, data: Sequence[str]) -> DataFrame:
+    return events.withColumns({_CONTENT: content_hash(events, data), KNOWN: F.lit(True)})
+
+
+def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Of the events of each key the newest; of two at one position the one of higher content."""
     newest_first = Window.partitionBy(*_columns(key)).orderBy(
         F.col(names.POSITION).desc(), F.col(_CONTENT).desc()
     )
@@ -107,9 +113,10 @@ def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
     return ranked.where(inserted & (F.col(_RANK) <= F.col(_SURVIVORS)))
 
 
-def _filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Every event with what it left out, as the row had it then, under whichever key."""
-    rows = _rows(_lives(events, key), key)
+def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+    """Every event that begins or ends a state of a row, with what it left out as the row had it
+    then, under whichever key; KNOWN is false where no event of the row carried some column."""
+    rows = _rows(_lives(_whole(events, data), key), key)
     so_far = (
         Window.partitionBy(_ROW)
         .orderBy(names.POSITION, _CONTENT)
@@ -223,8 +230,12 @@ def _first_of(steps: DataFrame) -> DataFrame:
 
 
 def _carried_last(column: str) -> Column:
-    """The last value that an event carried; `_absent` lists what it left out, or all it did not."""
+    value = F.struct(F.col(quoted(column)).alias("v"))
+    return F.last(F.when(~left_out(column), value), ignorenulls=True)
+
+
+def left_out(column: str) -> Column:
+    """Whether an event says nothing of a column: `_absent` lists those, or all that it does."""
     listed = F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
     all_but = F.coalesce(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), F.lit(False))
-    value = F.struct(F.col(quoted(column)).alias("v"))
-    return F.last(F.when(listed == all_but, value), ignorenulls=True)
+    return listed != all_but

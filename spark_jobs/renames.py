@@ -111,7 +111,7 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
         sources = [(s.below, _Into(column, s.below).value(s.of(column), types)) for s in stretches]
         values[column] = F.expr(_by_stretch(names.POSITION, sources, quoted(column)))
     if names.ABSENT in types:
-        absent = [(s.below, _renamed_list(s.moved)) for s in stretches]
+        absent = [(s.below, _renamed_list(names.ABSENT, s.moved)) for s in stretches]
         values[names.ABSENT] = F.expr(_by_stretch(names.POSITION, absent, names.ABSENT))
     return changes.withColumns(values)
 
@@ -155,11 +155,11 @@ def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) ->
     return f"CASE {cases} ELSE {otherwise} END"
 
 
-def _renamed_list(moved: Mapping[str, str]) -> str:
+def _renamed_list(listed: str, moved: Mapping[str, str]) -> str:
     if not moved:
-        return names.ABSENT
+        return listed
     cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in moved.items())
-    return f"transform({names.ABSENT}, name -> CASE name {cases} ELSE name END)"
+    return f"transform({listed}, name -> CASE name {cases} ELSE name END)"
 
 
 def moves_of_rows(
@@ -167,8 +167,8 @@ def moves_of_rows(
 ) -> dict[str, str]:
     """What stored rows under the names of `before` hold under those of `now`, in SQL, by column.
 
-    `types`: the stored columns; `row` stands before each. Raises PlanError where two columns are
-    in one that are two now.
+    `types`: the stored columns; `row` stands before each. `_absent` lists the names of now too.
+    Raises PlanError where two columns are in one that are two now.
     """
     bounds = {rename.below for rename in (*before, *now)}
     if before == now or not bounds:
@@ -176,14 +176,20 @@ def moves_of_rows(
     pairs = zip(_stretches(before, types, bounds), _stretches(now, types, bounds), strict=True)
     steps = [(old.below, _steps(old, new)) for old, new in pairs]
     touched = sorted(c for c in types if any(step.get(c) != [c] for _, step in steps))
-    return {
-        column: _by_stretch(
-            f"{row}{names.POSITION}",
-            [(at, _Into(column, at, row).value(step.get(column, []), types)) for at, step in steps],
-            f"{row}{quoted(column)}",
-        )
-        for column in touched
+    values = {
+        c: [(at, _Into(c, at, row).value(step.get(c, []), types)) for at, step in steps]
+        for c in touched
     }
+    if touched and names.ABSENT in types:
+        listed = f"{row}{names.ABSENT}"
+        values[names.ABSENT] = [(at, _renamed_list(listed, _moved(step))) for at, step in steps]
+    position = f"{row}{names.POSITION}"
+    return {c: _by_stretch(position, parts, f"{row}{quoted(c)}") for c, parts in values.items()}
+
+
+def _moved(step: Mapping[str, list[str]]) -> dict[str, str]:
+    """Stored column → its name of now, where that is another."""
+    return {old: new for new, origins in step.items() for old in origins if old != new}
 
 
 def _steps(before: _Stretch, now: _Stretch) -> dict[str, list[str]]:

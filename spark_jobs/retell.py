@@ -9,26 +9,28 @@ from pyspark.sql import DataFrame
 from sluice import names
 from sluice.snapshots import head
 from spark_jobs import defaults
-from spark_jobs.canonical import literal, quoted
+from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.defaults import Refill
-from spark_jobs.lake import TableId, target_id, tombstone_id
+from spark_jobs.lake import TableId, events_id, target_id, tombstone_id
 from spark_jobs.renames import moves_of_rows
 from spark_jobs.writer import Writer
 
 
 def rename(writer: Writer) -> None:
     """Give stored rows the names of now, before anything else is written on the branches."""
-    values = moves_of_rows(writer.before.renames, writer.now.renames, writer.types, "t.")
-    if not values:
+    before, now = writer.before.renames, writer.now.renames
+    if not moves_of_rows(before, now, writer.types):
         return
     for table in _of_rows(writer):
+        listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
+        values = moves_of_rows(before, now, {**writer.types, **listed}, "t.")
         _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
         writer.begun[table] = None if loaded is None else head(loaded, writer.attempt.branch)
 
 
 def _of_rows(writer: Writer) -> list[TableId]:
-    """Target and history, where they hold rows."""
+    """Target, history and events, where they hold rows."""
     graves = tombstone_id(writer.plan)
     return [t for t, base in writer.bases.items() if t != graves and base.snapshot is not None]
 
@@ -54,8 +56,10 @@ def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
     if not refills:
         return
     told = defaults.as_row(writer.lake.spark, refills)
-    others = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
-    _update(writer, table, told, {refill.name: refill.value for refill in refills}, others)
+    among = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
+    if table == events_id(writer.plan):
+        among += f" AND t.{names.OP} <> {literal(OP_TRUNCATE)}"
+    _update(writer, table, told, {refill.name: refill.value for refill in refills}, among)
 
 
 def _update(

@@ -35,8 +35,9 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
     """Expire a target's old tombstones and changes; says how much, '' where there is nothing.
 
     The rows of a table without a key are counted from its whole changelog: it keeps everything.
+    So do the tables that modes make beside a target.
     """
-    if target.namespace != upkeep.pipeline.namespace or not upkeep.lake.key(target):
+    if not _is_keyed_target(upkeep, target):
         return ""
     namespace = names.changelog_namespace(target.namespace)
     rules = upkeep.pipeline.maintenance
@@ -53,6 +54,14 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
         for found in expired:
             _delete(upkeep, found)
     return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
+
+
+def _is_keyed_target(upkeep: Upkeep, table: TableId) -> bool:
+    found = upkeep.lake.load(table)
+    if table.namespace != upkeep.pipeline.namespace or found is None:
+        return False
+    keyed = names.decode_key(found.properties.get(names.PROP_KEY, "[]"))
+    return bool(keyed) and names.whose(found.properties) is None
 
 
 def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:

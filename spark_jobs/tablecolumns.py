@@ -44,6 +44,12 @@ def history_columns(plan: TablePlan) -> list[Column]:
     return data + [Column(n, t) for n, t in _HISTORY_TYPES.items()]
 
 
+def events_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns, NULL in a TRUNCATE, and those of an event."""
+    data = [Column(c.name, c.stored.spark) for c in plan.columns]
+    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.EVENTS_METADATA]
+
+
 def changelog_columns(plan: TablePlan) -> list[Column]:
     """The source's columns, all nullable, and the metadata of an event."""
     data = [Column(c.name, c.stored.spark) for c in plan.columns]

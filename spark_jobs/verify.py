@@ -30,6 +30,7 @@ from spark_jobs.published import changes_at, is_partial, living_at, rows_at
 from spark_jobs.refold import refold, rows_of, tombstones_of
 from spark_jobs.session import open_session
 from spark_jobs.threads import side_by_side, together
+from spark_jobs.verify_modes import compare_modes
 from spark_jobs.verify_source import verify_source
 
 
@@ -67,7 +68,7 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
     known = [c for c in data if c in changelog.columns]
     refolded = keep(refold(changelog, trio.key, known, is_partial(changelog, trio)))
     graves = tombstones_of(refolded, changelog, trio.key)
-    rows, tombstones = together(
+    rows, tombstones, beside = together(
         lambda: compared(
             trio.target, cut, rows_of(judged_refold(refolded, floor)),
             judged_rows(target, refolded, trio.key, floor), _layout(trio.key, data),
@@ -76,9 +77,10 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
             trio.tombstones, cut, graves,
             above(rows_at(spark, cut, trio.tombstones, like=graves), floor), _layout(trio.key, ()),
         ),
+        lambda: compare_modes(spark, trio, cut, changelog, floor),
     )  # fmt: skip
     foreign = cut.foreign(trio.target)
-    return TableReport(trio.target.text, trio.key, rows, tombstones, foreign, floor)
+    return TableReport(trio.target.text, trio.key, rows, tombstones, foreign, floor, beside)
 
 
 def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:

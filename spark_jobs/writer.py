@@ -21,6 +21,7 @@ from spark_jobs.lake import (
     Lake,
     TableId,
     changelog_id,
+    events_id,
     history_id,
     literal,
     target_id,
@@ -71,8 +72,9 @@ class Writer:
         self.lake, self.plan, self.attempt, self.created = lake, plan, attempt, created
         self.span = span
         self.compared = (target_id(plan), tombstone_id(plan))
-        kept = (*self.compared, history_id(plan)) if plan.history else self.compared
-        self.bases = {table: lake.base(table) for table in kept}
+        beside = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
+        written = (*self.compared, *(table for asked, table in beside if asked))
+        self.bases = {table: lake.base(table) for table in written}
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int | None] = {}
         self.partial = plan.keyed and self._has_partials()
@@ -182,7 +184,7 @@ class Writer:
             self._append(target, changes.where(living), columns)
         else:
             self._merge(target, changes, by or self.plan.key, columns, _DELETED)
-        self._audit_written(target, rows)
+        self.audit_written(target, rows)
 
     def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
         rows.select(*(quoted(c) for c in columns)).writeTo(self.branch(table)).append()
@@ -211,7 +213,9 @@ class Writer:
             ),
         )
 
-    def _audit_written(self, table: TableId, rows: int | None) -> None:
+    def audit_written(self, table: TableId, rows: int | None) -> None:
+        """Raise AuditFailed where the first write to the branch made another number of rows new;
+        None: nobody counted them."""
         reach(Point.LOAD_WRITTEN)
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
@@ -288,7 +292,7 @@ class Writer:
         if stored.tombstones is None:
             if deletes:
                 self._append(table, applied.where(F.col(names.OP) == OP_DELETE), graves)
-                self._audit_written(table, deletes)
+                self.audit_written(table, deletes)
             return
         revived = applied.select(*key).join(
             stored.tombstones.select(*key), list(self.plan.key), "left_semi"
@@ -296,7 +300,7 @@ class Writer:
         if deletes or not revived.isEmpty():
             source = applied.select(*(quoted(c) for c in graves), names.OP)
             self._merge(table, source, self.plan.key, graves, _LIVING)
-            self._audit_written(table, deletes)
+            self.audit_written(table, deletes)
 
     def truncate(self, position: str | None, stored: Stored) -> None:
         """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""

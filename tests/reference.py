@@ -79,6 +79,34 @@ def _filled(change: Change, known: dict[str, object]) -> dict[str, object]:
     return {n: known.get(n) if n in change.absent else value for n, value in after.items()}
 
 
+@dataclass(frozen=True)
+class Event:
+    """What a log of events says at a place: `row` without what was not carried, of a delete by
+    key the key alone, of a TRUNCATE nothing."""
+
+    place: tuple[int, int]
+    gone: bool
+    row: Row
+    absent: tuple[str, ...] = ()
+
+
+def events(changes: Iterable[Change], key: str | None) -> list[Event]:
+    """All that happened to rows: an update that changes the key takes one away and brings one."""
+    found: list[Event] = []
+    for change in in_order(changes):
+        before, after = (dict(image or ()) for image in (change.before, change.after))
+        if change.op == "t":
+            found.append(Event(change.place, True, ()))
+        moved = key is None or not after or before.get(key) != after[key]
+        if before and moved:
+            gone = before if key is None else {key: before[key]}
+            found.append(Event(change.place, True, row(gone)))
+        if after:
+            said = {n: None if n in change.absent else v for n, v in after.items()}
+            found.append(Event(change.place, False, row(said), tuple(sorted(change.absent))))
+    return found
+
+
 @dataclass
 class Version:
     """A state that a row was in, and the places of the changes that began and ended it."""

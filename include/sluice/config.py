@@ -148,7 +148,8 @@ class TableConfig(SourceTables):
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
     )
     modes: Modes | None = Field(
-        None, description="current or soft_delete, and history; absent: the pipeline's"
+        None,
+        description="current or soft_delete, and beside it history, append; absent: the pipeline's",
     )
     write_mode: Literal["merge-on-read", "copy-on-write"] = "merge-on-read"
     format_version: Literal[2, 3] = 2

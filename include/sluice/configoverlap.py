@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sluice.configfields import PLACEHOLDER, TABLE_PLACEHOLDERS
 from sluice.errors import ConfigError
-from sluice.names import history_table
+from sluice.names import beside_target
 
 if TYPE_CHECKING:
     from sluice.config import Pipeline
@@ -53,7 +53,7 @@ def _targets(pipeline: Pipeline) -> set[str] | None:
     known = {target.lower() for target in targets if target is not None}
     if pipeline.tables is None or None in targets:
         return None
-    return known | {history_table(target) for target in known}
+    return known.union(*(beside_target(target) for target in known))
 
 
 def _target(template: str, source: str) -> str | None:

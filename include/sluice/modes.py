@@ -10,6 +10,7 @@ from pydantic import AfterValidator
 CURRENT: Final = "current"
 HISTORY: Final = "history"
 SOFT_DELETE: Final = "soft_delete"
+APPEND: Final = "append"
 
 # Of a row without a key nobody can tell which version of what it is.
 _KEYED: Final = frozenset({HISTORY, SOFT_DELETE})
@@ -27,4 +28,6 @@ def _modes(value: list[str]) -> list[str]:
     return value
 
 
-Modes = Annotated[list[Literal["current", "history", "soft_delete"]], AfterValidator(_modes)]
+Modes = Annotated[
+    list[Literal["current", "history", "soft_delete", "append"]], AfterValidator(_modes)
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Final
 
 CATALOG: Final = "lake"
@@ -36,6 +37,7 @@ DELETED_AT: Final = "_deleted_at"
 IS_DELETED: Final = "_is_deleted"
 DELETED_POSITION: Final = "_deleted_position"
 SOFT_DELETE_METADATA: Final = (DELETED_AT, IS_DELETED, DELETED_POSITION)
+EVENTS_METADATA: Final = (OP, *TARGET_METADATA, TX_ID, EVENT_ID, ABSENT)
 
 RESERVED_COLUMNS: Final = frozenset(
     (*TARGET_METADATA, *CHANGELOG_METADATA, *HISTORY_METADATA, *SOFT_DELETE_METADATA)
@@ -53,7 +55,8 @@ PROP_SHAPES: Final = "sluice.shapes"
 PROP_DEFAULTS: Final = "sluice.defaults"
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
-PROP_HISTORY_GAP: Final = "sluice.history-gap-after"
+PROP_EVENTS_OF: Final = "sluice.events-of"
+PROP_GAP: Final = "sluice.history-gap-after"
 PROP_FLOOR: Final = "sluice.floor"
 PROP_MAINTAINED: Final = "sluice.maintained-at"
 
@@ -61,6 +64,7 @@ _BESIDE: Final = "__cdc"
 _CHANGES: Final = "__changes"
 _TOMBSTONES: Final = "__tombstones"
 _HISTORY: Final = "__history"
+_EVENTS: Final = "__events"
 
 # Snapshot summary properties.
 SUMMARY_PIPELINE: Final = "sluice.pipeline"
@@ -100,9 +104,24 @@ def history_table(target: str) -> str:
     return f"{target}{_HISTORY}"
 
 
-def target_of(table: str) -> str:
-    """The target's name for that of its tombstones or history; any other name as it is."""
-    return table.removesuffix(_TOMBSTONES).removesuffix(_HISTORY)
+def events_table(target: str) -> str:
+    """The name of the table of a target's events; it stands beside the target."""
+    return f"{target}{_EVENTS}"
+
+
+def beside_target(target: str) -> tuple[str, ...]:
+    """The tables that stand in the target's own namespace where its modes ask for them."""
+    return history_table(target), events_table(target)
+
+
+def published_tables(target: str) -> frozenset[str]:
+    """The names of all tables that a batch publishes of a target."""
+    return frozenset((target, tombstone_table(target), *beside_target(target)))
+
+
+def whose(properties: Mapping[str, str]) -> str | None:
+    """The target beside which a table with these properties stands; None: it is one itself."""
+    return properties.get(PROP_HISTORY_OF) or properties.get(PROP_EVENTS_OF)
 
 
 def branch_name(batch_id: str, attempt: str) -> str:

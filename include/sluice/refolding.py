@@ -25,7 +25,7 @@ from sluice.names import (
     PROP_PIPELINE,
     PROP_SOURCE,
     is_changelog,
-    target_of,
+    published_tables,
     target_of_changelog,
 )
 from sluice.renamelog import recorded
@@ -143,7 +143,7 @@ def _changes(
     renamed = {one.source_table for one in told if one.batch_id == batch_id}
     for target, log in logs.items():
         records = _records(log, batch_id)
-        mine = [p for p in published if target_of(p.table_name) == target]
+        mine = [p for p in published if p.table_name in published_tables(target)]
         for p in mine:
             _refuse_strangers(ctx, p)
         if records or log.properties.get(PROP_SOURCE) in renamed:

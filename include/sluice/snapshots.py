@@ -38,8 +38,8 @@ from sqlalchemy.exc import DBAPIError
 from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
     PROP_DEFAULTS,
+    PROP_GAP,
     PROP_HIGHEST,
-    PROP_HISTORY_GAP,
     SUMMARY_BATCH,
     SUMMARY_MAINTENANCE,
     changelog_namespace,
@@ -248,12 +248,18 @@ def replace_columns(
     _commit(catalog, table, tuple(requirements), tuple(updates))
 
 
+def is_behind(table: Table, snapshot: int | None) -> bool:
+    """Whether a table that a mode makes lacks, at a snapshot, what came since it was switched off;
+    True until a batch has been published that closed the gap, and again where that is undone."""
+    gap = table.properties.get(PROP_GAP)
+    return gap is not None and snapshot in ancestors(table, int(gap))
+
+
 def _gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
     """A history that lacks versions since a snapshot lacks them in the new one too."""
-    gap = table.properties.get(PROP_HISTORY_GAP)
-    if gap is None or base not in ancestors(table, int(gap)):
+    if not is_behind(table, base):
         return []
-    return [SetPropertiesUpdate(updates={PROP_HISTORY_GAP: str(new)})]
+    return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]
 
 
 def _replaced(table: Table, columns: Mapping[str, str]) -> Schema:

@@ -23,9 +23,10 @@ from sluice.manifest import Manifest
 from sluice.names import (
     BATCH_ID,
     branch_name,
-    changelog_table,
+    is_changelog,
+    published_tables,
     tag_name,
-    target_of,
+    target_of_changelog,
 )
 from sluice.snapshots import (
     ancestors,
@@ -299,9 +300,12 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
 
 def _changelogs(ctx: Context, publications: list[Publication]) -> list[tuple[str, str]]:
     """The changelogs of the targets that these publications are of."""
-    wanted = {changelog_table(target_of(p.table_name)) for p in publications}
-    wanted |= {changelog_table(p.table_name) for p in publications}
-    return [(namespace, name) for namespace, name in tables(ctx) if name in wanted]
+    written = {p.table_name for p in publications}
+    return [
+        (namespace, name)
+        for namespace, name in tables(ctx)
+        if is_changelog(namespace, name) and written & published_tables(target_of_changelog(name))
+    ]
 
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:

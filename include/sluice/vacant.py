@@ -13,12 +13,12 @@ from sluice import ledger as states
 from sluice.context import Context
 from sluice.names import (
     BATCH_ID,
-    PROP_HISTORY_OF,
     PROP_PIPELINE,
+    beside_target,
     changelog_namespace,
     changelog_table,
-    history_table,
     tombstone_table,
+    whose,
 )
 
 _DEAD = frozenset({states.FAILED, states.ROLLED_BACK})
@@ -26,7 +26,7 @@ _DEAD = frozenset({states.FAILED, states.ROLLED_BACK})
 
 def drop_vacant(ctx: Context) -> list[str]:
     """Drop the targets in which nothing was ever published, or all was rolled back, with their
-    changelogs, tombstones and histories; returns their names.
+    changelogs, tombstones and what stands beside them; returns their names.
 
     Their types and key are those of a batch that failed, perhaps for a hint that is mended by now.
     Nothing is dropped while a batch is on its way, for it may be its table: a driver takes the
@@ -49,19 +49,24 @@ def _targets(ctx: Context) -> Iterator[str]:
         for ident in ctx.catalog.list_tables(ctx.pipeline.namespace):
             table = ctx.catalog.load_table(ident)
             mine = table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
-            if mine and PROP_HISTORY_OF not in table.properties and not table.metadata.refs:
+            if mine and whose(table.properties) is None and not table.metadata.refs:
                 yield ident[-1]
 
 
 def _is_vacant(ctx: Context, target: str, living: list[str]) -> bool:
     """True where neither a branch nor a change of a living batch hangs on the target."""
     beside = changelog_namespace(ctx.pipeline.namespace)
-    kept = [(beside, tombstone_table(target)), (ctx.pipeline.namespace, history_table(target))]
+    kept = [(beside, tombstone_table(target)), *_modes(ctx, target)]
     if any(table.metadata.refs for table in _existing(ctx, kept)):
         return False
     counted = In(BATCH_ID, living)  # type: ignore[call-arg]
     changelog = _existing(ctx, [(beside, changelog_table(target))])
     return not any(any(table.scan(row_filter=counted).plan_files()) for table in changelog)
+
+
+def _modes(ctx: Context, target: str) -> list[tuple[str, str]]:
+    """The tables of its modes beside the target."""
+    return [(ctx.pipeline.namespace, name) for name in beside_target(target)]
 
 
 def _existing(ctx: Context, idents: list[tuple[str, str]]) -> Iterator[Table]:
@@ -76,7 +81,7 @@ def _drop(ctx: Context, target: str) -> None:
     for ident in (
         (beside, changelog_table(target)),
         (beside, tombstone_table(target)),
-        (ctx.pipeline.namespace, history_table(target)),
+        *_modes(ctx, target),
         (ctx.pipeline.namespace, target),
     ):
         with suppress(NoSuchTableError):

@@ -64,7 +64,7 @@ class Comparison:
 class TableReport:
     """One target with its tombstones; `foreign`: snapshots of `main` that no batch wrote.
 
-    `tombstones`: None beside a live source, which has none.
+    `tombstones`: None beside a live source, which has none. `beside`: what its modes make.
     `floor`: the position up to which changes are forgotten; only what is above it is compared.
     """
 
@@ -74,16 +74,18 @@ class TableReport:
     tombstones: Comparison | None
     foreign: tuple[str, ...] = ()
     floor: str | None = None
+    beside: tuple[Comparison, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """True where rows and tombstones are what the changelog says."""
+        """True where rows, tombstones and what is beside them are what the changelog says."""
         return all(comparison.agrees for comparison in self.comparisons)
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """All that there are."""
-        return (self.rows,) if self.tombstones is None else (self.rows, self.tombstones)
+        graves = () if self.tombstones is None else (self.tombstones,)
+        return (self.rows, *graves, *self.beside)
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def _table(raw: dict[str, Any]) -> TableReport:
         _comparison(raw["tombstones"]) if raw["tombstones"] else None,
         tuple(raw["foreign"]),
         raw["floor"],
+        tuple(_comparison(each) for each in raw["beside"]),
     )
 
 

@@ -159,6 +159,7 @@ def rows(project: Path) -> list[int]:
     return sorted(table.scan(selected_fields=("id",)).to_arrow().column("id").to_pylist())
 
 
+@pytest.mark.long
 def test_a_backfill_takes_exactly_its_hours_beside_an_hourly_run(
     airflow: Airflow, project_folder: Path
 ) -> None:

@@ -10,6 +10,7 @@ from tests.faults.lake import descendants, finish, kill
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 
+@pytest.mark.long
 def test_a_driver_killed_in_its_merge_leaves_nothing_behind(shop: Shop) -> None:
     shop.put("1", [event("c", k, "new", 10 + k) for k in range(200)])
     code, told = finish(run(shop), PATIENCE_SECONDS)

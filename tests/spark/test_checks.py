@@ -74,6 +74,7 @@ def test_a_row_that_a_check_finds_keeps_the_whole_batch_from_being_published(sho
     assert orders(shop) == {1: 10, 2: -5, 3: 7}
 
 
+@pytest.mark.long
 def test_a_check_sees_the_batchs_own_rows_and_other_tables_as_published(shop: Sandbox) -> None:
     shop.configure(**project(checks=[POSITIVE, KNOWN]))
     shop.write("a.jsonl", [event(3, 1, 11, op="u")])
@@ -84,6 +85,7 @@ def test_a_check_sees_the_batchs_own_rows_and_other_tables_as_published(shop: Sa
     assert orders(shop) == {1: 11}
 
 
+@pytest.mark.long
 def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) -> None:
     shop.configure(**project(checks=[POSITIVE]))
     shop.write("bad.jsonl", [event(3, 2, -5)])

@@ -55,7 +55,7 @@ def columns_of_source(rows: list[Row]) -> list[Row]:
     return [{n: v for n, v in r.items() if not is_reserved(n)} for r in rows]
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("parts", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_equal_texts_are_one_key(lake: Sandbox, parts: int) -> None:
     """In one batch, and in several with the newest first."""
     size = -(-len(EVENTS) // parts)

@@ -319,6 +319,7 @@ TAKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [
@@ -352,6 +353,7 @@ UNSENT = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "modes",
     [pytest.param(["current", "history"], marks=pytest.mark.long), ["soft_delete"]],
@@ -367,6 +369,7 @@ def test_an_update_is_completed_with_a_default_that_is_told_later(
         assert {row["status"] for row in shop.rows("orders__history")} == {"new"}
 
 
+@pytest.mark.long
 def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_path: Path) -> None:
     """It tells no place of the log, but it was read after the rows of the first snapshot."""
     shop = shop_of(spark, tmp_path)

@@ -36,6 +36,7 @@ def event(lsn: int, ident: int, amount: str) -> dict[str, Any]:
     return {"op": "c", "after": {"id": ident, "amount": amount}, "source": source, "ts_ms": 1}
 
 
+@pytest.mark.long
 def test_a_mended_hint_and_key_are_taken_after_a_batch_that_failed(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "1.50"), event(11, 2, "2")])
     _, failure = stages.run(lake.context())

@@ -113,6 +113,7 @@ def refuse_difference(lake: Sandbox) -> None:
     assert [table.agrees for table in found.tables] == [True] * len(TABLES), found
 
 
+@pytest.mark.long
 def test_a_full_load_over_two_batches_takes_the_place_of_what_was_before(lake: Sandbox) -> None:
     load(lake, "a.jsonl", 0, BEFORE)
     assert rows(lake, "orders") == [(n, "old") for n in range(1, 5)]

@@ -268,5 +268,5 @@ def test_a_history_takes_no_other_table_s_place(spark: SparkSession, tmp_path: P
     with pytest.raises(PlanError, match=r"both go to shop\.orders__history"):
         sandbox.load_records([event(10, 1, "a"), other])
     sandbox.load_records([event(10, 1, "a")])
-    with pytest.raises(PlanError, match=r"is the history of shop\.orders"):
+    with pytest.raises(PlanError, match=r"holds the history or the events of shop\.orders"):
         sandbox.load_records([other])

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.spark
 ORDERS = {"key": ["id"], "columns": {"id": "int", "status": "string"}}
 PIPELINE = {
     "format": "debezium",
-    "tables": {"public.orders": ORDERS, "public.items": ORDERS},
+    "tables": {
+        "public.orders": {**ORDERS, "modes": ["current", "history", "append"]},
+        "public.items": ORDERS,
+    },
     "maintenance": {"small_files": 2, "delete_share": 0.1},
     "keep_tags": 2,
 }
@@ -50,6 +53,7 @@ def test_files_become_few_and_the_last_batches_can_be_undone(shop: Shop) -> None
     done = shop.maintain()
     after = shop.table("orders")
     assert shop.seen() == ROWS
+    assert (len(shop.rows("orders__history")), len(shop.rows("orders__events"))) == (6, 8)
     assert {"tags", "data files", "snapshots"} <= steps(done, "shop.orders")
     assert tags(after) == {third, fourth}
     assert after.inspect.files().num_rows == 1  # one data file, and no deletes
@@ -106,6 +110,7 @@ def everything(path: Path) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in found}
 
 
+@pytest.mark.long
 def test_only_old_files_that_no_snapshot_has_are_orphans(shop: Shop) -> None:
     shop.run(*orders(("c", 1, 1, "new")))
     folder = shop.root / "warehouse" / "shop" / "orders" / "data"

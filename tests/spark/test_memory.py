@@ -71,6 +71,7 @@ def test_the_next_run_knows_what_was_loaded_when_history_is_gone(lake: Sandbox) 
     assert notes(lake) == {1: "a", 3: "new"}
 
 
+@pytest.mark.long
 def test_somebodys_own_rows_are_kept_and_not_rolled_back(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "a")])
     (first,), _ = stages.run(lake.context())

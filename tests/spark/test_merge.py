@@ -32,6 +32,7 @@ def test_a_late_truncate_gives_deletes_their_rows_back(lake: Sandbox) -> None:
     assert shown(lake, "late", "keyless") == meaning(source.log, "keyless") == [row(equal)]
 
 
+@pytest.mark.long
 def test_a_late_truncate_lets_go_of_what_a_delete_before_it_had_taken(lake: Sandbox) -> None:
     """A delete of a row from before the capture had taken the next equal row."""
     equal = {"x": 1, "text": "a"}
@@ -57,6 +58,7 @@ def test_a_tie_is_settled_alike_in_one_batch_and_in_two(lake: Sandbox) -> None:
     assert shown(lake, "together", "keyed") == shown(lake, "apart", "keyed")
 
 
+@pytest.mark.long
 def test_a_late_truncate_takes_what_later_rows_were_completed_with(lake: Sandbox) -> None:
     """A value that an update left out is not taken over from before a TRUNCATE."""
     whole = Change("keyed", "c", (1, 1), after=row({"id": 1, "text": "old", "doc": "before"}))
@@ -118,6 +120,7 @@ def test_a_row_that_gets_another_key_keeps_what_was_not_sent(
     assert [(r["id"], r["doc"]) for r in lake.rows(f"{database}_partial")] == [(3, "big")]
 
 
+@pytest.mark.long
 def test_a_late_change_of_a_moved_row_is_found_beneath_a_newer_row_of_its_old_key(
     lake: Sandbox,
 ) -> None:

@@ -34,7 +34,7 @@ from tests.spark.sandbox import Sandbox
 pytestmark = pytest.mark.spark
 
 PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
-EVERY_RUN = ("debezium", "datastream", "streamx")
+EVERY_RUN = ("debezium",)
 NUMBERS = itertools.count(1)
 
 

@@ -73,6 +73,7 @@ def state(lake: Sandbox, batch_id: str) -> str:
     return row.state
 
 
+@pytest.mark.long
 def test_a_batch_beneath_others_is_undone_alone(lake: Sandbox) -> None:
     _, parts = history(seed=2, parts=3)
     batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]

@@ -128,6 +128,7 @@ def test_a_newer_event_that_came_meanwhile_stays(lake: Sandbox) -> None:
     assert amounts(lake) == {1: "2.00"}
 
 
+@pytest.mark.long
 def test_a_crash_before_the_end_of_publish_is_completed_once(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_delete_without_a_time_is_told_from_a_living_row(lake: Sandbox) -> Non
     assert rows == {1: (True, None), 2: (False, None)}
 
 
+@pytest.mark.long
 def test_a_late_truncate_takes_what_a_row_was_completed_with(lake: Sandbox) -> None:
     lake.load_records(
         [event(10, 1, "a", doc="old"), event(40, 1, "d", doc="__debezium_unavailable_value")]

@@ -123,6 +123,7 @@ def test_a_batch_that_brought_a_wider_type_is_rolled_back_and_comes_again(lake: 
     assert lake.agrees()
 
 
+@pytest.mark.long
 def test_a_batch_that_fails_leaves_the_values(lake: Sandbox) -> None:
     run(lake, "whole")
     broken = event("c", 30, FINE, text("1.0000"), 9)
@@ -158,6 +159,7 @@ def test_a_type_stays_where_nothing_follows_or_rows_are_known_by_it(
 TO_TEXT = ("whole", "cents", "named")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [

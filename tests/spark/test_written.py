@@ -77,6 +77,7 @@ def test_a_merge_that_sees_no_rows_fails_the_batch(
     assert sandbox.rows("t", metadata=True) == before
 
 
+@pytest.mark.long
 def test_tables_that_rewrite_their_files(spark: SparkSession, tmp_path: Path) -> None:
     """With a key and with a history, and without a key."""
     rewritten = {"write_mode": "copy-on-write", "columns": {"id": "int"}}

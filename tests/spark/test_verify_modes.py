@@ -1,0 +1,68 @@
+"""verify: what a table's modes make is compared too, each table of it on its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from sluice.verification import Comparison
+from spark_jobs.cut import Cutter
+from spark_jobs.verify import verify
+from tests.spark.dialects.debezium import PLACEHOLDER
+from tests.spark.sandbox import NAMESPACE, Sandbox
+from tests.spark.test_history import event, truncate
+
+pytestmark = pytest.mark.spark
+
+MODES = ["soft_delete", "history", "append"]
+EVENTS: list[Any] = [
+    event(1, 1, "a", body="long"),
+    event(2, 2, "b", body="long"),
+    event(3, 1, "c", body=PLACEHOLDER),
+    event(4, 2),
+    truncate(5),
+    event(6, 3, "d", body="long"),
+    event(7, 3, "e", body=PLACEHOLDER),
+]
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """One table in three modes, its events in two batches, the newer ones first."""
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": MODES}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": table}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    for number, batch in enumerate((EVENTS[3:], EVENTS[:4])):
+        shop.write(f"{number}.jsonl", batch)
+        shop.run()
+    return shop
+
+
+def differing(lake: Sandbox) -> dict[str, Comparison]:
+    cutter = Cutter(lake.catalog, lake.context().ledger, "p", NAMESPACE)
+    (report,) = verify(lake.spark, cutter, None).tables
+    assert len(report.comparisons) == 5
+    return {c.table: c for c in report.comparisons if not c.agrees}
+
+
+def test_what_differs_is_told_of_each_table(lake: Sandbox) -> None:
+    assert differing(lake) == {}
+    deleted = [r["note"] for r in lake.rows("orders") if r["_is_deleted"]]
+    assert sorted(deleted) == ["b", "c"]
+    for name in ("pipeline", "batch", "attempt"):  # what the last load's session signs by
+        lake.spark.conf.unset(f"spark.sql.iceberg.snapshot-property.sluice.{name}")
+    lake.spark.sql("UPDATE lake.shop.orders SET note = 'x' WHERE _is_deleted AND id = 1")
+    lake.spark.sql("UPDATE lake.shop.orders__history SET body = 'x' WHERE note = 'e'")
+    lake.spark.sql("DELETE FROM lake.shop.orders__events WHERE _op = 'truncate'")
+    found = differing(lake)
+    assert {table: c.kinds for table, c in found.items()} == {
+        "shop.orders with its deleted rows": {"differs": 1},
+        "shop.orders__history": {"differs": 1},
+        "shop.orders__events": {"missing": 1},
+    }
+    (version,) = found["shop.orders__history"].shown
+    assert version.columns == ("body",)
