@@ -186,7 +186,8 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("modes: [history]\n", "shop.yaml:5: modes: expected each mode once, and either current"),
         ("modes: [current, soft_delete]\n", "modes: expected each mode once, and either current"),
         ("modes: [current, current]\n", "modes: expected each mode once"),
-        ("modes: [append]\n", "expected 'current', 'history' or 'soft_delete', got 'append'"),
+        ("modes: [log]\n", "expected 'current', 'history', 'soft_delete' or 'append', got 'log'"),
+        ("modes: [append]\n", "either current or soft_delete among them, got ['append']"),
         (
             "tables: {a: {key: [], modes: [soft_delete, history]}}\n",
             "tables: expected a key for a, or its modes without history, soft_delete",
