@@ -59,11 +59,11 @@ test: setup-tests ## All tests
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: test-formats
-test-formats: setup ## Conformance suites of the newer formats: canal, shareplex, dts_avro, … (20 minutes)
+test-formats: setup ## Conformance suites of the newer formats: canal, shareplex, dts_avro, … (25 minutes)
 	@.venv/bin/python -m pytest tests/spark -m formats $(PYTEST_ARGS)
 
 .PHONY: test-long
-test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (25 minutes)
+test-long: setup ## What takes too long for every run: recordings, verify and defaults at length (an hour)
 	@.venv/bin/python -m pytest tests/spark tests/airflow -m long $(PYTEST_ARGS)
 
 .PHONY: faults

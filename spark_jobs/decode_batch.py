@@ -20,6 +20,7 @@ from spark_jobs import defaults, opening, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
+from spark_jobs.dropped import refuse_dropped
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
@@ -248,6 +249,7 @@ def make_plans(
             continue
         try:
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
+            refuse_dropped(job.lake, _target(job, table))
             stored = job.lake.columns(_target(job, table)) or {}
             plans.append(following(_plan(job, table, stored), job.pipeline, renames, stored))
         except PlanError as error:

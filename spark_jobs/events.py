@@ -48,13 +48,12 @@ def write(writer: Writer) -> None:
     if writer.span.lowest is None:
         return
     there = stored(writer)
-    if there is None or behind(writer, table):
-        found = once(writer.changelog(), _data(writer))
-    else:
-        found = once(writer.mine(), _data(writer))
-        there = there.where(F.col(names.POSITION) >= writer.span.lowest)
-    if there is not None and not _above(writer):
-        found = without(found, there)
+    whole = there is not None and not behind(writer, table)
+    found = once(writer.mine() if whole else writer.changelog(), _data(writer))
+    if there is not None:
+        # Of a batch above all others the table's files have bounds that none of them is read by.
+        lowest = writer.span.lowest if whole else ""
+        found = without(found, there.where(F.col(names.POSITION) >= lowest))
     _append(writer, keep(found))
 
 
@@ -63,12 +62,6 @@ def _append(writer: Writer, found: DataFrame) -> None:
     if rows:
         found.drop(CONTENT).writeTo(writer.branch(table)).append()
         writer.audit_written(table, rows)
-
-
-def _above(writer: Writer) -> bool:
-    """Whether every event of the batch is above all that the table holds."""
-    highest, lowest = writer.bases[events_id(writer.plan)].highest, writer.span.lowest
-    return highest is not None and lowest is not None and lowest > highest
 
 
 def stored(writer: Writer) -> DataFrame | None:

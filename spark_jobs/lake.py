@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -46,6 +47,8 @@ _COMMON = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
+# By default a file's bounds have the first 16 characters of a text.
+_BOUNDED = {f"write.metadata.metrics.column.{names.POSITION}": "full"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,13 @@ def target_id(plan: TablePlan) -> TableId:
 
 def changelog_id(plan: TablePlan) -> TableId:
     """The table's changelog."""
-    return TableId(names.changelog_namespace(plan.namespace), names.changelog_table(plan.target))
+    return changelog_of(target_id(plan))
+
+
+def changelog_of(target: TableId) -> TableId:
+    """The changelog of a target."""
+    namespace = names.changelog_namespace(target.namespace)
+    return TableId(namespace, names.changelog_table(target.name))
 
 
 def tombstone_id(plan: TablePlan) -> TableId:
@@ -202,7 +211,7 @@ class Lake:
             self._refuse_foreign(plan, HISTORY, history_id(plan), names.PROP_HISTORY_OF)
             self._ensure(history_id(plan), history_columns(plan), options)
         if plan.append:
-            options = self._beside_options(plan, names.PROP_EVENTS_OF)
+            options = self._beside_options(plan, names.PROP_EVENTS_OF, _BOUNDED)
             self._refuse_foreign(plan, APPEND, events_id(plan), names.PROP_EVENTS_OF)
             self._ensure(events_id(plan), events_columns(plan), options)
         return created
@@ -297,11 +306,13 @@ class Lake:
         partition = _partitioned(plan.config.partitions)
         return _Options(partition, properties, identifier, plan.follows)
 
-    def _beside_options(self, plan: TablePlan, mark: str) -> _Options:
+    def _beside_options(
+        self, plan: TablePlan, mark: str, more: Mapping[str, str] = MappingProxyType({})
+    ) -> _Options:
         properties = self._target_options(plan).properties
         columns = {c.name for c in plan.columns}
         clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
-        properties = {**properties, mark: plan.name}
+        properties = {**properties, **more, mark: plan.name}
         return _Options(clause, properties, (), plan.follows)
 
     def _changelog_options(self, plan: TablePlan) -> _Options:

@@ -25,6 +25,7 @@ from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs import events, history, softdelete
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.discover import Found, Source
+from spark_jobs.dropped import of_changes, refuse_unknown
 from spark_jobs.floor import since_floor
 from spark_jobs.fold import fold_columns
 from spark_jobs.job import Job
@@ -43,7 +44,7 @@ from spark_jobs.retell import note, rename
 from spark_jobs.threads import side_by_side
 from spark_jobs.told import Told
 from spark_jobs.versions import versions
-from spark_jobs.writer import Span, Writer, stored_at
+from spark_jobs.writer import Writer, stored_at
 
 _BEFORE = "_sluice_before"
 
@@ -103,8 +104,10 @@ def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
 
 
 def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
+    refuse_unknown(job.lake, plan)
     created = job.lake.ensure(plan)
-    writer = Writer(job.lake, plan, job.attempt, Span(), created)
+    plan, span = of_changes(job.lake, plan, job.attempt.published)
+    writer = Writer(job.lake, plan, job.attempt, span, created)
     remains = _Remains(writer, asked)
     replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
     if plan.append:

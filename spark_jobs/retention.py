@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.expiry import published_before
 from spark_jobs.canonical import by_arrival, literal
-from spark_jobs.lake import TableId
+from spark_jobs.lake import TableId, changelog_of
 from spark_jobs.upkeep import Upkeep
 
 _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
@@ -45,7 +45,7 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
         found
         for table, days in (
             (TableId(namespace, names.tombstone_table(target.name)), rules.tombstone_days),
-            (TableId(namespace, names.changelog_table(target.name)), rules.changelog_days),
+            (changelog_of(target), rules.changelog_days),
         )
         if (found := _expired(upkeep, table, days)) is not None
     ]
@@ -87,7 +87,9 @@ def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
 
 def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> None:
     before = upkeep.lake.property(target, names.PROP_FLOOR) or ""
-    upkeep.lake.set_property(target, names.PROP_FLOOR, max(before, *positions))
+    floor = max(before, *positions)
+    upkeep.lake.set_property(target, names.PROP_FLOOR, floor)
+    upkeep.lake.set_property(changelog_of(target), names.PROP_FLOOR, floor)
 
 
 def _statement(table: TableId, batches: str) -> str:

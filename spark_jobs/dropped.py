@@ -1,0 +1,54 @@
+"""A target that somebody dropped: what a load and a rebuild make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.errors import PlanError, RollbackRefused
+from spark_jobs.lake import Lake, TableId, changelog_id, changelog_of, target_id
+from spark_jobs.plan import TablePlan
+from spark_jobs.writer import Span
+
+
+def refuse_dropped(lake: Lake, target: TableId) -> None:
+    """Raise PlanError where a target is gone of which there are changes.
+
+    Whatever makes the tables of a first batch, or takes them away again, has the target there as
+    long as its changelog is. A load would make it anew, with the batch's rows alone.
+    """
+    if lake.load(target) is not None:
+        return
+    changelog = lake.load(changelog_of(target))
+    if changelog is not None and any(True for _ in changelog.scan().plan_files()):
+        raise PlanError(
+            f"{target.text} is gone, but its changelog has changes: somebody dropped it. Make it "
+            f"again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "
+            "again"
+        )
+
+
+def refuse_unknown(lake: Lake, plan: TablePlan) -> None:
+    """Raise RollbackRefused where rows of a dropped target stood for changes that are forgotten."""
+    floor = lake.property(changelog_id(plan), names.PROP_FLOOR)
+    if floor is not None and lake.load(target_id(plan)) is None:
+        raise RollbackRefused(
+            f"{plan.name} was dropped, and maintenance has forgotten its changes up to {floor}: "
+            "they cannot make its rows again. Register its last metadata file in the catalog: "
+            "CALL lake.system.register_table"
+        )
+
+
+def of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tuple[TablePlan, Span]:
+    """What a target knows of its changes, from themselves: whether some left columns out, and the
+    highest position, below which a load has to look at what is stored."""
+    changes = lake.spark.table(changelog_id(plan).sql())
+    counted = changes.where(F.col(names.BATCH_ID).isin(*published))
+    partial = F.bool_or(F.col(names.ABSENT).isNotNull())
+    row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
+    highest = None if row is None else row["highest"]
+    found = replace(plan.found, partial=bool(row and row["partial"]))
+    return replace(plan, found=found), Span(highest=highest)

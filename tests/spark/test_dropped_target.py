@@ -1,0 +1,47 @@
+"""A target that somebody dropped: no load makes it anew, a rebuild makes it what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import refolding, stages
+from tests.spark.sandbox import Sandbox
+from tests.spark.test_history import event
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A table of which nothing was ever deleted; its newest event came first."""
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "append"]}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": table}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    for number, events in enumerate(([event(20, 1, "paid")], [event(10, 1, "new")])):
+        shop.write(f"{number}.jsonl", events)
+        shop.run()
+    return shop
+
+
+def told(lake: Sandbox) -> tuple[list[str], list[str]]:
+    rows, events = lake.rows("orders"), lake.rows("orders__events")
+    return [r["note"] for r in rows], sorted(r["note"] for r in events)
+
+
+def test_a_dropped_target_is_made_again_and_not_anew(lake: Sandbox) -> None:
+    before = told(lake)
+    assert before == (["paid"], ["new", "paid"])
+    for table in ("orders", "orders__events"):
+        lake.spark.sql(f"DROP TABLE lake.shop.{table}")
+    lake.write("late.jsonl", [event(15, 1, "late"), event(20, 1, "paid")])
+    _, failure = stages.run(lake.context())
+    assert "shop.orders is gone" in str(failure)
+    assert "sluice rollback p --rebuild --table orders" in str(failure)
+    refolding.rebuild(lake.context())
+    assert told(lake) == before
+    lake.run()
+    assert told(lake) == (["paid"], ["late", "new", "paid"])
+    assert lake.agrees()
