@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +32,7 @@ from spark_jobs.discover import discover
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.plan import TablePlan, plan_table
+from spark_jobs.recall import Watch
 from spark_jobs.session import DEFAULTS
 
 ROUNDS = 3
@@ -120,8 +121,11 @@ def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]
 def _changes(
     spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], plan: TablePlan
 ) -> DataFrame:
+    """As a load decodes a batch of a table that it knows, watched for what is new."""
     known = Known(frozenset(plan.key), partial=plan.found.partial)
-    events = of_table(read_envelope(spark, pipeline, files, known), plan)
+    watch = Watch((plan.found,), plan.found, plan.key_columns, known.old_columns is None)
+    envelope = watch.mark(read_envelope(spark, pipeline, files, known))
+    events = of_table(envelope.observe(Observation(), *watch.columns()), plan)
     return changes(with_origin(events, spark, files), plan, Batch("bench", 0))
 
 

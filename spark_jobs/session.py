@@ -16,6 +16,8 @@ DEFAULTS = {
     "spark.sql.caseSensitive": "true",
     **_ALWAYS,
     "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
+    # Where in Python an expression was made is asked of the JVM at each: half the time of a plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",

@@ -25,7 +25,6 @@ from spark_jobs.canonical import (
     PLACE,
     full_load_position,
     hex_number,
-    number,
     place,
     source_position,
 )
@@ -34,17 +33,18 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     JSON_LINES,
+    ZERO,
     by_schema,
     carried_key,
     instant,
     instant_of_micros,
     line_or,
-    number_or_zero,
     outcome,
     read_lines,
     repeats_column,
     select_envelope,
     union,
+    with_numbers,
 )
 
 UPSERTS: Final = ("INSERT", "UPDATE", "UPDATE-INSERT")
@@ -61,6 +61,15 @@ _SCHEMA: Final = f"""
     uuid string, source_timestamp string, read_method string, sort_keys array<string>,
     source_metadata struct<{_META}>, payload {IMAGE_TYPE}
 """
+_HEX: Final = "[0-9a-fA-F]+"
+_RS_ID: Final = tuple(rf"^\s*0x(?:{_HEX}[.]){{{i}}}({_HEX})" for i in range(3))
+_LSN: Final = {
+    "postgresql": (f"^({_HEX})/{_HEX}$", f"^{_HEX}/({_HEX})$"),
+    "sqlserver": (
+        f"^({_HEX}):{_HEX}:{_HEX}$", f"^{_HEX}:({_HEX}):{_HEX}$", f"^{_HEX}:{_HEX}:({_HEX})$"
+    ),
+}  # fmt: skip
+"""The parts of an LSN: both halves of `16/B374D848`, all three of `00000025:00000728:0003`."""
 _TOP: Final = ("uuid", "source_timestamp", "read_method", "sort_keys", "source_metadata", "payload")
 
 
@@ -89,7 +98,8 @@ class Datastream:
         lines = tuple(f for f in files if f.container == JSON_LINES)
         if lines or not scans:
             scans.append(_read_json(spark, lines))
-        return select_envelope(union(scans), _envelope())
+        records = union(scans).withColumns({"_reason": _reason(), "op": _op()})
+        return select_envelope(with_numbers(records, _numbers()), _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of an Avro payload's schema; JSON files say nothing about types."""
@@ -198,7 +208,7 @@ def _avro_instant(fields: dict[str, avro.Node]) -> Column:
 
 def _envelope() -> dict[str, Column]:
     meta, payload = F.col("source_metadata"), F.col("payload")
-    reason, op = _reason(), _op()
+    reason, op = F.col("_reason"), F.col("op")
     deleted = op == OP_DELETE
     line = line_or("uuid", "read_method", "sort_keys", "source_metadata", "payload")
     return {
@@ -207,7 +217,6 @@ def _envelope() -> dict[str, Column]:
         "database": meta["database"],
         "schema": _schema(meta["schema"]),
         "table": meta["table"],
-        "op": op,
         "position": _position(),
         "before": F.when(deleted, payload),
         "after": F.when(~deleted, payload),
@@ -260,9 +269,30 @@ def _is_full_load() -> Column:
 
 def _position() -> Column:
     """The source's place; a backfilled row by its time, so that a newer backfill wins."""
-    taken_at = number_or_zero(F.unix_millis("source_ts").cast("string"))
-    changed = F.coalesce(_mysql(), _oracle(), _postgresql(), _sqlserver())
+    taken_at = F.coalesce("_n_taken", F.lit(ZERO))
+    changed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
     return F.when(_is_full_load(), full_load_position(taken_at)).otherwise(changed)
+
+
+def _numbers() -> dict[str, Column]:
+    """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
+    meta = F.col("source_metadata")
+    file = F.coalesce(F.nullif(meta["log_file"], F.lit("")), meta["binlog_file"], _sort_key(1, 3))
+    rs_id = F.coalesce(meta["rs_id"], _sort_key(2, 4))
+    lsn = F.coalesce(meta["lsn"], _sort_key(1, 2))
+    return {
+        "_n_taken": F.unix_millis("source_ts").cast("string"),
+        "_n_file": F.regexp_extract(file, r"(\d+)$", 1),
+        "_n_at": F.coalesce(meta["log_position"], meta["binlog_position"], _sort_key(2, 3)),
+        "_n_scn": F.coalesce(meta["scn"], _sort_key(1, 4)),
+        "_n_ssn": F.coalesce(meta["ssn"], _sort_key(3, 4)),
+        **{f"_n_redo{i}": _hex(rs_id, part) for i, part in enumerate(_RS_ID)},
+        **{
+            f"_n_{database}{i}": _hex(lsn, part)
+            for database, parts in _LSN.items()
+            for i, part in enumerate(parts)
+        },
+    }
 
 
 def _sort_key(index: int, of: int) -> Column:
@@ -271,37 +301,19 @@ def _sort_key(index: int, of: int) -> Column:
 
 
 def _mysql() -> Column:
-    meta = F.col("source_metadata")
-    file = F.coalesce(F.nullif(meta["log_file"], F.lit("")), meta["binlog_file"], _sort_key(1, 3))
-    at = F.coalesce(meta["log_position"], meta["binlog_position"], _sort_key(2, 3))
-    return source_position(number(F.regexp_extract(file, r"(\d+)$", 1)), number(at))
+    return source_position(F.col("_n_file"), F.col("_n_at"))
 
 
 def _oracle() -> Column:
     """Parts that a supplementary read lacks count as zero; the scn is what it must have."""
-    meta = F.col("source_metadata")
-    scn = F.coalesce(meta["scn"], _sort_key(1, 4))
-    rs_id = F.coalesce(meta["rs_id"], _sort_key(2, 4))
-    ssn = F.coalesce(meta["ssn"], _sort_key(3, 4))
-    before = "[0-9a-fA-F]+[.]"
-    redo = [_hex(rs_id, rf"^\s*0x(?:{before}){{{i}}}([0-9a-fA-F]+)") for i in range(3)]
-    return source_position(number(scn), *(number_or_zero(part) for part in (*redo, ssn)))
+    within = [f"_n_redo{i}" for i in range(len(_RS_ID))]
+    told = (F.coalesce(name, F.lit(ZERO)) for name in (*within, "_n_ssn"))
+    return source_position(F.col("_n_scn"), *told)
 
 
-def _postgresql() -> Column:
-    """Both halves of `16/B374D848` as numbers."""
-    lsn = F.coalesce(F.col("source_metadata")["lsn"], _sort_key(1, 2))
-    halves = [r"^([0-9a-fA-F]+)/[0-9a-fA-F]+$", r"^[0-9a-fA-F]+/([0-9a-fA-F]+)$"]
-    return source_position(*(number(_hex(lsn, h)) for h in halves))
-
-
-def _sqlserver() -> Column:
-    """The three parts of `00000025:00000728:0003` as numbers."""
-    lsn = F.coalesce(F.col("source_metadata")["lsn"], _sort_key(1, 2))
-    digits = "[0-9a-fA-F]+"
-    parts = [f"^({digits}):{digits}:{digits}$", f"^{digits}:({digits}):{digits}$",
-             f"^{digits}:{digits}:({digits})$"]  # fmt: skip
-    return source_position(*(number(_hex(lsn, p)) for p in parts))
+def _place_of(database: str) -> Column:
+    """The parts of its LSN as numbers."""
+    return source_position(*(F.col(f"_n_{database}{i}") for i in range(len(_LSN[database]))))
 
 
 def _hex(text: Column, pattern: str) -> Column:

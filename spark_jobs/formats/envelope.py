@@ -222,6 +222,15 @@ def carried_key(named: Column, carried: Column) -> Column:
     return F.when((F.size(named) > 0) & (whole | alike), named)
 
 
+def with_numbers(records: DataFrame, texts: Mapping[str, Column]) -> DataFrame:
+    """Add the `number` of each text under its name.
+
+    In two steps: `number` names its text several times, and would have it computed each time.
+    """
+    named = records.select("*", *(text.alias(name) for name, text in texts.items()))
+    return named.withColumns({name: number(F.col(name)) for name in texts})
+
+
 def number_or_zero(text: Column) -> Column:
     """A component that some events lack: absent sorts first."""
     return F.coalesce(number(text), F.lit(ZERO))

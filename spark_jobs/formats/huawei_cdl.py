@@ -28,7 +28,6 @@ from spark_jobs.canonical import (
     OP_UPDATE,
     full_load_position,
     hex_number,
-    number,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
@@ -42,12 +41,12 @@ from spark_jobs.formats.envelope import (
     instant,
     line_or,
     looked_up,
-    number_or_zero,
     outcome,
     read_lines,
     repeats,
     select_envelope,
     with_arrival,
+    with_numbers,
 )
 from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, unsent
@@ -78,6 +77,7 @@ _MOST_DIGITS: Final = 38
 _HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
 _BINLOG_LSN: Final = r"^.+[.](\d+)[:/](\d+)$"
 _SQLSERVER_LSN: Final = r"^([0-9A-Fa-f]+):([0-9A-Fa-f]+):([0-9A-Fa-f]+)$"
+_RS_ID: Final = r"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{}}}([0-9a-fA-F]+)"
 _NO_LSN: Final = r"^(\s*|-\d+)$"
 _SOURCE: Final = ",".join(
     f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
@@ -120,9 +120,11 @@ class HuaweiCdl:
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         flat = lines.select("*", *_flatten(options.get("database")))
         told = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
-        placed = told.select("*", _ignored().alias("_ignored"), _position().alias("position"))
+        told = told.select("*", _op().alias("op"), _ignored().alias("_ignored"))
+        placed = with_numbers(told, _numbers()).withColumn("position", _position())
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        return select_envelope(placed, _envelope() | {"absent": _absent(placeholder)})
+        judged = placed.withColumns({"_reason": _reason(), "_left_out": _left_out(placeholder)})
+        return select_envelope(judged, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from the message's Connect schema."""
@@ -183,8 +185,7 @@ def _property(name: str) -> Column:
 
 
 def _envelope() -> dict[str, Column]:
-    ignored, op = F.col("_ignored"), F.col("_op")
-    reason = _reason()
+    ignored, op, reason = F.col("_ignored"), F.col("_op"), F.col("_reason")
     deleted, upsert = op.isin(*DELETES), op.isin(*UPSERTS)
     before = F.when(deleted, _deleted_row())
     updated = F.when(op.isin("UPDATE", "u"), _payload("before"))
@@ -193,15 +194,15 @@ def _envelope() -> dict[str, Column]:
         "outcome": outcome(ignored.isNotNull(), reason),
         "reason": F.coalesce(ignored, reason),
         "schema": F.col("schema_"),
-        "op": _op(),
         "before": F.coalesce(before, updated),
         "after": F.when(upsert, F.col("_after")),
         "key": _key(),
         "types": F.when(schema.startswith("{"), schema),
         "source_ts": _source_ts(),
         "tx_id": F.col("_txId"),
-        "ddl": F.when(_op() == OP_DDL, _payload("ddl")),
+        "ddl": F.when(F.col("op") == OP_DDL, _payload("ddl")),
         "raw": F.when(ignored.isNull() & reason.isNotNull(), line_or("schema", "payload")),
+        "absent": F.when(upsert & (F.size("_left_out") > 0), F.col("_left_out")),
     }
 
 
@@ -247,8 +248,8 @@ def _reason() -> Column:
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(~_version_known(), version)
-        .when(_op().isNull() & op.isNull(), F.lit("not_an_envelope"))
-        .when(_op().isNull(), F.concat(F.lit("unknown_op:"), op))
+        .when(F.col("op").isNull() & op.isNull(), F.lit("not_an_envelope"))
+        .when(F.col("op").isNull(), F.concat(F.lit("unknown_op:"), op))
         .when(op.isin(*OPS) & (op != DDL) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(told & F.col("position").isNull(), F.lit("bad_position"))
@@ -267,22 +268,46 @@ def _position() -> Column:
     """The place in the source's log; a snapshot row by its place and when it was read."""
     taken = F.lower(_source("snapshot")) != "false"
     snapshot = (F.col("_op") == "r") | ((F.col("_op") == "c") & taken)
-    below = full_load_position(number_or_zero(_lsn()), number_or_zero(_payload("ts_ms")))
+    below = full_load_position(*_or_zero("_n_lsn", "_n_read"))
     return F.when(snapshot, below).otherwise(F.coalesce(_mysql(), _oracle(), _by_lsn()))
 
 
+def _numbers() -> dict[str, Column]:
+    """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
+    redo = (_part("_rs_id", _RS_ID.format(i)) for i in range(3))
+    sql = (_part("_lsn", _SQLSERVER_LSN, i) for i in (1, 2, 3))
+    return {
+        "_n_file": _part("_file", r"(\d+)$"),
+        "_n_pos": F.col("_pos"),
+        "_n_row": F.col("_row"),
+        "_n_commit": F.coalesce("_commit_scn", "_scn"),
+        "_n_scn": F.col("_scn"),
+        **{f"_n_redo{i}": hex_number(digits) for i, digits in enumerate(redo)},
+        "_n_ssn": F.col("_ssn"),
+        **{f"_n_log{i}": _part("_lsn", _BINLOG_LSN, i) for i in (1, 2)},
+        **{f"_n_sql{i}": hex_number(digits) for i, digits in enumerate(sql)},
+        "_n_first": F.regexp_extract(_source("sequence"), r'^\["([0-9]+)"', 1),
+        "_n_lsn": _lsn(),
+        "_n_read": _payload("ts_ms"),
+    }
+
+
+def _part(column: str, pattern: str, group: int = 1) -> Column:
+    return F.regexp_extract(column, pattern, group)
+
+
+def _or_zero(*numbers: str) -> list[Column]:
+    return [F.coalesce(name, F.lit(ZERO)) for name in numbers]
+
+
 def _mysql() -> Column:
-    file = F.regexp_extract(F.col("_file"), r"(\d+)$", 1)
-    return source_position(number(file), number(F.col("_pos")), number_or_zero(F.col("_row")))
+    return source_position(F.col("_n_file"), F.col("_n_pos"), *_or_zero("_n_row"))
 
 
 def _oracle() -> Column:
     """Parts that a message lacks count as zero; the scn is what it must have."""
-    parts = [rf"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{i}}}([0-9a-fA-F]+)" for i in range(3)]
-    found = [F.regexp_extract("_rs_id", part, 1) for part in parts]
-    redo = [number_or_zero(hex_number(digits)) for digits in found]
-    commit = number(F.coalesce("_commit_scn", "_scn"))
-    return source_position(commit, number(F.col("_scn")), *redo, number_or_zero(F.col("_ssn")))
+    within = _or_zero("_n_redo0", "_n_redo1", "_n_redo2", "_n_ssn")
+    return source_position(F.col("_n_commit"), F.col("_n_scn"), *within)
 
 
 def _by_lsn() -> Column:
@@ -297,14 +322,12 @@ def _by_lsn() -> Column:
 
 def _binlog_lsn() -> Column:
     """An LSN that is a place in MySQL's binary log: `mysql-bin.000003:1234`."""
-    file, at = (F.regexp_extract("_lsn", _BINLOG_LSN, index) for index in (1, 2))
-    return source_position(number(file), number(at), F.lit(ZERO))
+    return source_position(F.col("_n_log1"), F.col("_n_log2"), F.lit(ZERO))
 
 
 def _sqlserver_lsn() -> Column:
     """An LSN of three hexadecimal numbers, SQL Server's: `00000025:00000728:0003`."""
-    parts = (F.regexp_extract("_lsn", _SQLSERVER_LSN, index) for index in (1, 2, 3))
-    return source_position(*(number(hex_number(part)) for part in parts))
+    return source_position(*(F.col(f"_n_sql{i}") for i in range(3)))
 
 
 def _lsn_pair() -> Column:
@@ -312,8 +335,7 @@ def _lsn_pair() -> Column:
 
     Alone the LSN orders the changes of one row: its lock is held until the commit.
     """
-    commit = F.regexp_extract(_source("sequence"), r'^\["([0-9]+)"', 1)
-    return source_position(F.coalesce(number(commit), number(_lsn())), number(_lsn()))
+    return source_position(F.coalesce("_n_first", "_n_lsn"), F.col("_n_lsn"))
 
 
 def _lsn() -> Column:
@@ -324,7 +346,7 @@ def _lsn() -> Column:
     return F.when(text.rlike(_HEX_LSN), whole).otherwise(text)
 
 
-def _absent(placeholder: str) -> Column:
+def _left_out(placeholder: str) -> Column:
     """Columns that a row does not carry.
 
     They are large ones listed without a value, ones that hold Debezium's placeholder, and ones that
@@ -332,10 +354,9 @@ def _absent(placeholder: str) -> Column:
     """
     after, none = F.col("_after"), F.array().cast("array<string>")
     listed = F.filter(_lob_columns(), lambda n: F.try_element_at(after, n).isNull())
-    left_out = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
-    parts = [F.coalesce(p, none) for p in (listed, unsent(after, placeholder), left_out)]
-    found = F.array_union(F.array_union(parts[0], parts[1]), parts[2])
-    return F.when(F.col("_op").isin(*UPSERTS) & (F.size(found) > 0), found)
+    only_before = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
+    parts = [F.coalesce(p, none) for p in (listed, unsent(after, placeholder), only_before)]
+    return F.array_union(F.array_union(parts[0], parts[1]), parts[2])
 
 
 def _lob_columns() -> Column:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from sluice.errors import ConfigError
 from sluice.manifest import SourceFile
+from sluice.positions import encode_number
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -24,7 +25,6 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_UPDATE,
     full_load_position,
-    number,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
@@ -33,16 +33,17 @@ from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
     LAST_SECOND,
+    ZERO,
     any_repeats_column,
     carried_key,
     line_or,
     looked_up,
-    number_or_zero,
     outcome,
     overlaid,
     read_lines,
     select_envelope,
     with_arrival,
+    with_numbers,
 )
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
@@ -96,7 +97,8 @@ class Maxwell:
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
-        return select_envelope(rows, _envelope(by_log))
+        judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
+        return select_envelope(judged, _envelope(by_log))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """Rows describe no types: every column is text until a hint says more."""
@@ -113,10 +115,9 @@ def _by_log(options: Mapping[str, Any]) -> bool:
 
 
 def _envelope(by_log: bool) -> dict[str, Column]:
-    op, data = F.col("op"), F.col("data")
+    op, data, reason = F.col("op"), F.col("data"), F.col("_reason")
     # The vendor's rule: the old row is `data` with `old` over it.
     old = F.when(~F.col("_twice"), overlaid(data, F.col("old")))
-    reason = _reason()
     ignored = F.col("type").isin(*IGNORED) & F.col(CORRUPT).isNull()
     return {
         "outcome": outcome(ignored, reason),
@@ -149,6 +150,15 @@ def _reason() -> Column:
     )
 
 
+def _numbers() -> dict[str, Column]:
+    """The texts of all numbers that a place consists of."""
+    return {
+        "_n_file": F.regexp_extract("position", _POSITION, 1),
+        "_n_at": F.regexp_extract("position", _POSITION, 2),
+        **{f"_n_{name}": F.col(name) for name in ("xid", "xoffset", "ts")},
+    }
+
+
 def _bootstrapped() -> Column:
     return F.col("type") == BOOTSTRAPPED
 
@@ -157,12 +167,12 @@ def _offset() -> Column:
     """The place in a transaction; its last row has `commit` instead of an offset."""
     unplaced = F.col("position").isNull() & ~F.coalesce(F.col("commit") == "true", F.lit(False))
     unplaced &= F.col("xoffset").isNull()
-    return F.when(unplaced, F.col(ARRIVAL)).otherwise(number_or_zero(F.col("xoffset")))
+    return F.when(unplaced, F.col(ARRIVAL)).otherwise(F.coalesce("_n_xoffset", F.lit(ZERO)))
 
 
 def _position(by_log: bool) -> Column:
     """A bootstrapped row by its time, so that a newer bootstrap wins."""
-    bootstrapped = full_load_position(number_or_zero(F.col("ts")))
+    bootstrapped = full_load_position(F.coalesce("_n_ts", F.lit(ZERO)))
     return F.when(_bootstrapped(), bootstrapped).when(F.lit(by_log), _log_position())
 
 
@@ -172,11 +182,11 @@ def _log_position() -> Column:
     The kind comes last for records that an edited stream put at one place: a row begins with its
     insert and ends with its delete.
     """
-    place = [number(F.regexp_extract("position", _POSITION, group)) for group in (1, 2)]
-    last = F.when(F.col("commit") == "true", F.lit("1")).otherwise(F.lit("0"))
-    kinds = [F.when(F.col("op") == op, F.lit(str(n))) for n, op in enumerate(OPS_IN_LIFE)]
-    rest = (number(last), _offset(), number_or_zero(F.coalesce(*kinds)))
-    return F.coalesce(source_position(*place, *rest), source_position(number(F.col("xid")), *rest))
+    last = F.when(F.col("commit") == "true", encode_number(1)).otherwise(F.lit(ZERO))
+    kinds = {op: encode_number(n) for n, op in enumerate(OPS_IN_LIFE)}
+    rest = (last, _offset(), F.coalesce(looked_up(F.col("op"), kinds), F.lit(ZERO)))
+    place = source_position(F.col("_n_file"), F.col("_n_at"), *rest)
+    return F.coalesce(place, source_position(F.col("_n_xid"), *rest))
 
 
 def _source_ts() -> Column:

@@ -20,7 +20,6 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
-    number,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
@@ -36,6 +35,7 @@ from spark_jobs.formats.envelope import (
     read_lines,
     select_envelope,
     table_names,
+    with_numbers,
     with_row,
 )
 
@@ -75,7 +75,9 @@ class GoldenGate:
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
         records = renamed.withColumns({**images, "op": looked_up(F.col("op_type"), OPS)})
-        return select_envelope(with_row(records, "_before", "_after"), _envelope())
+        rows = with_row(records, "_before", "_after")
+        judged = with_numbers(rows, {"_place": F.col("pos")}).withColumn("_reason", _reason())
+        return select_envelope(judged, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """Records describe no types: every column is text until a hint says more."""
@@ -95,12 +97,12 @@ def _sent(image: Column) -> Column:
 
 
 def _envelope() -> dict[str, Column]:
-    op, reason = F.col("op"), _reason()
+    op, reason = F.col("op"), F.col("_reason")
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
         **table_names(F.col("_table")),
-        "position": source_position(number(F.col("pos"))),
+        "position": source_position(F.col("_place")),
         "before": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_before")),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row")),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("_after"), F.col("_row"))),

@@ -22,7 +22,6 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
-    number,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
@@ -34,7 +33,6 @@ from spark_jobs.formats.envelope import (
     absent_but,
     line_or,
     looked_up,
-    number_or_zero,
     outcome,
     overlaid,
     read_lines,
@@ -42,6 +40,7 @@ from spark_jobs.formats.envelope import (
     select_envelope,
     table_names,
     union,
+    with_numbers,
     with_row,
 )
 
@@ -93,7 +92,10 @@ class SharePlex:
         whole = told.withColumn("_old", F.col("_key"))
         if _any_halves(spark, files):
             whole = union([whole.where(~_is_half()), _with_other_halves(told.where(_is_half()))])
-        return select_envelope(with_row(whole, "_old", "data"), _envelope())
+        rows = with_numbers(with_row(whole, "_old", "data"), _numbers())
+        imaged = rows.withColumns({"_before": _before(), "_after": _after()})
+        judged = imaged.withColumn("_reason", _reason())
+        return select_envelope(judged, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """SharePlex describes no types: every column is text until a hint says more."""
@@ -149,15 +151,14 @@ def _envelope() -> dict[str, Column]:
     # A commit record marks the end of a transaction; with a row in it, it would be no marker.
     empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_key").isNull()
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
-    before, after = _before(), F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row"))
-    reason = _reason(before, after)
+    reason = F.col("_reason")
     return {
         "outcome": outcome(ignored, reason),
         "reason": F.when(ignored, F.lit("transaction_marker")).otherwise(reason),
         **table_names(F.col("_table")),
         "position": _position(),
-        "before": before,
-        "after": after,
+        "before": F.col("_before"),
+        "after": F.col("_after"),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_row"))),
         "source_ts": F.col("_time").try_cast("timestamp"),
         "tx_id": F.col("_trans"),
@@ -172,6 +173,10 @@ def _before() -> Column:
     return F.when(op == OP_UPDATE, F.col("_key")).when(op == OP_DELETE, _deleted())
 
 
+def _after() -> Column:
+    return F.when(F.col("op").isin(OP_INSERT, OP_UPDATE), F.col("_row"))
+
+
 def _deleted() -> Column:
     """What `key` knows of a deleted row over what `data` has of it."""
     known = F.map_filter("_key", lambda _, value: value.isNotNull())
@@ -179,11 +184,11 @@ def _deleted() -> Column:
     return F.coalesce(both, "data", "_key")
 
 
-def _reason(before: Column, after: Column) -> Column:
+def _reason() -> Column:
     """Why a record is no event; NULL for an event."""
     op, table = F.col("op"), F.col("_table")
     rows = op.isin(OP_INSERT, OP_UPDATE, OP_DELETE)
-    image = F.when(op == OP_DELETE, before).otherwise(after)
+    image = F.when(op == OP_DELETE, F.col("_before")).otherwise(F.col("_after"))
     bad_order = [
         F.when(~F.col(f"_{name}").rlike(pattern), F.lit(f"bad_{name}"))
         for name, pattern in _ORDER.items()
@@ -209,21 +214,32 @@ def _position() -> Column:
     behind that: by the two numbers it finds its old half (`fold.places`).
     """
     statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
-    counted = F.coalesce(number(_number()), F.when(statement, F.lit(ZERO)))
-    place = source_position(number(F.col("_scn")), *_transaction(), counted)
-    is_new = F.lower("_op").isin(*NEW_HALVES)
-    earlier = F.when(is_new & _number().rlike(_FEW_DIGITS), _number().try_cast("bigint") - 1)
-    mark = F.concat(F.lit(_HALF), F.coalesce(number(earlier.cast("string")), F.lit("")))
+    counted = F.coalesce("_n_counted", F.when(statement, F.lit(ZERO)))
+    transaction = (F.coalesce(f"_n_trans{i}", F.lit(ZERO)) for i in range(3))
+    place = source_position(F.col("_n_scn"), *transaction, counted)
+    mark = F.concat(F.lit(_HALF), F.coalesce("_n_earlier", F.lit("")))
     return F.when(_is_half(), F.concat(place, mark)).otherwise(place)
 
 
+def _numbers() -> dict[str, Column]:
+    """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
+    is_new = F.lower("_op").isin(*NEW_HALVES)
+    earlier = F.when(is_new & _number().rlike(_FEW_DIGITS), _number().try_cast("bigint") - 1)
+    return {
+        "_n_scn": F.col("_scn"),
+        **{f"_n_trans{i}": part for i, part in enumerate(_transaction())},
+        "_n_counted": _number(),
+        "_n_earlier": earlier.cast("string"),
+    }
+
+
 def _transaction() -> list[Column]:
-    """Its three numbers; a name of another form is told from others by a hash."""
+    """The texts of its three numbers; a name of another form is told from others by a hash."""
     numbers, trans = F.split("_trans", "[.]"), F.col("_trans")
     hashed = F.conv(F.hex(F.xxhash64(trans)), 16, 10)
     first = F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(0))).when(trans.isNotNull(), hashed)
     rest = [F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(index))) for index in (1, 2)]
-    return [number_or_zero(part) for part in (first, *rest)]
+    return [first, *rest]
 
 
 def _ddl() -> Column:

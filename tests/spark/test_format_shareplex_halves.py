@@ -49,13 +49,14 @@ HISTORY = [
     # `idx` alone
     change(7, "ins", row(4)), change(8, OLD, row(4), ..., idx="1/2"),
     change(8, NEW, {"ID": "4", "A": "z"}, ..., idx="2/2"),
-    # deleted, then updated by nobody: a delete is no old half
+    # deleted, then inserted with less: a delete is no old half
     change(9, "ins", row(5)), change(10, "del", row(5), 1), change(10, "ins", {"ID": "5"}, 2),
+    # another key: what it leaves out is what the row had under the old one
     change(11, "ins", row(6)), change(12, OLD, {"ID": "6"}, 1), change(12, NEW, {"ID": "7"}, 2),
 ]  # fmt: skip
 ROWS = [
     ("1", "z", "b1"), ("2", "z", "b2"), ("3", "z", "b3"), ("4", "z", "b4"), ("5", None, None),
-    ("7", None, None),
+    ("7", "a6", "b6"),
 ]  # fmt: skip
 CUTS = {
     "whole": [HISTORY],
