@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.errors import PlanError, RollbackRefused
+from sluice.ledger import Ledger
+from sluice.snapshots import head
 from spark_jobs.lake import Lake, TableId, changelog_id, changelog_of, target_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.writer import Span
@@ -18,17 +20,26 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
     """Raise PlanError where a target is gone of which there are changes.
 
     Whatever makes the tables of a first batch, or takes them away again, has the target there as
-    long as its changelog is. A load would make it anew, with the batch's rows alone.
+    long as its changelog is. A load would make it anew, with the batch's rows alone; so it would
+    where a rebuild made it, and was never published.
     """
-    if lake.load(target) is not None:
+    table, changelog = lake.load(target), lake.load(changelog_of(target))
+    if changelog is None or (table is not None and head(table) is not None):
         return
-    changelog = lake.load(changelog_of(target))
-    if changelog is not None and any(True for _ in changelog.scan().plan_files()):
+    gone = table is None and any(True for _ in changelog.scan().plan_files())
+    if gone or (table is not None and _was_published(lake, target)):
         raise PlanError(
             f"{target.text} is gone, but its changelog has changes: somebody dropped it. Make it "
             f"again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "
             "again"
         )
+
+
+def _was_published(lake: Lake, target: TableId) -> bool:
+    """Whether a batch that is published wrote a target; one with deletes alone may not have."""
+    ledger = Ledger(lake.catalog)
+    written = ledger.publications(lake.pipeline, *ledger.published_batches(lake.pipeline))
+    return any((p.namespace, p.table_name) == (target.namespace, target.name) for p in written)
 
 
 def refuse_unknown(lake: Lake, plan: TablePlan) -> None:

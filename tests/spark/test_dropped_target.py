@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice import refolding, stages
+from sluice.errors import TransientError
 from tests.spark.sandbox import Sandbox
 from tests.spark.test_history import event
 
@@ -31,15 +32,31 @@ def told(lake: Sandbox) -> tuple[list[str], list[str]]:
     return [r["note"] for r in rows], sorted(r["note"] for r in events)
 
 
-def test_a_dropped_target_is_made_again_and_not_anew(lake: Sandbox) -> None:
+def refuses(lake: Sandbox) -> None:
+    _, failure = stages.run(lake.context())
+    assert "shop.orders is gone" in str(failure)
+    assert "sluice rollback p --rebuild --table orders" in str(failure)
+
+
+def fails(*_: object) -> None:
+    raise TransientError("the catalog is away")
+
+
+def test_a_dropped_target_is_made_again_and_not_anew(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by a load, not by one after a rebuild that ended too early either."""
     before = told(lake)
     assert before == (["paid"], ["new", "paid"])
     for table in ("orders", "orders__events"):
         lake.spark.sql(f"DROP TABLE lake.shop.{table}")
     lake.write("late.jsonl", [event(15, 1, "late"), event(20, 1, "paid")])
-    _, failure = stages.run(lake.context())
-    assert "shop.orders is gone" in str(failure)
-    assert "sluice rollback p --rebuild --table orders" in str(failure)
+    refuses(lake)
+    with monkeypatch.context() as broken:
+        broken.setattr(refolding, "publish", fails)
+        with pytest.raises(TransientError):
+            refolding.rebuild(lake.context())
+    refuses(lake)
     refolding.rebuild(lake.context())
     assert told(lake) == before
     lake.run()
