@@ -16,7 +16,7 @@ DEFAULTS = {
     "spark.sql.caseSensitive": "true",
     **_ALWAYS,
     "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
-    # Where in Python an expression was made is asked of the JVM at each: half the time of a plan.
+    # Noting where in Python each expression was made takes half the time of making them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

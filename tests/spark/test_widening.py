@@ -160,7 +160,7 @@ TO_TEXT = ("whole", "cents", "named")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("order", itertools.permutations(TO_TEXT), ids="-".join)
+@pytest.mark.parametrize("order", list(itertools.permutations(TO_TEXT)), ids="-".join)
 def test_types_that_nothing_else_holds_become_text_where_told(
     lake: Sandbox, order: tuple[str, ...]
 ) -> None:
