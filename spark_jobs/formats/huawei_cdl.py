@@ -274,26 +274,22 @@ def _position() -> Column:
 
 def _numbers() -> dict[str, Column]:
     """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
-    redo = (_part("_rs_id", _RS_ID.format(i)) for i in range(3))
-    sql = (_part("_lsn", _SQLSERVER_LSN, i) for i in (1, 2, 3))
+    redo = (F.regexp_extract("_rs_id", _RS_ID.format(i), 1) for i in range(3))
+    sql = (F.regexp_extract("_lsn", _SQLSERVER_LSN, i) for i in (1, 2, 3))
     return {
-        "_n_file": _part("_file", r"(\d+)$"),
+        "_n_file": F.regexp_extract("_file", r"(\d+)$", 1),
         "_n_pos": F.col("_pos"),
         "_n_row": F.col("_row"),
         "_n_commit": F.coalesce("_commit_scn", "_scn"),
         "_n_scn": F.col("_scn"),
         **{f"_n_redo{i}": hex_number(digits) for i, digits in enumerate(redo)},
         "_n_ssn": F.col("_ssn"),
-        **{f"_n_log{i}": _part("_lsn", _BINLOG_LSN, i) for i in (1, 2)},
+        **{f"_n_log{i}": F.regexp_extract("_lsn", _BINLOG_LSN, i) for i in (1, 2)},
         **{f"_n_sql{i}": hex_number(digits) for i, digits in enumerate(sql)},
         "_n_first": F.regexp_extract(_source("sequence"), r'^\["([0-9]+)"', 1),
         "_n_lsn": _lsn(),
         "_n_read": _payload("ts_ms"),
     }
-
-
-def _part(column: str, pattern: str, group: int = 1) -> Column:
-    return F.regexp_extract(column, pattern, group)
 
 
 def _or_zero(*numbers: str) -> list[Column]:
