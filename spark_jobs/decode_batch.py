@@ -249,8 +249,9 @@ def make_plans(
             continue
         try:
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
-            refuse_dropped(job.lake, _target(job, table))
-            stored = job.lake.columns(_target(job, table)) or {}
+            target = _target(job, table)
+            refuse_dropped(job.lake, target)
+            stored = job.lake.columns(target) or {}
             plans.append(following(_plan(job, table, stored), job.pipeline, renames, stored))
         except PlanError as error:
             mistakes.append(str(error))

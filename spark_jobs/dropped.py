@@ -23,11 +23,13 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
     long as its changelog is. A load would make it anew, with the batch's rows alone; so it would
     where a rebuild made it, and was never published.
     """
-    table, changelog = lake.load(target), lake.load(changelog_of(target))
-    if changelog is None or (table is not None and head(table) is not None):
+    table = lake.load(target)
+    if table is not None and head(table) is not None:
         return
-    gone = table is None and any(True for _ in changelog.scan().plan_files())
-    if gone or (table is not None and _was_published(lake, target)):
+    changelog = lake.load(changelog_of(target))
+    if changelog is None:
+        return
+    if _was_published(lake, target) if table else any(True for _ in changelog.scan().plan_files()):
         raise PlanError(
             f"{target.text} is gone, but its changelog has changes: somebody dropped it. Make it "
             f"again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "

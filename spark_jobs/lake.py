@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -207,11 +206,12 @@ class Lake:
         self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
         self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
         if plan.history:
-            options = self._beside_options(plan, names.PROP_HISTORY_OF)
+            options = self._beside_options(plan, {names.PROP_HISTORY_OF: plan.name})
             self._refuse_foreign(plan, HISTORY, history_id(plan), names.PROP_HISTORY_OF)
             self._ensure(history_id(plan), history_columns(plan), options)
         if plan.append:
-            options = self._beside_options(plan, names.PROP_EVENTS_OF, _BOUNDED)
+            marks = {names.PROP_EVENTS_OF: plan.name, **_BOUNDED}
+            options = self._beside_options(plan, marks)
             self._refuse_foreign(plan, APPEND, events_id(plan), names.PROP_EVENTS_OF)
             self._ensure(events_id(plan), events_columns(plan), options)
         return created
@@ -306,13 +306,10 @@ class Lake:
         partition = _partitioned(plan.config.partitions)
         return _Options(partition, properties, identifier, plan.follows)
 
-    def _beside_options(
-        self, plan: TablePlan, mark: str, more: Mapping[str, str] = MappingProxyType({})
-    ) -> _Options:
-        properties = self._target_options(plan).properties
+    def _beside_options(self, plan: TablePlan, marks: Mapping[str, str]) -> _Options:
+        properties = {**self._target_options(plan).properties, **marks}
         columns = {c.name for c in plan.columns}
         clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
-        properties = {**properties, **more, mark: plan.name}
         return _Options(clause, properties, (), plan.follows)
 
     def _changelog_options(self, plan: TablePlan) -> _Options:

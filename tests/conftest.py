@@ -53,6 +53,7 @@ def spark() -> Iterator[SparkSession]:
 def fixtures() -> Path:
     """Other projects' change data, which is not part of this one."""
     folder = SHARED / "fixtures"
+    # Others' data may not be committed: a clone without it beside it has nothing to read.
     if not folder.is_dir():
         pytest.skip(f"the shared fixtures are not at {folder}")
     return folder
@@ -65,6 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         with s3_server(tmp_path_factory.mktemp("s3")) as found:
             yield found
     except S3ServerMissing as missing:
+        # Building it takes Go and a network, which not every machine of a developer's has.
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))

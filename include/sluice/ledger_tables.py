@@ -189,7 +189,9 @@ class LedgerTables:
             self._catalog.create_namespace(LEDGER_NAMESPACE)
         except NamespaceAlreadyExistsError:
             pass
-        except Exception:  # the SQL catalog lets its database's own error through
+        # Of two that create it at once one fails. The SQL catalog lets its database's own error
+        # through, of whatever driver, so none is named; where there is no namespace it is raised.
+        except Exception:
             if not self._catalog.namespace_exists(LEDGER_NAMESPACE):
                 raise
 

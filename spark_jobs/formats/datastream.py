@@ -33,12 +33,12 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     JSON_LINES,
-    ZERO,
     by_schema,
     carried_key,
     instant,
     instant_of_micros,
     line_or,
+    or_zero,
     outcome,
     read_lines,
     repeats_column,
@@ -269,9 +269,8 @@ def _is_full_load() -> Column:
 
 def _position() -> Column:
     """The source's place; a backfilled row by its time, so that a newer backfill wins."""
-    taken_at = F.coalesce("_n_taken", F.lit(ZERO))
     changed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
-    return F.when(_is_full_load(), full_load_position(taken_at)).otherwise(changed)
+    return F.when(_is_full_load(), full_load_position(or_zero("_n_taken"))).otherwise(changed)
 
 
 def _numbers() -> dict[str, Column]:
@@ -306,9 +305,8 @@ def _mysql() -> Column:
 
 def _oracle() -> Column:
     """Parts that a supplementary read lacks count as zero; the scn is what it must have."""
-    within = [f"_n_redo{i}" for i in range(len(_RS_ID))]
-    told = (F.coalesce(name, F.lit(ZERO)) for name in (*within, "_n_ssn"))
-    return source_position(F.col("_n_scn"), *told)
+    within = (*(f"_n_redo{i}" for i in range(len(_RS_ID))), "_n_ssn")
+    return source_position(F.col("_n_scn"), *map(or_zero, within))
 
 
 def _place_of(database: str) -> Column:

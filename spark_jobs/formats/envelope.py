@@ -233,7 +233,12 @@ def with_numbers(records: DataFrame, texts: Mapping[str, Column]) -> DataFrame:
 
 def number_or_zero(text: Column) -> Column:
     """A component that some events lack: absent sorts first."""
-    return F.coalesce(number(text), F.lit(ZERO))
+    return or_zero(number(text))
+
+
+def or_zero(number: str | Column) -> Column:
+    """The same of a number that `with_numbers` gave."""
+    return F.coalesce(number, F.lit(ZERO))
 
 
 def instant(millis: Column) -> Column:

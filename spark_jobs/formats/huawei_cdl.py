@@ -41,6 +41,7 @@ from spark_jobs.formats.envelope import (
     instant,
     line_or,
     looked_up,
+    or_zero,
     outcome,
     read_lines,
     repeats,
@@ -77,7 +78,7 @@ _MOST_DIGITS: Final = 38
 _HEX_LSN: Final = r"^([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})$"
 _BINLOG_LSN: Final = r"^.+[.](\d+)[:/](\d+)$"
 _SQLSERVER_LSN: Final = r"^([0-9A-Fa-f]+):([0-9A-Fa-f]+):([0-9A-Fa-f]+)$"
-_RS_ID: Final = r"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{}}}([0-9a-fA-F]+)"
+_RS_ID: Final = tuple(rf"^\s*(?:0x)?(?:[0-9a-fA-F]+[.]){{{i}}}([0-9a-fA-F]+)" for i in range(3))
 _NO_LSN: Final = r"^(\s*|-\d+)$"
 _SOURCE: Final = ",".join(
     f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
@@ -268,13 +269,13 @@ def _position() -> Column:
     """The place in the source's log; a snapshot row by its place and when it was read."""
     taken = F.lower(_source("snapshot")) != "false"
     snapshot = (F.col("_op") == "r") | ((F.col("_op") == "c") & taken)
-    below = full_load_position(*_or_zero("_n_lsn", "_n_read"))
+    below = full_load_position(or_zero("_n_lsn"), or_zero("_n_read"))
     return F.when(snapshot, below).otherwise(F.coalesce(_mysql(), _oracle(), _by_lsn()))
 
 
 def _numbers() -> dict[str, Column]:
     """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
-    redo = (F.regexp_extract("_rs_id", _RS_ID.format(i), 1) for i in range(3))
+    redo = (F.regexp_extract("_rs_id", part, 1) for part in _RS_ID)
     sql = (F.regexp_extract("_lsn", _SQLSERVER_LSN, i) for i in (1, 2, 3))
     return {
         "_n_file": F.regexp_extract("_file", r"(\d+)$", 1),
@@ -292,18 +293,14 @@ def _numbers() -> dict[str, Column]:
     }
 
 
-def _or_zero(*numbers: str) -> list[Column]:
-    return [F.coalesce(name, F.lit(ZERO)) for name in numbers]
-
-
 def _mysql() -> Column:
-    return source_position(F.col("_n_file"), F.col("_n_pos"), *_or_zero("_n_row"))
+    return source_position(F.col("_n_file"), F.col("_n_pos"), or_zero("_n_row"))
 
 
 def _oracle() -> Column:
     """Parts that a message lacks count as zero; the scn is what it must have."""
-    within = _or_zero("_n_redo0", "_n_redo1", "_n_redo2", "_n_ssn")
-    return source_position(F.col("_n_commit"), F.col("_n_scn"), *within)
+    within = (*(f"_n_redo{i}" for i in range(len(_RS_ID))), "_n_ssn")
+    return source_position(F.col("_n_commit"), F.col("_n_scn"), *map(or_zero, within))
 
 
 def _by_lsn() -> Column:

@@ -38,6 +38,7 @@ from spark_jobs.formats.envelope import (
     carried_key,
     line_or,
     looked_up,
+    or_zero,
     outcome,
     overlaid,
     read_lines,
@@ -167,12 +168,12 @@ def _offset() -> Column:
     """The place in a transaction; its last row has `commit` instead of an offset."""
     unplaced = F.col("position").isNull() & ~F.coalesce(F.col("commit") == "true", F.lit(False))
     unplaced &= F.col("xoffset").isNull()
-    return F.when(unplaced, F.col(ARRIVAL)).otherwise(F.coalesce("_n_xoffset", F.lit(ZERO)))
+    return F.when(unplaced, F.col(ARRIVAL)).otherwise(or_zero("_n_xoffset"))
 
 
 def _position(by_log: bool) -> Column:
     """A bootstrapped row by its time, so that a newer bootstrap wins."""
-    bootstrapped = full_load_position(F.coalesce("_n_ts", F.lit(ZERO)))
+    bootstrapped = full_load_position(or_zero("_n_ts"))
     return F.when(_bootstrapped(), bootstrapped).when(F.lit(by_log), _log_position())
 
 
@@ -184,7 +185,7 @@ def _log_position() -> Column:
     """
     last = F.when(F.col("commit") == "true", encode_number(1)).otherwise(F.lit(ZERO))
     kinds = {op: encode_number(n) for n, op in enumerate(OPS_IN_LIFE)}
-    rest = (last, _offset(), F.coalesce(looked_up(F.col("op"), kinds), F.lit(ZERO)))
+    rest = (last, _offset(), or_zero(looked_up(F.col("op"), kinds)))
     place = source_position(F.col("_n_file"), F.col("_n_at"), *rest)
     return F.coalesce(place, source_position(F.col("_n_xid"), *rest))
 

@@ -33,6 +33,7 @@ from spark_jobs.formats.envelope import (
     absent_but,
     line_or,
     looked_up,
+    or_zero,
     outcome,
     overlaid,
     read_lines,
@@ -215,7 +216,7 @@ def _position() -> Column:
     """
     statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
     counted = F.coalesce("_n_counted", F.when(statement, F.lit(ZERO)))
-    transaction = (F.coalesce(f"_n_trans{i}", F.lit(ZERO)) for i in range(3))
+    transaction = (or_zero(f"_n_trans{i}") for i in range(3))
     place = source_position(F.col("_n_scn"), *transaction, counted)
     mark = F.concat(F.lit(_HALF), F.coalesce("_n_earlier", F.lit("")))
     return F.when(_is_half(), F.concat(place, mark)).otherwise(place)

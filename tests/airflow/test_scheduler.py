@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.scheduler,
     pytest.mark.spark,
-    pytest.mark.skipif(postgres.programs() is None, reason="PostgreSQL's programs are missing"),
+    pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING),
 ]
 
 DAG = "sluice_shop"

@@ -26,7 +26,7 @@ class Recording:
         return SHARED / "recordings" / self.name
 
     def require(self) -> None:
-        """Skip the tests where the recording is not."""
+        """Skip the tests where the recording is not: it may not be committed."""
         if not self.folder.is_dir():
             pytest.skip(f"the shared recording is not at {self.folder}")
 

@@ -27,6 +27,9 @@ from tests.spark.sandbox import Sandbox, total
 pytestmark = pytest.mark.spark
 
 FIXTURES = SHARED / "fixtures"
+# They may not be committed, so a clone may be without them; and of no cases pytest would only say
+# that the set of parameters is empty.
+MISSING = f"the shared fixtures are not at {FIXTURES}"
 FORMATS = {
     "debezium-json": "debezium",
     "debezium-avro": "debezium",
@@ -156,10 +159,10 @@ def _key(table: dict[str, Any]) -> list[str]:
 @pytest.fixture(scope="module", autouse=True)
 def _there() -> None:
     if not FIXTURES.is_dir():
-        pytest.skip(f"the shared fixtures are not at {FIXTURES}")
+        pytest.skip(MISSING)
 
 
-@pytest.mark.skipif(not CASES, reason=f"the shared fixtures are not at {FIXTURES}")
+@pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize(("group", "case"), [_param(group, case) for group, case in CASES])
 def test_tables(loaded: Callable[[Group], Loaded], group: Group, case: dict[str, Any]) -> None:
     sandbox, result = loaded(group)
@@ -175,7 +178,7 @@ def test_tables(loaded: Callable[[Group], Loaded], group: Group, case: dict[str,
         assert _meanings(rows, columns, kinds) == _meanings(wanted, columns, kinds), name
 
 
-@pytest.mark.skipif(not CASES, reason=f"the shared fixtures are not at {FIXTURES}")
+@pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=_apart(n)) for n in NO_BAD_RECORDS])
 def test_no_record_is_bad(loaded: Callable[[Group], Loaded], name: str) -> None:
     for group in {id(g): g for g, _ in CASES if g.format == name}.values():

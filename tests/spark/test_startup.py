@@ -14,6 +14,7 @@ from sluice.submit import driver_environment
 pytestmark = pytest.mark.spark
 
 
+# The Makefile unsets it; where pytest is run by hand it may name the settings of another Spark.
 @pytest.mark.skipif("SPARK_CONF_DIR" in os.environ, reason="Spark's settings are not the set-up's")
 def test_the_drivers_jvm_takes_its_classes_from_the_archive(tmp_path: Path) -> None:
     script, loaded = tmp_path / "start.py", tmp_path / "loaded.txt"

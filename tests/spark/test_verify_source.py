@@ -70,7 +70,7 @@ LOGGED: Final = [("a", 1), ("a", 1), (None, 2)]
 def address() -> Iterator[str]:
     """A server of the module's own."""
     if postgres.programs() is None:
-        pytest.skip("PostgreSQL's programs are not here: make setup-tests")
+        pytest.skip(postgres.MISSING)
     with postgres.server() as found:
         yield found
 
