@@ -37,7 +37,7 @@ def _of_rows(writer: Writer) -> list[TableId]:
 
 def fill(writer: Writer) -> None:
     """Give stored rows what they hold in columns that came after them, by all that is told."""
-    before, now = writer.before.since(writer.now).held(), writer.now.held()
+    before, now = writer.before.under(writer.now).held(), writer.now.held()
     types = {n: kind for n, kind in writer.types.items() if n not in writer.plan.key}
     for table in _of_rows(writer):
         rows = writer.lake.rows(table, writer.bases[table].snapshot)

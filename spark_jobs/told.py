@@ -54,9 +54,9 @@ class Told:
             entries[_RENAMES] = [[rename.below, rename.columns] for rename in self.renames]
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
-    def since(self, before: Told) -> Told:
-        """The defaults of `before`, by the names of now."""
-        return Told(before.defaults, self.renames)
+    def under(self, now: Told) -> Told:
+        """These defaults, by the names of `now`."""
+        return Told(self.defaults, now.renames)
 
     def rows(self, stored: DataFrame, before: Told, types: Mapping[str, str]) -> DataFrame:
         """Stored rows that were written by what was told `before`, as they are by this.
@@ -66,7 +66,7 @@ class Told:
         if self.renames != before.renames:
             new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
             stored = rows_renamed(stored.withColumns(new), before.renames, self.renames)
-        return defaults.refilled(stored, self.since(before).held(), self.held())
+        return defaults.refilled(stored, before.under(self).held(), self.held())
 
 
 def read(text: str | None) -> Told:
