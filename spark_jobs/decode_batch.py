@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -27,7 +27,15 @@ from spark_jobs.job import Job
 from spark_jobs.lake import TableId, changelog_id, target_id
 from spark_jobs.plan import TablePlan, plan_table, refuse_shared_targets, table_config, target_name
 from spark_jobs.recall import Seen, Watch, recall, recall_all, remember
-from spark_jobs.renames_known import following, heeds, of_told, published, refuse_renames
+from spark_jobs.renames_known import (
+    following,
+    heeds,
+    of_told,
+    published,
+    refuse_renames,
+    renames_of,
+    used_again,
+)
 from spark_jobs.renames_told import told_by
 from spark_jobs.sources import as_listed, refuse_unclear
 from spark_jobs.threads import side_by_side
@@ -241,18 +249,21 @@ def make_plans(
     """
     plans, mistakes = [], []
     known = {table.source for table in found}
-    renames = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
+    statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
     for table in (*found, *(Found(source) for source in told if source not in known)):
         config = table_config(job.pipeline, table.source)
         idle = config is None or _changes_nothing(table, truncate_policy(job.pipeline, config))
-        if config is None or (idle and not _is_renamed(job, table, told)):
+        mine = [one for one in statements if one.source_table == table.source.name]
+        if config is None or (idle and not _is_renamed(job, table, told, mine)):
             continue
         try:
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
             target = _target(job, table)
             refuse_dropped(job.lake, target)
             stored = job.lake.columns(target) or {}
-            plans.append(following(_plan(job, table, stored), job.pipeline, renames, stored))
+            renames = renames_of(job.pipeline, config, mine)
+            plan = _plan(job, table, stored, used_again(renames or ()))
+            plans.append(following(plan, renames, stored))
         except PlanError as error:
             mistakes.append(str(error))
     if mistakes:
@@ -265,9 +276,11 @@ def _changes_nothing(table: Found, on_truncate: str) -> bool:
     return not table.images and table.records == table.passed_over(on_truncate)
 
 
-def _is_renamed(job: Job, table: Found, told: Mapping[Source, list[ToldRename]]) -> bool:
+def _is_renamed(
+    job: Job, table: Found, told: Mapping[Source, list[ToldRename]], mine: list[ToldRename]
+) -> bool:
     """Whether columns that are stored get other names; else the ledger remembers it for later."""
-    renames = heeds(job.pipeline) and of_told(told.get(table.source, []))
+    renames = heeds(job.pipeline) and table.source in told and of_told(mine)
     return bool(renames) and job.lake.load(_target(job, table)) is not None
 
 
@@ -275,13 +288,16 @@ def _target(job: Job, found: Found) -> TableId:
     return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
 
 
-def _plan(job: Job, found: Found, stored: Mapping[str, str]) -> TablePlan:
+def _plan(
+    job: Job, found: Found, stored: Mapping[str, str], used_again: Collection[str]
+) -> TablePlan:
     target = _target(job, found)
     config = table_config(job.pipeline, found.source)
     if config is None:
         raise PlanError(f"table {found.source.name} is not configured")
     fmt = FORMATS.get(job.pipeline.format)
-    return plan_table(job.pipeline, fmt, found, config, stored or None, job.lake.key(target))
+    key = job.lake.key(target)
+    return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
 
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:

@@ -6,7 +6,7 @@ A column's type follows from hints, the existing table and *all* descriptions in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -123,8 +123,12 @@ def plan_table(
     config: TableConfig,
     existing: Mapping[str, str] | None,
     stored_key: tuple[str, ...] | None,
+    used_again: Collection[str] = (),
 ) -> TablePlan:
-    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
+    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet.
+
+    `used_again`: in lower case, names that two columns of the source had, one after the other.
+    """
     if found.truncates and truncate_policy(pipeline, config) == FAIL:
         raise PlanError(
             f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
@@ -139,7 +143,7 @@ def plan_table(
         names = _by_policy(pipeline, found, names, existing)
     key = _key(pipeline, heard, hints, stored_key, names)
     join = widest_or_text if pipeline.on_type_change == "string" else widest
-    stated = _Stated(found.source.name, hints.columns, existing or {}, join)
+    stated = _Stated(found.source.name, hints.columns, existing or {}, join, used_again)
     columns = tuple(
         replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
     )
@@ -286,13 +290,15 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
 class _Stated:
     """What is known of a table's types beside its events: the hints, and the columns as stored.
 
-    `join`: the type that holds two others, None where there is none.
+    `join`: the type that holds two others, None where there is none. Two columns of one name,
+    `used_again`, are of any types.
     """
 
     table: str
     hints: Mapping[str, str]
     existing: Mapping[str, str]
     join: Callable[[ColumnType, ColumnType], ColumnType | None]
+    used_again: Collection[str] = ()
 
 
 def _planned(
@@ -320,8 +326,9 @@ def _stored(name: str, kinds: list[ColumnType], stated: _Stated) -> ColumnType:
     existing = stated.existing
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
     result = _stored_form(everything[0])
+    join = widest_or_text if name.lower() in stated.used_again else stated.join
     for kind in everything[1:]:
-        wider = stated.join(result, _stored_form(kind))
+        wider = join(result, _stored_form(kind))
         if wider is None:
             raise PlanError(
                 f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from pyiceberg.catalog import Catalog
 
-from sluice.coltypes import ColumnType, widest
-from sluice.config import Pipeline
+from sluice.coltypes import ColumnType, widest, widest_or_text
+from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.ledger import Ledger
+from sluice.names import dropped_column
 from sluice.renamelog import ToldRename, recorded
 from spark_jobs.discover import Source
 from spark_jobs.plan import TablePlan
@@ -23,8 +24,34 @@ _FAILS: Final = "fail"
 
 
 def of_told(told: Iterable[ToldRename]) -> Renames:
-    """In the order of the source; without statements that nobody could read."""
-    return together(Rename(one.position, one.columns) for one in told if one.columns)
+    """All that one table's statements rename, in the order of the source.
+
+    A dropped column stays what it is, until another one of its name is added: then it is one that
+    was renamed, for what an event below the drop says of the name is not of the new column.
+    """
+    statements = list(told)
+    added = [
+        (new.lower(), one.position)
+        for one in statements
+        for old, new in one.columns
+        if old is None and new is not None
+    ]
+    pairs = ((one.position, tuple(_pairs(one, added))) for one in statements)
+    return together(Rename(below, columns) for below, columns in pairs if columns)
+
+
+def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for old, new in one.columns:
+        if old is not None and new is not None:
+            yield old, new
+        elif old is not None and any(n == old.lower() and at >= one.position for n, at in added):
+            yield old, dropped_column(old)
+
+
+def used_again(renames: Iterable[Rename]) -> frozenset[str]:
+    """In lower case, the columns that were dropped, and whose name another one has since."""
+    pairs = (pair for rename in renames for pair in rename.columns)
+    return frozenset(old.lower() for old, new in pairs if new == dropped_column(old))
 
 
 def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
@@ -46,7 +73,8 @@ def heeds(pipeline: Pipeline) -> bool:
 
 def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename]) -> None:
     """Raise PlanError where a batch renames columns and the pipeline wants to fail for that."""
-    renames = [f"{old} to {new}" for one in told for old, new in one.columns]
+    pairs = (pair for one in told for pair in one.columns if None not in pair)
+    renames = [f"{old} to {new}" for old, new in pairs]
     if renames and pipeline.on_schema_change == _FAILS:
         raise PlanError(
             f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
@@ -54,29 +82,49 @@ def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename
         )
 
 
-def following(
-    plan: TablePlan, pipeline: Pipeline, told: Iterable[ToldRename], stored: Collection[str]
-) -> TablePlan:
-    """The plan with the columns that renames ask for, where the pipeline follows renames.
+def renames_of(
+    pipeline: Pipeline, config: TableConfig, told: Iterable[ToldRename]
+) -> Renames | None:
+    """All renames of a table, by its statements and its configuration; None: none are followed."""
+    if not follows(pipeline):
+        return None
+    return together(of_told(told), declared(config.renamed_columns))
+
+
+def following(plan: TablePlan, renames: Renames | None, stored: Collection[str]) -> TablePlan:
+    """The plan with the columns that renames ask for, where the pipeline follows them.
 
     A name of now gets a type that holds what went by the former ones; where nobody tells its own,
     and no column is `stored` under it, it is read as they are. Raises PlanError where there is no
-    such type, and for the columns of the key, by which rows are known.
+    such type, for the columns of the key, by which rows are known, and where the values of a
+    dropped column would be among another's.
     """
-    if not follows(pipeline):
+    if renames is None:
         return plan
-    mine = declared(plan.config.renamed_columns)
-    renames = together(of_told(one for one in told if one.source_table == plan.source.name), mine)
+    again = used_again(renames)
     columns = {column.name: column for column in plan.columns}
     spelled = {name.lower(): name for name in columns}
     for name, former in wanted(renames, columns).items():
         kept = spelled.get(name.lower(), name)
         _refuse_key(plan, (kept, *former))
+        if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
+            raise PlanError(_taken(plan, kept))
         there = columns.get(kept)
         told_of = there if there and (kept in stored or _is_told(plan, there)) else None
-        column = _holding(plan, kept, [columns[n] for n in former], told_of)
+        join = widest_or_text if again.intersection(n.lower() for n in former) else widest
+        column = _holding(plan, kept, [columns[n] for n in former], told_of, join)
         columns[kept] = replace(column, others=there.others if there else ())
-    return replace(plan, columns=tuple(columns.values()), declared=mine, renames=renames)
+        spelled.setdefault(kept.lower(), kept)
+    stated = declared(plan.config.renamed_columns)
+    return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
+
+
+def _taken(plan: TablePlan, name: str) -> str:
+    return (
+        f"table {plan.source.name}: a column was dropped and one of its name added since, so its "
+        f"values go to {name!r}, but the source has a column of that name; set on_schema_change: "
+        "additive, which tells the two columns not apart"
+    )
 
 
 def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
@@ -96,12 +144,16 @@ def _is_told(plan: TablePlan, column: PlannedColumn) -> bool:
 
 
 def _holding(
-    plan: TablePlan, name: str, former: Sequence[PlannedColumn], there: PlannedColumn | None
+    plan: TablePlan,
+    name: str,
+    former: Sequence[PlannedColumn],
+    there: PlannedColumn | None,
+    join: Callable[[ColumnType, ColumnType], ColumnType | None],
 ) -> PlannedColumn:
     kinds = [column.stored for column in ([there] if there else []) + list(former)]
     result: ColumnType | None = kinds[0]
     for kind in kinds[1:]:
-        result = None if result is None else widest(result, kind)
+        result = None if result is None else join(result, kind)
     if result is None:
         raise PlanError(
             f"table {plan.source.name}: column {name!r} was called {[c.name for c in former]} "

@@ -1,15 +1,16 @@
-"""The renames that a batch's DDL tells."""
+"""What a batch's DDL tells of columns that are renamed, dropped and added."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from sluice.ddl import LONGEST, SPEAKS_OF_RENAME, UnreadableDdl, renamed
+from sluice import names
+from sluice.ddl import LONGEST, SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered
 from sluice.errors import PlanError
 from sluice.positions import epoch_prefix
 from sluice.renamelog import ToldRename
@@ -25,7 +26,7 @@ _MOST: Final = 10_000
 
 
 def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, list[ToldRename]]:
-    """What the batch's DDL says of columns that were renamed, by table.
+    """What the batch's DDL says of columns that are others since, by table.
 
     Raises PlanError for more statements than a driver can look at.
     """
@@ -34,8 +35,8 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     rows = _statements(job, envelope).limit(_MOST + 1).collect()
     if len(rows) > _MOST:
         raise PlanError(
-            f"the batch has more than {_MOST} DDL statements that may rename a column: load fewer "
-            "files at once (max_files_per_batch)"
+            f"the batch has more than {_MOST} DDL statements that may change a column's "
+            "name: load fewer files at once (max_files_per_batch)"
         )
     told: dict[Source, list[ToldRename]] = {}
     ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
@@ -49,7 +50,7 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
 
 def _statements(job: Job, envelope: DataFrame) -> DataFrame:
     ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
-    mine = envelope.where(ddl & F.col("ddl").rlike(SPEAKS_OF_RENAME))
+    mine = envelope.where(ddl & F.col("ddl").rlike(SPEAKS_OF_COLUMNS))
     located = with_origin(mine, job.spark, job.manifest.files)
     at = F.concat_ws(
         ".", F.lit(epoch_prefix(job.pipeline.epoch)), F.coalesce("position", by_place())
@@ -67,18 +68,29 @@ def _of_statement(
     `ordered`: the tables whose rows all have a place in the source's order.
     """
     try:
-        for one in renamed(row["ddl"]):
+        for one in altered(row["ddl"]):
             named = source.table if source.table and "," not in source.table else one.table
             of = Source(source.database, source.schema, named)
-            if row["lost"] and of in ordered:
+            if row["lost"] and of in ordered and any(_names_since(one)):
                 raise UnreadableDdl("its place in the source's order is not told")
-            if any(is_reserved(new) or not is_column_name(new) for _, new in one.columns):
+            if not all(map(_is_legal, _names_since(one))):
                 raise UnreadableDdl("no column may have such a name")
             yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"])
     except UnreadableDdl as problem:
         print(
-            f"{shown(source.name)}: a DDL statement that may rename a column could not be followed "
-            f"({problem}); it is in sluice.renames, and changes nothing",
+            f"{shown(source.name)}: a DDL statement that may rename or drop a column could not "
+            f"be followed ({problem}); it is in sluice.renames, and changes nothing",
             file=sys.stderr, flush=True,
         )  # fmt: skip
         yield source, ToldRename(source.name, row["at"], (), row["ddl"], str(problem))
+
+
+def _names_since(told: Altered) -> Iterator[str]:
+    """Under which the values of columns that were renamed or dropped may be from then on."""
+    for old, new in told.columns:
+        if old is not None:
+            yield new or names.dropped_column(old)
+
+
+def _is_legal(name: str) -> bool:
+    return is_column_name(name) and not is_reserved(name)

@@ -1,4 +1,4 @@
-"""Which columns a DDL statement renames: read by sqlglot's grammars, never executed."""
+"""Which columns a DDL statement renames, drops or adds: read by grammars, never executed."""
 
 from __future__ import annotations
 
@@ -14,35 +14,45 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 64 * 1024
 """Characters of a statement that are looked at."""
-SPEAKS_OF_RENAME: Final = r"(?i)\b(rename|change|sp_rename)\b"
-"""What every statement that renames a column has in it."""
+SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
+"""What every statement that renames, drops or adds a column has in it."""
+ColumnChange = tuple[str | None, str | None]
+"""A column's former name and its name since; None: it was not there before, or is not since."""
 _GRAMMARS: Final = ("mysql", "oracle", "postgres", "tsql")
-_SPEAKS: Final = re.compile(SPEAKS_OF_RENAME)
+_SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
+# What nobody can read is reported where it may be one of these. An ADD matters beside a DROP only.
+_RENAMES_OR_DROPS: Final = re.compile(
+    r"\b(RENAME|CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|\bDROP\s+(?!(SUB)?PARTITION\b|INDEX\b|KEY\b"
+    r"|PRIMARY\b|FOREIGN\b|CONSTRAINT\b|CHECK\b)",
+    re.IGNORECASE,
+)
 # A rename of a table, an index or a user changes no column.
 _CONCERNS: Final = re.compile(
     r"\bALTER\b[\s\S]*\bTABLE\b|\bsp_rename\b[\s\S]*'COLUMN'", re.IGNORECASE
 )
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
 _TABLE: Final = "TABLE"
+_COLUMN: Final = "COLUMN"
 
 
 class UnreadableDdl(ValueError):
-    """No grammar reads a statement that may rename a column."""
+    """No grammar reads a statement that may rename or drop a column."""
 
 
 @dataclass(frozen=True)
-class Renamed:
-    """The columns of one table that got another name, all at once: former name, name since."""
+class Altered:
+    """The columns of one table that changed their names, all at once."""
 
     table: str
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[ColumnChange, ...]
 
 
-def renamed(text: str) -> list[Renamed]:
-    """What the statements rename, in their order; case counts for nothing in a column's name.
+def altered(text: str) -> list[Altered]:
+    """What the statements rename, drop and add; case counts for nothing in a column's name.
 
-    `ALTER TABLE … RENAME [COLUMN] a TO b` and MySQL's `CHANGE a b …`. Raises UnreadableDdl for
-    a statement that has such words and that no grammar reads.
+    `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, `DROP [COLUMN] a`, `ADD
+    [COLUMN] a …`. Raises UnreadableDdl for a statement that may rename or drop a column and that
+    no grammar reads.
     """
     if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
         return []
@@ -53,10 +63,12 @@ def renamed(text: str) -> list[Renamed]:
         found = _read(plain, grammar)
         if found is not None:
             return found
-    raise UnreadableDdl("no grammar reads it")
+    if _RENAMES_OR_DROPS.search(plain):
+        raise UnreadableDdl("no grammar reads it")
+    return []
 
 
-def _read(text: str, grammar: str) -> list[Renamed] | None:
+def _read(text: str, grammar: str) -> list[Altered] | None:
     """None where this grammar does not read all of it."""
     import sqlglot
     from sqlglot import exp
@@ -99,26 +111,45 @@ def _spelled_out(text: str, grammar: str) -> str:
     return text
 
 
-def _of_alter(statement: exp.Expression) -> Renamed | None:
+def _of_alter(statement: exp.Expression) -> Altered | None:
     """None where a name is written in a way that this grammar takes for something else."""
     from sqlglot import exp
 
     if statement.args.get("kind") != _TABLE:
-        return Renamed("", ())
+        return Altered("", ())
     pairs: list[tuple[Any, Any]] = []
     for action in statement.args.get("actions") or []:
-        if isinstance(action, exp.RenameColumn):
-            pairs.append((action.this, action.args.get("to")))
-        elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
-            pairs.append((action.args["rename_from"], action.this.this))
-        elif isinstance(action, exp.Command):
+        if isinstance(action, exp.Command) or _is_cut(action):
             return None
-    if not all(_is_name(part) for pair in pairs for part in pair):
+        pairs.extend(_names_in(action))
+    if not all(_is_name(part) for pair in pairs for part in pair if part is not None):
         return None
-    named = ((old.name, new.name) for old, new in pairs)
-    moved = tuple((old, new) for old, new in named if old.lower() != new.lower())
+    named = ((old and old.name, new and new.name) for old, new in pairs)
+    moved = tuple((old, new) for old, new in named if (old or "").lower() != (new or "").lower())
     table = statement.this
-    return Renamed(table.name if isinstance(table, exp.Table) else "", moved)
+    return Altered(table.name if isinstance(table, exp.Table) else "", moved)
+
+
+def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
+    """Former name and name since of each column that a part of an ALTER TABLE concerns."""
+    from sqlglot import exp
+
+    if isinstance(action, exp.RenameColumn):
+        yield action.this, action.args.get("to")
+    elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
+        yield action.args["rename_from"], action.this.this
+    elif isinstance(action, exp.Drop) and action.args.get("kind") == _COLUMN:
+        yield from ((named, None) for named in action.args["tables"])
+    elif isinstance(action, exp.ColumnDef):
+        yield None, action.this
+    elif isinstance(action, exp.Schema):
+        yield from ((None, c.this) for c in action.expressions if isinstance(c, exp.ColumnDef))
+
+
+def _is_cut(action: exp.Expression) -> bool:
+    from sqlglot import exp
+
+    return isinstance(action, exp.RenameColumn) and not action.args.get("to")
 
 
 def _is_name(part: Any) -> bool:

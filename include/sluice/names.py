@@ -64,6 +64,7 @@ _BESIDE: Final = "__cdc"
 _CHANGES: Final = "__changes"
 _TOMBSTONES: Final = "__tombstones"
 _HISTORY: Final = "__history"
+_DROPPED: Final = "__dropped"
 _EVENTS: Final = "__events"
 
 # Snapshot summary properties.
@@ -97,6 +98,11 @@ def is_changelog(namespace: str, name: str) -> bool:
 def tombstone_table(target: str) -> str:
     """The tombstone table's name for a target's name."""
     return f"{target}{_TOMBSTONES}"
+
+
+def dropped_column(name: str) -> str:
+    """Where the values of a dropped column are, once the source has another one of its name."""
+    return name + _DROPPED
 
 
 def history_table(target: str) -> str:

@@ -1,7 +1,8 @@
 """Renames of columns in the ledger: what the DDL of each batch told, `sluice.renames`.
 
-A rename counts once its batch is published, as all that a batch tells does. Statements that
-nobody could read are there too, with the `problem`.
+Columns that were dropped and added are there too, for one may be added again under a name that
+another had. What is told counts once its batch is published, as all that a batch tells does.
+Statements that nobody could read are there too, with the `problem`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from sluice.ddl import ColumnChange
 from sluice.ledger_tables import RENAMES, Decision, LedgerTables, Row, equals, scan
 from sluice.names import LEDGER_NAMESPACE
 from sluice.patience import retry
@@ -25,12 +27,11 @@ _TOLD = ("source_table", "position", "columns", "problem", "statement")
 
 @dataclass(frozen=True)
 class ToldRename:
-    """One statement: the position below which events have the former names, and the columns,
-    former name → name since."""
+    """One statement, and the position below which events have the former names."""
 
     source_table: str
     position: str
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[ColumnChange, ...]
     statement: str
     problem: str | None = None
     batch_id: str = ""

@@ -1,4 +1,4 @@
-"""Which columns a DDL statement renames, in the words of four databases."""
+"""Which columns a DDL statement renames, drops and adds, in the words of four databases."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from sluice.ddl import LONGEST, Renamed, UnreadableDdl, renamed
+from sluice.ddl import LONGEST, Altered, UnreadableDdl, altered
 
 ONE = [
-    ("ALTER TABLE `db`.`t` CHANGE COLUMN a b int NOT NULL, ADD COLUMN c int", "a", "b"),
+    ("ALTER TABLE `db`.`t` CHANGE COLUMN a b int NOT NULL, ADD KEY k (c)", "a", "b"),
     ("ALTER TABLE t CHANGE a `b c` varchar(10) CHARACTER SET utf8 DEFAULT 'x' AFTER d", "a", "b c"),
     ("alter table t rename column a to b", "a", "b"),
     ("ALTER TABLE ONLY public.t RENAME a TO b", "a", "b"),
@@ -28,13 +28,31 @@ NONE = [
     "ALTER TABLE t RENAME TO t2",
     "RENAME TABLE t TO t2",
     "ALTER TABLE t RENAME INDEX a TO b",
-    "ALTER TABLE t ADD COLUMN c int COMMENT 'CHANGE a b'",
+    "ALTER TABLE t MODIFY COLUMN c int COMMENT 'CHANGE a b'",
+    "ALTER TABLE t DROP INDEX i, DROP PRIMARY KEY, ADD KEY k (a), ADD CONSTRAINT u UNIQUE (b)",
+    "ALTER TABLE t DROP PARTITION p0",
+    "ALTER TABLE t ADD PARTITION (PARTITION p3 VALUES LESS THAN (3))",
+    "ALTER TABLE t ALTER COLUMN c DROP NOT NULL",
+    "DROP TABLE t",
     "ALTER USER x RENAME TO y",
     "CREATE TABLE t (id int)",
     "garbage rename",
     "",
 ]
+DROPS_AND_ADDS = [
+    ("ALTER TABLE t DROP COLUMN a", [("a", None)]),
+    ("ALTER TABLE `t` DROP `a b`, ADD `a b` varchar(9) AFTER c", [("a b", None), (None, "a b")]),
+    ("ALTER TABLE ONLY public.t DROP COLUMN IF EXISTS a CASCADE", [("a", None)]),
+    ("ALTER TABLE t ADD COLUMN IF NOT EXISTS a text", [(None, "a")]),
+    ("ALTER TABLE t ADD COLUMN a int COMMENT 'CHANGE a b'", [(None, "a")]),
+    ('ALTER TABLE "t" ADD ("A" NUMBER(3), B VARCHAR2(9))', [(None, "A"), (None, "B")]),
+    ("ALTER TABLE t DROP COLUMN a, b", [("a", None), ("b", None)]),
+    ("ALTER TABLE t ADD a int, b int", [(None, "a"), (None, "b")]),
+    ("ALTER TABLE t CHANGE a b int, DROP c, ADD KEY k (d)", [("a", "b"), ("c", None)]),
+]
 UNREADABLE = [
+    "ALTER TABLE t DROP (a, b)",
+    "ALTER TABLE t SET UNUSED (a)",
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'",
     "ALTER TABLE t RENAME COLUMN a TO",
     "ALTER TABLE t CHANGE a b int; CALL p('rename')",
@@ -45,26 +63,33 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("statement", "old", "new"), ONE)
 def test_a_rename_is_read(statement: str, old: str, new: str) -> None:
-    assert renamed(statement) == [Renamed("t", ((old, new),))]
+    assert altered(statement) == [Altered("t", ((old, new),))]
+
+
+@pytest.mark.parametrize(("statement", "columns"), DROPS_AND_ADDS)
+def test_a_drop_and_an_add_are_read(
+    statement: str, columns: list[tuple[str | None, str | None]]
+) -> None:
+    assert altered(statement) == [Altered("t", tuple(columns))]
 
 
 def test_columns_of_one_statement_change_their_names_at_once() -> None:
     swap = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
-    assert renamed(swap) == [Renamed("t", (("a", "b"), ("b", "a")))]
+    assert altered(swap) == [Altered("t", (("a", "b"), ("b", "a")))]
 
 
 def test_every_statement_of_a_text_is_read() -> None:
     two = "ALTER TABLE t RENAME COLUMN a TO b; ALTER TABLE u RENAME COLUMN c TO d"
-    assert renamed(two) == [Renamed("t", (("a", "b"),)), Renamed("u", (("c", "d"),))]
+    assert altered(two) == [Altered("t", (("a", "b"),)), Altered("u", (("c", "d"),))]
 
 
 @pytest.mark.parametrize("statement", NONE)
 def test_what_renames_no_column_tells_nothing(statement: str) -> None:
-    assert renamed(statement) == []
+    assert altered(statement) == []
 
 
 @pytest.mark.parametrize("statement", UNREADABLE, ids=lambda text: text[:50])
 def test_what_no_grammar_reads_is_said(statement: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(UnreadableDdl):
-        renamed(statement)
+        altered(statement)
     assert caplog.text == ""

@@ -1,0 +1,129 @@
+"""A column that the source dropped, and another one that it added under the same name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import refolding, stages
+from sluice.errors import PlanError
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+INT = {"type": "int32", "optional": True}
+TEXT = {"type": "string", "optional": True}
+
+
+def place(pos: int) -> Row:
+    """Where MySQL's log has an event."""
+    return {"connector": "mysql", "db": "shop", "table": "orders", "ts_ms": pos * 1000,
+            "file": "mysql-bin.000007", "pos": pos, "row": 0, "snapshot": "false"}  # fmt: skip
+
+
+def ddl(pos: int, text: str) -> Row:
+    """An event of the schema-change topic."""
+    return {"source": place(pos), "databaseName": "shop", "ddl": text, "tableChanges": []}
+
+
+def event(op: str, pos: int, ident: int, **columns: tuple[Row, Any]) -> Row:
+    """Each column with its type and value."""
+    fields = [{"field": "id", "type": "int32", "optional": False}]
+    fields += [{"field": name, **kind} for name, (kind, _) in columns.items()]
+    after = {"field": "after", "type": "struct", "optional": True, "fields": fields}
+    row = {"id": ident} | {name: value for name, (_, value) in columns.items()}
+    payload = {"op": op, "source": place(pos), "before": None, "after": row}
+    return {"schema": {"type": "struct", "fields": [after]}, "payload": payload}
+
+
+DROP = ddl(10, "ALTER TABLE `orders` DROP COLUMN `size`")
+ADD = ddl(20, "ALTER TABLE orders ADD size varchar(9) AFTER id")
+FIRST = [event("c", n, n, size=(INT, n * 10)) for n in (1, 2, 3)]
+BETWEEN = [event("u", 12, 3)]
+SINCE = [event("u", 21, 2, size=(TEXT, "L")), event("c", 22, 4, size=(TEXT, "XL"))]
+WANTED = {1: (None, "10"), 2: ("L", None), 3: (None, None), 4: ("XL", None)}
+VERSIONS = {(1, None, "10"), (2, None, "20"), (2, "L", None), (3, None, "30"), (3, None, None),
+            (4, "XL", None)}  # fmt: skip
+
+
+def sizes(shop: Sandbox, table: str = "orders") -> set[tuple[Any, ...]]:
+    """Identity, size, and what the dropped column of that name held."""
+    return {(r["id"], r["size"], r.get("size__dropped")) for r in shop.rows(table)}
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """With a ledger; drivers run in here."""
+    orders = {"key": ["id"], "modes": ["current", "history"]}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": orders}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    return shop
+
+
+def run(lake: Sandbox, *batches: list[Row]) -> list[str]:
+    """Load and publish each, as `sluice run` does; the batches' names."""
+    names = []
+    for number, batch in enumerate(batches):
+        lake.write(f"{number}-{len(names)}-{id(batch)}.jsonl", batch)
+        names.append(lake.run().batch_id)
+    return names
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param([FIRST, [DROP], BETWEEN, [ADD], SINCE], id="in-order",
+                     marks=pytest.mark.long),
+        pytest.param([SINCE, [ADD, DROP], BETWEEN, FIRST], id="newest-first"),
+        pytest.param([[*SINCE, *FIRST, ADD, *BETWEEN, DROP]], id="one"),
+        pytest.param([[ADD], [DROP], FIRST, SINCE, BETWEEN], id="ddl-first",
+                     marks=pytest.mark.long),
+        pytest.param([[*FIRST, DROP], [*SINCE, ADD], BETWEEN], id="mixed", marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_two_columns_of_one_name_are_told_apart(lake: Sandbox, batches: list[list[Row]]) -> None:
+    run(lake, *batches)
+    assert sizes(lake) == {(ident, *both) for ident, both in WANTED.items()}
+    assert sizes(lake, "orders__history") == VERSIONS
+    assert lake.agrees()
+
+
+def test_a_dropped_column_stays_while_no_other_has_its_name(lake: Sandbox) -> None:
+    full_load = event("r", 25, 9, size=(INT, 90))
+    full_load["payload"]["source"]["snapshot"] = "true"
+    run(lake, [*FIRST, full_load], [DROP, *BETWEEN])
+    assert sizes(lake) == {(1, 10, None), (2, 20, None), (3, None, None), (9, 90, None)}
+    assert lake.types("orders") == {"id": "int", "size": "int"}
+    run(lake, [ADD])
+    assert sizes(lake) == {(1, None, 10), (2, None, 20), (3, None, None), (9, None, 90)}
+
+
+@pytest.mark.long
+def test_types_that_fit_stay_what_they_are(lake: Sandbox) -> None:
+    big = {"type": "int64", "optional": True}
+    run(lake, FIRST, [DROP, ADD, event("u", 21, 2, size=(big, 2**40))])
+    assert lake.types("orders") == {"id": "int", "size": "long", "size__dropped": "long"}
+    assert sizes(lake) == {(1, None, 10), (2, 2**40, None), (3, None, 30)}
+
+
+@pytest.mark.long
+def test_an_add_is_undone_beneath_others(lake: Sandbox) -> None:
+    _, _, added, _ = run(lake, FIRST, [DROP], [ADD], SINCE)
+    refolding.rollback(lake.context(), added)
+    assert {(i, size) for i, size, _ in sizes(lake)} == {(1, "10"), (2, "L"), (3, "30"), (4, "XL")}
+    assert lake.agrees()
+
+
+@pytest.mark.long
+def test_what_cannot_be_told_apart_stops(lake: Sandbox) -> None:
+    """Before the drop is known, and where the source has a column of the name itself."""
+    lake.load_records(FIRST)
+    with pytest.raises(PlanError, match="do not fit together"):
+        lake.load_records(SINCE)
+    own = event("c", 5, 5, size=(INT, 1), size__dropped=(INT, 2))
+    with pytest.raises(PlanError, match="the source has a column of that name"):
+        lake.load_records([own, DROP, ADD])
