@@ -27,7 +27,7 @@ from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats, with_facts
 from spark_jobs.plan import TablePlan
 from spark_jobs.plannedcolumn import PlannedColumn
-from spark_jobs.values import as_type, decode
+from spark_jobs.values import fitted
 
 BAD = "_sluice_bad"
 _KEY_IS_NULL = "key_is_null"
@@ -167,12 +167,12 @@ def _texts(plan: TablePlan) -> list[Column]:
 def _value(column: PlannedColumn, index: int) -> Column:
     text = F.col(_text_name(index))
     kinds = sorted(set(column.readings.values()), key=str)
-    result = _stored(text, kinds[0], column.stored)
+    result = fitted(text, kinds[0], column.stored)
     if len(kinds) > 1:
         result = _undescribed(text, kinds, column.stored)
         for kind in kinds:
             mine = [i for i, k in column.readings.items() if k == kind and i is not None]
-            value = _stored(text, kind, column.stored)
+            value = fitted(text, kind, column.stored)
             result = F.when(F.col(_TYPES_ID).isin(mine), value).otherwise(result)
     told = F.when(F.col(_DESCRIBED), result) if _is_code(column) else result
     return told.alias(_value_name(index))
@@ -186,16 +186,12 @@ def _is_code(column: PlannedColumn) -> bool:
     )
 
 
-def _undescribed(text: Column, kinds: Sequence[ColumnType], stored: ColumnType) -> Column:
+def _undescribed(text: Column, kinds: Sequence[ColumnType], into: ColumnType) -> Column:
     """The value in a record that describes no types, where all kinds but for width are one."""
     alike = {(_WIDTHS.get(k.name, k.name), k.encoding, k.scale) for k in kinds}
     if len(alike) > 1:
-        return F.lit(None).cast(stored.spark)
-    return F.coalesce(*(_stored(text, kind, stored) for kind in kinds))
-
-
-def _stored(text: Column, kind: ColumnType, stored: ColumnType) -> Column:
-    return as_type(decode(text, kind), kind, stored.spark)
+        return F.lit(None).cast(into.spark)
+    return F.coalesce(*(fitted(text, kind, into) for kind in kinds))
 
 
 def _bad(plan: TablePlan) -> Column:
@@ -213,7 +209,8 @@ def _bad(plan: TablePlan) -> Column:
 
 
 def _always_fits(column: PlannedColumn) -> bool:
-    return all(k.name == "string" and not k.encoding for k in column.readings.values())
+    kinds = (column.stored, *column.readings.values())
+    return all(k.name == "string" and not k.encoding for k in kinds)
 
 
 def _carried(plan: TablePlan, batch: Batch) -> list[Column]:

@@ -25,12 +25,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.coltypes import STRING, ColumnType
+from sluice.coltypes import STRING, ColumnType, parse_type
 from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
 from spark_jobs.canonical import quoted
 from spark_jobs.discover import Found
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.values import as_type, decode
+from spark_jobs.values import fitted
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
 _ABOVE_ALL: Final = "~"
@@ -68,7 +68,7 @@ class Default:
 
     def value(self, stored: str) -> Column:
         """The default as a value of the stored column's type."""
-        return as_type(decode(F.lit(self.text).cast("string"), self.kind), self.kind, stored)
+        return fitted(F.lit(self.text).cast("string"), self.kind, parse_type(stored))
 
 
 Defaults = Mapping[str, Default]

@@ -2,6 +2,7 @@
 
 A column's type follows from hints, the existing table and *all* descriptions in the events, by
 `widest` or, with `on_type_change: string`, `widest_or_text`; never by the order in which they came.
+With `on_type_change: quarantine` a stored column's type stands against those that do not fit it.
 """
 
 from __future__ import annotations
@@ -142,8 +143,9 @@ def plan_table(
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
     key = _key(pipeline, heard, hints, stored_key, names)
-    join = widest_or_text if pipeline.on_type_change == "string" else widest
-    stated = _Stated(found.source.name, hints.columns, existing or {}, join, used_again)
+    stated = _Stated(
+        found.source.name, hints.columns, existing or {}, pipeline.on_type_change, used_again
+    )
     columns = tuple(
         replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
     )
@@ -290,15 +292,24 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
 class _Stated:
     """What is known of a table's types beside its events: the hints, and the columns as stored.
 
-    `join`: the type that holds two others, None where there is none. Two columns of one name,
-    `used_again`, are of any types.
+    `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
     """
 
     table: str
     hints: Mapping[str, str]
     existing: Mapping[str, str]
-    join: Callable[[ColumnType, ColumnType], ColumnType | None]
+    policy: str = "fail"
     used_again: Collection[str] = ()
+
+    def stands(self, column: str) -> bool:
+        """Whether the column's stored type stands against any other that does not fit it."""
+        asked = self.policy == "quarantine" and column.lower() not in self.used_again
+        return asked and column in self.existing
+
+    def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
+        """What tells the type that holds two others, or None."""
+        text = self.policy == "string" or column.lower() in self.used_again
+        return widest_or_text if text else widest
 
 
 def _planned(
@@ -313,7 +324,10 @@ def _planned(
     if not readings:
         plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
         readings = {None: plain}
-    return PlannedColumn(name, _stored(name, list(readings.values()), stated), readings)
+    kinds = list(readings.values())
+    if stated.stands(name):
+        return PlannedColumn(name, _wider(parse_type(stated.existing[name]), kinds), readings)
+    return PlannedColumn(name, _stored(name, kinds, stated), readings)
 
 
 def _as_written(hint: ColumnType, described: Iterable[ColumnType]) -> ColumnType:
@@ -326,17 +340,25 @@ def _stored(name: str, kinds: list[ColumnType], stated: _Stated) -> ColumnType:
     existing = stated.existing
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
     result = _stored_form(everything[0])
-    join = widest_or_text if name.lower() in stated.used_again else stated.join
+    join = stated.join(name)
     for kind in everything[1:]:
         wider = join(result, _stored_form(kind))
         if wider is None:
             raise PlanError(
                 f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
                 f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
-                "stored (on_type_change: string), which bytes have none of"
+                "stored (on_type_change: string), which bytes have none of, or, of a column that "
+                "is stored, what does not fit it quarantined (on_type_change: quarantine)"
             )
         result = wider
     return result
+
+
+def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
+    """The stored type, or one that holds it and those kinds that fit it."""
+    for kind in sorted(kinds, key=str):
+        stored = widest(stored, _stored_form(kind)) or stored
+    return stored
 
 
 def _stored_form(kind: ColumnType) -> ColumnType:

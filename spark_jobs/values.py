@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import STRING, VARIABLE, ColumnType
+from sluice.coltypes import STRING, VARIABLE, ColumnType, widest_or_text
 from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
 _WHOLE: Final = r"^[+-]?\d+$"
@@ -30,6 +30,15 @@ _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LEAST_LONG: Final = -(2**63)
 _LATIN1: Final = r"^[\x00-\xff]*\z"
+
+
+def fitted(text: Column, kind: ColumnType, into: ColumnType) -> Column:
+    """The value of `text`, a `kind`, in a column `into`; NULL where it does not fit exactly.
+
+    No value of a kind that the column does not hold fits, whatever it looks like.
+    """
+    holds = into == widest_or_text(kind, into)
+    return as_type(decode(text, kind), kind, into.spark) if holds else F.lit(None).cast(into.spark)
 
 
 def as_type(value: Column, before: ColumnType, after: str) -> Column:

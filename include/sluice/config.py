@@ -211,7 +211,7 @@ class Pipeline(ListedTables):
     max_bad_records: int = Field(1000, ge=0)
     max_bad_share: float = Field(0.1, ge=0, le=1)
     on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
-    on_type_change: Literal["fail", "string"] = "fail"
+    on_type_change: Literal["fail", "string", "quarantine"] = "fail"
     consistency: Literal["batch"] = "batch"
     on_truncate: OnTruncate = "apply"
     on_drop_table: Literal["keep"] = "keep"

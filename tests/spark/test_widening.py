@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from sluice import stages
 from sluice.coltypes import parse_type
 from sluice.errors import PlanError
+from sluice.reprocess import reprocess
 from sluice.undo import release, rollback
 from spark_jobs.values import as_type
 from tests.spark.sandbox import Sandbox
@@ -183,6 +184,23 @@ def test_types_of_one_batch_become_text_alike(lake: Sandbox) -> None:
     lake.load_records([event for name in reversed(TO_TEXT) for event in BATCHES[name]])
     assert lake.types("orders") == {"id": "int", "amount": "string"}
     assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007"}
+
+
+def test_types_that_nothing_else_holds_are_quarantined_where_told(lake: Sandbox) -> None:
+    tables = {"orders": {"key": ["id"]}}
+    lake.configure(format="debezium", tables=tables, on_type_change="quarantine", max_bad_share=1.0)
+    run(lake, "whole")
+    lake.write("named.jsonl", [*BATCHES["named"], event("c", 17, TEXT, None, 7)])
+    lake.run()
+    run(lake, "cents")
+    assert lake.types("orders") == {"id": "int", "amount": "decimal(12, 2)"}
+    assert amounts(lake) == {1: 1, 2: Decimal("2.50"), 3: 3, 4: Decimal("-4.25"), 7: None}
+    rejected = [(r["reason"], r["detail"]) for r in lake.quarantined()]
+    assert rejected == [("does_not_fit", "amount")] * 2
+    lake.configure(format="debezium", tables=tables, on_type_change="string", max_bad_share=1.0)
+    reprocess(lake.context())
+    assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007", 7: None}
+    assert lake.agrees()
 
 
 def test_types_that_nothing_else_holds_stop_the_batch_unasked(lake: Sandbox) -> None:
