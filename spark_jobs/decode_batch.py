@@ -16,7 +16,7 @@ from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.renamelog import ToldRename, record
 from sluice.sourcetables import APPLY, FAIL, truncate_policy
-from spark_jobs import defaults, opening, quarantine
+from spark_jobs import defaults, droptables, opening, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -159,7 +159,7 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         envelope = unfit.rejected(envelope)
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
-    return envelope, found
+    return droptables.by_policy(job, envelope, found)
 
 
 def _kept(job: Job, envelope: DataFrame) -> DataFrame:

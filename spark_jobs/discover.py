@@ -139,7 +139,7 @@ def _add(found: Found, row: Row) -> None:
     if row["key"]:
         found.keys[row["key_id"]] = tuple(row["key"])
     found.partial |= bool(row["partial"])
-    found.unordered |= bool(row["unordered"])
+    found.unordered |= bool(row["unordered"]) and row["op"] != OP_DDL
     found.old_images |= row["op"] == OP_UPDATE and row["before"] is not None
     found.ddl += row["records"] if row["op"] == OP_DDL else 0
     found.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0

@@ -214,7 +214,7 @@ class Pipeline(ListedTables):
     on_type_change: Literal["fail", "string", "quarantine"] = "fail"
     consistency: Literal["batch"] = "batch"
     on_truncate: OnTruncate = "apply"
-    on_drop_table: Literal["keep"] = "keep"
+    on_drop_table: Literal["keep", "empty", "fail"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"
     epoch: int = Field(0, ge=0, le=MAX_EPOCH)
     full_loads: FullLoads = Field(default_factory=list)

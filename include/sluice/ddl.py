@@ -1,4 +1,4 @@
-"""Which columns a DDL statement renames, drops or adds: read by grammars, never executed."""
+"""What a DDL statement does to columns and tables: read by grammars, never executed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ LONGEST: Final = 64 * 1024
 """Characters of a statement that are looked at."""
 SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
 """What every statement that renames, drops or adds a column has in it."""
+SPEAKS_OF_DROPS: Final = r"(?i)\bdrop\b[\s\S]*\btable\b"
+"""What every statement that drops a table has in it."""
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
 _GRAMMARS: Final = ("mysql", "oracle", "postgres", "tsql")
@@ -31,12 +33,14 @@ _CONCERNS: Final = re.compile(
     r"\bALTER\b[\s\S]*\bTABLE\b|\bsp_rename\b[\s\S]*'COLUMN'", re.IGNORECASE
 )
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
+_COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
+_DROPS_TABLE: Final = re.compile(r"(\A|;)\s*DROP\s+TABLE\b", re.IGNORECASE)
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
 
 class UnreadableDdl(ValueError):
-    """No grammar reads a statement that may rename or drop a column."""
+    """No grammar reads a statement that may rename or drop a column, or drop a table."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def altered(text: str) -> list[Altered]:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
     plain = _EXECUTED_COMMENT.sub(r" \1 ", text)
     for grammar in _GRAMMARS:
-        found = _read(plain, grammar)
+        found = _altered(plain, grammar)
         if found is not None:
             return found
     if _RENAMES_OR_DROPS.search(plain):
@@ -68,8 +72,36 @@ def altered(text: str) -> list[Altered]:
     return []
 
 
-def _read(text: str, grammar: str) -> list[Altered] | None:
+def dropped_tables(text: str) -> list[str]:
+    """The tables, without their schemas, that the statements drop; temporary ones are none.
+
+    Raises UnreadableDdl for a statement that begins as a DROP TABLE and that no grammar reads.
+    """
+    plain = _EXECUTED_COMMENT.sub(r" \1 ", text)
+    if not _DROPS_TABLE.search(_COMMENT.sub(" ", plain)):
+        return []
+    if len(text) >= LONGEST:
+        raise UnreadableDdl(f"longer than {LONGEST} characters")
+    for grammar in _GRAMMARS:
+        statements = _read(plain, grammar)
+        if statements is not None:
+            return [name for statement in statements for name in _of_drop(statement)]
+    raise UnreadableDdl("no grammar reads it")
+
+
+def _altered(text: str, grammar: str) -> list[Altered] | None:
     """None where this grammar does not read all of it."""
+    from sqlglot import exp
+
+    statements = _read(text, grammar)
+    if statements is None:
+        return None
+    told = [_of_alter(s) for s in statements if isinstance(s, exp.Alter)]
+    return None if None in told else [t for t in told if t is not None and t.columns]
+
+
+def _read(text: str, grammar: str) -> list[exp.Expr | None] | None:
+    """The statements of a text; None where this grammar does not read all of it."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -79,10 +111,7 @@ def _read(text: str, grammar: str) -> list[Altered] | None:
             statements = sqlglot.parse(_spelled_out(text, grammar), dialect=grammar)
     except (SqlglotError, RecursionError):
         return None
-    if any(isinstance(s, exp.Command | exp.Execute) for s in statements):
-        return None
-    told = [_of_alter(s) for s in statements if isinstance(s, exp.Alter)]
-    return None if None in told else [t for t in told if t is not None and t.columns]
+    return None if any(isinstance(s, exp.Command | exp.Execute) for s in statements) else statements
 
 
 @contextmanager
@@ -144,6 +173,14 @@ def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
         yield None, action.this
     elif isinstance(action, exp.Schema):
         yield from ((None, c.this) for c in action.expressions if isinstance(c, exp.ColumnDef))
+
+
+def _of_drop(statement: exp.Expr | None) -> Iterator[str]:
+    from sqlglot import exp
+
+    drops = isinstance(statement, exp.Drop) and statement.args.get("kind") == _TABLE
+    if statement is not None and drops and not statement.args.get("temporary"):
+        yield from (table.name for table in statement.args["tables"])
 
 
 def _is_cut(action: exp.Expression) -> bool:
