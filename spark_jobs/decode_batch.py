@@ -38,9 +38,9 @@ from spark_jobs.renames_known import (
 )
 from spark_jobs.renames_told import told_by
 from spark_jobs.sources import as_listed, refuse_unclear
+from spark_jobs.span import Span
 from spark_jobs.threads import side_by_side
 from spark_jobs.unfit import refuse_too_many, unfit_names
-from spark_jobs.writer import Span
 
 _PART = "part"
 _MOST_FOLDERS = 512

@@ -13,7 +13,7 @@ from sluice.ledger import Ledger
 from sluice.snapshots import head
 from spark_jobs.lake import Lake, TableId, changelog_id, changelog_of, target_id
 from spark_jobs.plan import TablePlan
-from spark_jobs.writer import Span
+from spark_jobs.span import Span
 
 
 def refuse_dropped(lake: Lake, target: TableId) -> None:

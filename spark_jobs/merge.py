@@ -34,8 +34,9 @@ from spark_jobs.resolve import (
     tally,
     tally_newer,
 )
+from spark_jobs.span import Span
 from spark_jobs.threads import together
-from spark_jobs.writer import Attempt, Span, Writer
+from spark_jobs.writer import Attempt, Writer
 
 
 @dataclass(frozen=True)
@@ -232,5 +233,6 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
         target = target_id(writer.plan)
         writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
     elif outcome.counts.applied:
-        writer.apply(outcome.instances, stored, by=(names.POSITION,), append=outcome.append_only)
+        append = outcome.append_only and not writer.published_before()
+        writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
     return outcome.counts

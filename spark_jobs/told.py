@@ -19,6 +19,7 @@ from spark_jobs import defaults
 from spark_jobs.defaults import Default, Defaults
 from spark_jobs.renames import Rename, Renames, name_at, renamed, rows_renamed
 
+NOTHING_TOLD: Final = "{}"
 # No column of a source has an empty name.
 _RENAMES: Final = ""
 
@@ -71,7 +72,7 @@ class Told:
 
 def read(text: str | None) -> Told:
     """What `Told.text` gave."""
-    raw = json.loads(text or "{}")
+    raw = json.loads(text or NOTHING_TOLD)
     renames = tuple(
         Rename(below, tuple((old, new) for old, new in columns))
         for below, columns in raw.pop(_RENAMES, [])

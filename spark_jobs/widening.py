@@ -25,7 +25,8 @@ from sluice import names
 from sluice.coltypes import parse_type
 from sluice.errors import PlanError, PublishRefused, TransientError
 from sluice.patience import pause
-from sluice.snapshots import head, replace_columns
+from sluice.replacedcolumns import replace_columns
+from sluice.snapshots import head
 from spark_jobs.canonical import quoted
 from spark_jobs.values import as_type
 

@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.errors import TransientError
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
-from spark_jobs import defaults
+from sluice.snapshots import head
+from spark_jobs import defaults, overtaken
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.kept import keep
@@ -31,7 +31,8 @@ from spark_jobs.plan import TablePlan
 from spark_jobs.renames import DECLARED, Renames
 from spark_jobs.renames_known import known_renames
 from spark_jobs.resolve import Stored
-from spark_jobs.told import Told
+from spark_jobs.span import Span
+from spark_jobs.told import NOTHING_TOLD, Told
 from spark_jobs.widening import with_set_aside
 from spark_jobs.written import refuse_loss
 
@@ -52,17 +53,6 @@ class Attempt:
     published: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Span:
-    """The highest position of a batch's changes in one table, and one that none is below.
-
-    None: no changes.
-    """
-
-    lowest: str | None = None
-    highest: str | None = None
-
-
 class Writer:
     """The side effects of a merge: branches, MERGEs into them, and what publish must know."""
 
@@ -72,34 +62,26 @@ class Writer:
         self.lake, self.plan, self.attempt, self.created = lake, plan, attempt, created
         self.span = span
         self.compared = (target_id(plan), tombstone_id(plan))
-        beside = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
-        written = (*self.compared, *(table for asked, table in beside if asked))
-        self.bases = {table: lake.base(table) for table in written}
+        modes = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
+        beside = tuple(table for asked, table in modes if asked)
+        self.bases = {table: lake.base(table) for table in (*self.compared, *beside)}
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int | None] = {}
         self.partial = plan.keyed and self._has_partials()
         self.types = {c.name: c.stored.spark for c in plan.columns}
         self.before = lake.told(target_id(plan))
-        self._refuse_forgotten()
+        overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
+        for table in (self.compared[0], *beside):
+            overtaken.refuse_other_types(plan, attempt.batch_id, lake.columns(table) or {})
         self.now = Told(defaults.lowest(self.before.defaults, plan.defaults), self._known_renames())
 
     def _known_renames(self) -> Renames:
         counted = {*self.attempt.published, self.attempt.batch_id}
         catalog, pipeline = self.lake.catalog, self.lake.pipeline
-        return known_renames(catalog, pipeline, self.plan, counted, self.before.renames)
-
-    def _refuse_forgotten(self) -> None:
-        """Raise TransientError where decode went by what a rollback has taken back since."""
-        recalled = not any(default.firsts for default in self.plan.defaults.values())
-        span, described = self.span, bool(self.plan.found.types)
-        columns = self.plan.defaults
-        if recalled and not defaults.covers(
-            self.before.defaults, columns, span.lowest, span.highest, described
-        ):
-            raise TransientError(
-                f"{self.plan.name}: a batch was rolled back while {self.attempt.batch_id} was "
-                "decoded; run again"
-            )
+        before = self.before.renames
+        known = known_renames(catalog, pipeline, self.plan, counted, before)
+        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known)
+        return known
 
     def all_newer(self) -> bool:
         """True where every change of the batch is known to be above everything stored."""
@@ -127,6 +109,13 @@ class Writer:
         found = [self.bases[table].highest for table in self.compared]
         return None if None in found else max(h for h in found if h is not None)
 
+    def published_before(self) -> bool:
+        """Whether the target has had this batch: one that was half published is merged again."""
+        loaded = self.lake.load(target_id(self.plan))
+        return (
+            loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
+        )
+
     def stored(self) -> Stored:
         """What the bases hold, without the batch."""
         return stored_at(self.lake, self.plan, self.bases, self.now)
@@ -144,7 +133,8 @@ class Writer:
 
     def mine(self) -> DataFrame:
         """This batch's changes."""
-        below = {n: d for n, d in self.now.defaults.items() if d.since > (self.span.lowest or "")}
+        lowest = self.span.lowest or ""
+        below = {n: d for n, d in self.now.defaults.items() if d.since > lowest}
         told = self.now if self.now.renames else Told(below)
         return told.changes(self.changes_of(self.attempt.batch_id))
 
@@ -354,7 +344,12 @@ class Writer:
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
         if table != target_id(self.plan):
             return staged
-        return replace(staged, created=self.created, defaults=self.now.text())
+        return replace(staged, created=self.created, defaults=self._told())
+
+    def _told(self) -> str | None:
+        """What publish keeps with the target; None: what is there stays."""
+        text = self.now.text()
+        return NOTHING_TOLD if text is None and self.before != self.now else text
 
 
 def stored_at(

@@ -17,7 +17,7 @@ from sluice.context import Context
 from sluice.deadletters import EPOCH
 from sluice.land import Window, chunks, inspect_all, open_landing, selected
 from sluice.leases import Lease
-from sluice.ledger_rows import FILE_HELD, FILE_LOADED, FileRow
+from sluice.ledger_rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.store import StoredObject
 from sluice.tablechoice import only
@@ -105,11 +105,10 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
         ctx.say(f"land: batch {manifest.batch_id} has read these files for these tables already")
         return ""
     key = ctx.files.write_manifest(manifest)
-    if row is None or row.state == states.ROLLED_BACK:
-        ctx.ledger.record_batch(
-            manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
-            detail=told_tables(manifest),
-        )  # fmt: skip
+    ctx.ledger.record_batch(
+        manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
+        detail=told_tables(manifest), expected=landed_anew,
+    )  # fmt: skip
     listed = ", ".join(manifest.tables)
     ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")
     return key

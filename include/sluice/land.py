@@ -22,6 +22,7 @@ from sluice.errors import SluiceError, TerminalError, Unsettled
 from sluice.faults import Point, reach
 from sluice.landing import Inspection, inspect, refuse
 from sluice.leases import Lease
+from sluice.ledger_rows import landed_anew
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.reading import Reading, reading_of
 from sluice.rejects import BatchRejects
@@ -225,8 +226,19 @@ def _claim(
     if not batch_id:
         return ""
     key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
-    ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.LANDED, manifest=key, lease=lease)
+    # One that took long after its claim finds the batch taken up, for it looked dead.
+    mine = ctx.ledger.record_batch(
+        ctx.pipeline.name,
+        batch_id,
+        states.LANDED,
+        manifest=key,
+        lease=lease,
+        expected=landed_anew,
+    )
     reach(Point.LAND_RECORDED)
+    if not mine:
+        ctx.say(f"land: batch {batch_id} was taken up by another run")
+        return ""
     ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
     return key
 

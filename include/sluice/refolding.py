@@ -14,9 +14,10 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice import ledger as states
-from sluice import undo
+from sluice import undo, undoable
 from sluice.context import Context
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
+from sluice.ledger_rows import landed_anew
 from sluice.ledger_tables import equals
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
@@ -78,7 +79,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
     if not chosen:
         listed = ", ".join(known) or "none"
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")
-    undo.refuse_in_use(ctx, [])
+    undoable.refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
     return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
@@ -91,7 +92,7 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
             f"{why}; to have that back, release its files and run: sluice release "
             f"{ctx.pipeline.name} --batch ID"
         )
-    undo.refuse_in_use(ctx, list(published))
+    undoable.refuse_in_use(ctx, list(published))
     logs = _changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     told = [
@@ -115,8 +116,8 @@ def _published(ctx: Context, batches: list[str]) -> Published:
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile"
             )
-    mine = [r.batch_id for r in rows if not r.details.keys() & {undo.UNDONE, undo.REBUILT}]
-    return {batch_id: undo.publications(ctx, batch_id) for batch_id in reversed(mine)}
+    mine = [r.batch_id for r in rows if not r.details.keys() & {undoable.UNDONE, undoable.REBUILT}]
+    return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(mine)}
 
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:
@@ -178,7 +179,7 @@ def _records(changelog: Table, batch_id: str) -> int:
 
 def _changelogs(ctx: Context) -> dict[str, Table]:
     """The changelogs of the pipeline by their targets' names."""
-    listed = [(where, name) for where, name in undo.tables(ctx) if is_changelog(where, name)]
+    listed = [(where, name) for where, name in undoable.tables(ctx) if is_changelog(where, name)]
     found = {target_of_changelog(name): _load(ctx, where, name) for where, name in listed}
     return {
         target: table
@@ -215,7 +216,10 @@ def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
 
 def _record(ctx: Context, manifest: Manifest) -> str:
     key = ctx.files.write_manifest(manifest)
-    ctx.ledger.record_batch(manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key)
+    ctx.ledger.record_batch(
+        manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
+        detail=undoable.told(manifest), expected=landed_anew,
+    )  # fmt: skip
     return key
 
 

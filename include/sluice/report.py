@@ -16,7 +16,7 @@ from sluice.maintenance import MaintenanceResult
 from sluice.preview import Preview, TablePreview
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.shown import LINES, shown
-from sluice.undo import REBUILT, UNDONE
+from sluice.undoable import REBUILT, UNDONE
 
 _OUTCOMES = [f.name for f in fields(Counts)]
 

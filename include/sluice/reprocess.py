@@ -16,6 +16,7 @@ from sluice.deadletters import Held, trace, unresolved
 from sluice.errors import SluiceError, TerminalError
 from sluice.land import inspect_all, open_landing
 from sluice.landing import Inspection
+from sluice.ledger_rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
@@ -155,11 +156,10 @@ def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
 def _record(ctx: Context, manifest: Manifest) -> str:
     name, batch_id = manifest.pipeline, manifest.batch_id
     key = ctx.files.write_manifest(manifest)
-    row = ctx.ledger.batch(name, batch_id)
-    if row is None or row.state == states.ROLLED_BACK:
-        ctx.ledger.record_batch(
-            name, batch_id, states.LANDED, manifest=key, detail=trace(manifest.reprocess)
-        )
+    ctx.ledger.record_batch(
+        name, batch_id, states.LANDED, manifest=key, detail=trace(manifest.reprocess),
+        expected=landed_anew,
+    )  # fmt: skip
     again = manifest.reprocess
     if again is not None:
         ctx.say(

@@ -7,7 +7,7 @@ required instead (design, "A batch", 4).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -17,12 +17,10 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
 )
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
-    AddSchemaUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
@@ -49,6 +47,7 @@ from sluice.patience import Errors, in_words, transient_errors
 from sluice.result import StagedTable
 
 MAIN = "main"
+_COMMIT_TRIES = 3
 _DEFAULTS_AT = f"{PROP_DEFAULTS}-at."
 
 
@@ -73,28 +72,42 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
     Nothing happens where `main` is there already, or past it. Raises PublishRefused when `main`
     is not the recorded base any more, CommitStateUnknown when the catalog did not answer.
     """
-    table = catalog.load_table((staged.namespace, staged.name))
-    name = f"{staged.namespace}.{staged.name}"
-    if is_published(table, staged):
-        return Moved(name, staged.base_snapshot, staged.head_snapshot)
+    moved = Moved(f"{staged.namespace}.{staged.name}", staged.base_snapshot, staged.head_snapshot)
+    for left in reversed(range(_COMMIT_TRIES)):
+        table = catalog.load_table((staged.namespace, staged.name))
+        if is_published(table, staged):
+            break
+        _refuse_moved(table, staged, batch_id)
+        try:
+            _publish(catalog, table, staged, tag_name(batch_id))
+            break
+        except PublishRefused:  # somebody's commit of anything, between the look and this one
+            if not left:
+                raise
+    return moved
+
+
+def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
     if head(table) != staged.base_snapshot or head(table, staged.branch) != staged.head_snapshot:
         raise PublishRefused(
-            f"{name}: batch {batch_id} was staged on snapshot {staged.base_snapshot}, but main is "
-            f"at {head(table)} and branch {staged.branch} at {head(table, staged.branch)}"
+            f"{'.'.join(table.name())}: batch {batch_id} was staged on snapshot "
+            f"{staged.base_snapshot}, but main is at {head(table)} and branch {staged.branch} at "
+            f"{head(table, staged.branch)}"
         )
-    tag = tag_name(batch_id)
+
+
+def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> None:
     requirements: tuple[TableRequirement, ...] = (
         AssertRefSnapshotId(ref=MAIN, snapshot_id=staged.base_snapshot),
         AssertRefSnapshotId(ref=staged.branch, snapshot_id=staged.head_snapshot),
         AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)),
     )
     updates: tuple[TableUpdate, ...] = (
-        _point(MAIN, SnapshotRefType.BRANCH, staged.head_snapshot),
-        _point(tag, SnapshotRefType.TAG, staged.head_snapshot),
+        point(MAIN, SnapshotRefType.BRANCH, staged.head_snapshot),
+        point(tag, SnapshotRefType.TAG, staged.head_snapshot),
         RemoveSnapshotRefUpdate(ref_name=staged.branch),
     )
-    _commit(catalog, table, requirements, updates + _properties(table, staged))
-    return Moved(name, staged.base_snapshot, staged.head_snapshot)
+    commit(catalog, table, requirements, updates + _properties(table, staged))
 
 
 def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
@@ -109,7 +122,8 @@ def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
     before = table.properties.get(PROP_DEFAULTS, "")
     if staged.defaults not in (None, before):
         known[_defaults_at(staged.base_snapshot)] = before
-    there = {_defaults_at(s.snapshot_id) for s in table.metadata.snapshots} | known.keys()
+    kept = (None, *(s.snapshot_id for s in table.metadata.snapshots))
+    there = {_defaults_at(snapshot) for snapshot in kept} | known.keys()
     gone = [n for n in table.properties if n.startswith(_DEFAULTS_AT) and n not in there]
     updates: list[TableUpdate] = [SetPropertiesUpdate(updates=known)] if known else []
     return (*updates, *([RemovePropertiesUpdate(removals=gone)] if gone else []))
@@ -169,7 +183,7 @@ def rollback_table(
     updates: list[TableUpdate] = (
         [RemoveSnapshotRefUpdate(ref_name=MAIN)]
         if base is None
-        else [_point(MAIN, SnapshotRefType.BRANCH, base)]
+        else [point(MAIN, SnapshotRefType.BRANCH, base)]
     )
     tag = tag_name(batch_id)
     if head(table, tag) is not None:
@@ -180,7 +194,7 @@ def rollback_table(
         AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
         AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
     )
-    _commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
+    commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
     return Moved(full, current, base)
 
 
@@ -214,38 +228,8 @@ def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) 
     if now == schema_id:
         return False
     requirement = AssertCurrentSchemaId(current_schema_id=now)
-    _commit(catalog, table, (requirement,), (SetCurrentSchemaUpdate(schema_id=schema_id),))
+    commit(catalog, table, (requirement,), (SetCurrentSchemaUpdate(schema_id=schema_id),))
     return True
-
-
-def replace_columns(
-    catalog: Catalog, table: Table, columns: Mapping[str, str], branch: str
-) -> None:
-    """Put columns in the place, and under the names, of others, which go, and `main` to the branch
-    that holds the new ones' values, in one commit.
-
-    `table`: as it was when the branch was made; `columns`: the old one's name → the new one's. A
-    table without rows has no branch. Raises PublishRefused where `main` or the schema is another
-    meanwhile.
-    """
-    base = head(table)
-    requirements: list[TableRequirement] = [
-        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
-        AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
-    ]
-    updates: list[TableUpdate] = [
-        AddSchemaUpdate(schema_=_replaced(table, columns)),
-        SetCurrentSchemaUpdate(schema_id=-1),
-    ]
-    if base is not None:
-        new = head(catalog.load_table(table.name()), branch)
-        if new is None:
-            raise PublishRefused(f"{'.'.join(table.name())}: branch {branch} is gone")
-        requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
-        updates.append(_point(MAIN, SnapshotRefType.BRANCH, new))
-        updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
-        updates += _gap_moved(table, base, new)
-    _commit(catalog, table, tuple(requirements), tuple(updates))
 
 
 def is_behind(table: Table, snapshot: int | None) -> bool:
@@ -255,24 +239,11 @@ def is_behind(table: Table, snapshot: int | None) -> bool:
     return gap is not None and snapshot in ancestors(table, int(gap))
 
 
-def _gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
+def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
     """A history that lacks versions since a snapshot lacks them in the new one too."""
     if not is_behind(table, base):
         return []
     return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]
-
-
-def _replaced(table: Table, columns: Mapping[str, str]) -> Schema:
-    schema, new = table.schema(), set(columns.values())
-    fields = [
-        schema.find_field(columns[f.name]).model_copy(update={"name": f.name})
-        if f.name in columns
-        else f
-        for f in schema.fields
-        if f.name not in new
-    ]
-    number = max(s.schema_id for s in table.metadata.schemas) + 1
-    return Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
 
 
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:
@@ -335,7 +306,7 @@ def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> l
     for ref in found:
         table = catalog.load_table((namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
-        _commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
+        commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
     return found
 
 
@@ -355,22 +326,28 @@ def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
     requirements = tuple(AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)) for tag in tags)
     updates = tuple(RemoveSnapshotRefUpdate(ref_name=tag) for tag in tags)
     if updates:
-        _commit(catalog, table, requirements, updates)
+        commit(catalog, table, requirements, updates)
 
 
-def _point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:
+def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:
+    """Make a branch or tag point to a snapshot."""
     return SetSnapshotRefUpdate(
         ref_name=ref, type=kind, snapshot_id=snapshot,
         max_ref_age_ms=None, max_snapshot_age_ms=None, min_snapshots_to_keep=None,
     )  # fmt: skip
 
 
-def _commit(
+def commit(
     catalog: Catalog,
     table: Table,
     requirements: tuple[TableRequirement, ...],
     updates: tuple[TableUpdate, ...],
 ) -> None:
+    """Commit updates of a table under their requirements.
+
+    Raises PublishRefused where one of them does not hold, CommitStateUnknown where the catalog did
+    not answer.
+    """
     name = ".".join(table.name())
     unknown: Errors = (CommitStateUnknownException, DBAPIError, *transient_errors())
     try:

@@ -27,8 +27,8 @@ from sluice.undo import (
     release,
     rollback,
     take_out,
-    told,
 )
+from sluice.undoable import is_counted, told
 from sluice.vacant import drop_vacant
 
 __all__ = [
@@ -218,13 +218,25 @@ def refuse_moved(
 def _intents(
     ctx: Context, result: BatchResult, staged: list[StagedTable], state: str = states.INTENT
 ) -> list[Publication]:
+    bases = _first_bases(ctx, result)
     return [
         Publication(
             ctx.pipeline.name, result.batch_id, result.attempt, s.namespace, s.name,
-            s.base_snapshot, s.base_schema, None, s.head_snapshot, s.branch, s.created, state,
+            *bases.get((s.namespace, s.name), (s.base_snapshot, s.base_schema)), None,
+            s.head_snapshot, s.branch, s.created, state,
         )
         for s in staged
     ]  # fmt: skip
+
+
+def _first_bases(
+    ctx: Context, result: BatchResult
+) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
+    undo goes back to these."""
+    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
+    counted = (p for p in told if p.attempt == result.attempt or is_counted(ctx, p))
+    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted}
 
 
 def _detail(result: BatchResult) -> dict[str, object]:
@@ -256,6 +268,10 @@ def reconcile(ctx: Context) -> list[str]:
             ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
             publish(ctx, key)
             continue
+        if undone := _undone_already(ctx, key):
+            ctx.say(f"reconcile: batch {row.batch_id} was to undo {undone}, which is done")
+            rollback(ctx, row.batch_id, hold=True)
+            continue
         drop_all_branches(ctx, row.batch_id)
         ctx.ledger.record_batch(
             ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key, expected=landed_anew
@@ -266,6 +282,14 @@ def reconcile(ctx: Context) -> list[str]:
         for table in drop_vacant(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
+
+
+def _undone_already(ctx: Context, key: str) -> str:
+    """The batches that one was made to undo, where some are not published any more."""
+    rebuild = ctx.files.read_manifest(key).rebuild
+    without = set(rebuild.without) if rebuild else set()
+    gone = without and without - ctx.ledger.published_batches(ctx.pipeline.name)
+    return ", ".join(sorted(gone))
 
 
 def run(

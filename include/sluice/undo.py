@@ -8,40 +8,38 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice import ledger as states
 from sluice.context import Context
-from sluice.deadletters import resolutions
-from sluice.errors import Followed, LeaseHeld, RollbackRefused, TerminalError
+from sluice.errors import LeaseHeld, TerminalError
 from sluice.faults import Point, reach
 from sluice.leases import this_holder
 from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
-from sluice.manifest import Manifest
 from sluice.names import (
     BATCH_ID,
     branch_name,
-    is_changelog,
-    published_tables,
     tag_name,
-    target_of_changelog,
 )
 from sluice.snapshots import (
-    ancestors,
     branches,
     drop_branches,
     drop_tags,
     head,
     refuse_rollback,
     rollback_table,
-    tables_of,
+)
+from sluice.undoable import (
+    known_batch,
+    publications,
+    refuse_if_followed,
+    refuse_in_use,
+    refuse_refolded,
+    tables,
 )
 
-UNDONE: Final = "undone"
-REBUILT: Final = "rebuilt"
-_ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
+_GIVEN_UP: Final = "given-up-"
 
 
 def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
@@ -53,7 +51,7 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
     Raises RollbackRefused, before anything moves, when somebody wrote after the batch; Followed,
     where that was a batch.
     """
-    row = _known(ctx, batch_id)
+    row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
     return _undo_unpublished(ctx, row, hold, dry_run)
@@ -64,7 +62,7 @@ def give_up(ctx: Context, batch_id: str) -> list[str]:
 
     One that another run has published meanwhile stays published.
     """
-    row = _known(ctx, batch_id)
+    row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
         return [f"batch {batch_id} is published, by another run"]
     return _undo_unpublished(ctx, row, hold=False, dry_run=False)
@@ -99,7 +97,7 @@ def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]
 def published_after(ctx: Context, batch_id: str) -> list[str]:
     """The batches published after this one, the newest first; raises TerminalError unless it is
     published itself."""
-    row = _known(ctx, batch_id)
+    row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
             f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
@@ -112,19 +110,12 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
     ]
 
 
-def _known(ctx: Context, batch_id: str) -> BatchRow:
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
-    if row is None:
-        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
-    return row
-
-
 def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
     """Undo published batches, given from the newest on, after a look at all of their tables."""
     published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
     refuse_in_use(ctx, batches)
-    _refuse_refolded(ctx, batches)
-    _refuse_if_followed(ctx, published)
+    refuse_refolded(ctx, batches)
+    refuse_if_followed(ctx, published)
     moves = _moves(ctx, published)
     if dry_run:
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
@@ -142,7 +133,7 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
     Beside a batch that is half published nobody loads in any case. Raises LeaseHeld.
     """
     name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
-    if any(_known(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
+    if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         yield
         return
     ctx.ledger.lease_maintenance(name, attempt, this_holder(), ctx.pipeline.lease_seconds)
@@ -152,31 +143,14 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
         ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
 
 
-def publications(ctx: Context, batch_id: str) -> list[Publication]:
-    """The tables that the batch published, and those that it meant to and, as it shows, did."""
-    return [
-        p
-        for p in ctx.ledger.publications(ctx.pipeline.name, batch_id)
-        if p.state == states.PUBLISHED or (p.state == states.INTENT and _is_in_main(ctx, p))
-    ]
-
-
-def _is_in_main(ctx: Context, p: Publication) -> bool:
-    try:
-        table = ctx.catalog.load_table((p.namespace, p.table_name))
-    except NoSuchTableError:  # nothing was ever published in it
-        return False
-    return p.head_snapshot in ancestors(table, head(table))
-
-
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
     """What `main` of every table does, batch after batch; raises RollbackRefused for the first
     table that may not go back."""
     tables: dict[tuple[str, str], Table] = {}
     heads: dict[tuple[str, str], int | None] = {}
     moves = []
-    for batch_id, publications in published.items():
-        for p in publications:
+    for batch_id, mine in published.items():
+        for p in mine:
             name = (p.namespace, p.table_name)
             table = tables.setdefault(name, ctx.catalog.load_table(name))
             current = heads[name] if name in heads else head(table)
@@ -210,7 +184,7 @@ def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[st
 
 def take_out(ctx: Context, batch_id: str) -> None:
     """The end of a batch without which its tables were folded again; once done, nothing."""
-    if _known(ctx, batch_id).state != states.PUBLISHED:
+    if known_batch(ctx, batch_id).state != states.PUBLISHED:
         return
     published = publications(ctx, batch_id)
     for p in published:
@@ -219,105 +193,40 @@ def take_out(ctx: Context, batch_id: str) -> None:
     _close(ctx, batch_id, published)
 
 
-def refuse_in_use(ctx: Context, batches: list[str]) -> None:
-    """Raise RollbackRefused where a batch on its way, or a reprocess, is built on one of them."""
-    _refuse_on_the_way(ctx, batches)
-    _refuse_if_repeated(ctx, batches)
-
-
-def told(manifest: Manifest) -> dict[str, list[str]]:
-    """What the ledger keeps of a batch that made targets again: which, or without which batches."""
-    if manifest.rebuild is None:
-        return {}
-    if manifest.rebuild.without:
-        return {UNDONE: list(manifest.rebuild.without)}
-    return {REBUILT: list(manifest.rebuild.targets)}
-
-
-def _refuse_refolded(ctx: Context, batches: list[str]) -> None:
-    """`main` before a batch that was made to undo another holds that other one's rows."""
-    for batch_id in batches:
-        if undone := _known(ctx, batch_id).details.get(UNDONE):
-            raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
-
-
-def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
-    """What a batch on its way found late, or there already, it did not stage: without the batch
-    that it was compared with, its publication would leave that in no table."""
-    for row in ctx.ledger.unfinished(ctx.pipeline.name):
-        if row.batch_id not in batches and row.state in _ON_THE_WAY:
-            raise RollbackRefused(
-                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
-                "shall be undone: let it end (sluice run, or its DAG run), or give it up (sluice "
-                f"rollback {ctx.pipeline.name} --batch {row.batch_id}), and try again"
-            )
-
-
-def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
-    """A reprocess repeats the changes of its batch: without the batch they would be in no table."""
-    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
-    for batch_id in batches:
-        later = resolved.get(batch_id)
-        if later is not None and later not in batches:
-            raise RollbackRefused(
-                f"batch {later} reprocessed batch {batch_id}, and has its changes too: roll that "
-                f"back first (sluice rollback {ctx.pipeline.name} --batch {later})"
-            )
-
-
-def _refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    mine = {
-        (p.namespace, p.table_name, p.head_snapshot): p.batch_id
-        for publications in published.values()
-        for p in publications
-    }
-    for row in ctx.ledger.batches(ctx.pipeline.name):
-        if row.state != states.PUBLISHED or row.batch_id in published:
-            continue
-        for p in ctx.ledger.publications(ctx.pipeline.name, row.batch_id):
-            before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
-            if p.state == states.PUBLISHED and before is not None:
-                did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
-                raise Followed(f"batch {row.batch_id} {did}")
-    _refuse_if_compared(ctx, published)
-
-
-def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
-    """A later batch whose changes all were late, or there already, wrote nothing; without the
-    batch they would be in no table."""
-    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
-    for batch_id, publications in published.items():
-        since = next((r.seq for r in rows if r.batch_id == batch_id), None)
-        later = [r.batch_id for r in rows if since is not None and r.seq > since]
-        others = [other for other in later if other not in published]
-        for namespace, name in _changelogs(ctx, publications) if others else ():
-            changes = ctx.catalog.load_table((namespace, name))
-            for other in others:
-                if any(changes.scan(row_filter=equals(BATCH_ID, other)).plan_files()):
-                    did = f"has changes in {namespace}.{name}, which were compared with {batch_id}"
-                    raise Followed(f"batch {other} {did}")
-
-
-def _changelogs(ctx: Context, publications: list[Publication]) -> list[tuple[str, str]]:
-    """The changelogs of the targets that these publications are of."""
-    written = {p.table_name for p in publications}
-    return [
-        (namespace, name)
-        for namespace, name in tables(ctx)
-        if is_changelog(namespace, name) and written & published_tables(target_of_changelog(name))
-    ]
-
-
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
-    done = drop_all_branches(ctx, row.batch_id, dry_run)
     if dry_run:
+        done = drop_all_branches(ctx, row.batch_id, dry_run)
         return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
+    given_up = _stop(ctx, row)
+    done = drop_all_branches(ctx, row.batch_id)
     if hold:
         done += _forget_changes(ctx, row.batch_id)
-        _end(ctx, row.batch_id, states.FILE_HELD)
-    else:
-        ctx.ledger.record_batch(ctx.pipeline.name, row.batch_id, states.FAILED)
+        _end(ctx, row.batch_id, states.FILE_HELD, given_up)
     return done or [_nothing_staged(row)]
+
+
+def _stop(ctx: Context, row: BatchRow) -> str:
+    """Take the batch from whoever would go on with it, and publish; returns the name of the
+    attempt that nobody makes.
+
+    Raises LeaseHeld where somebody went on since the look at it.
+    """
+    given_up = f"{_GIVEN_UP}{uuid.uuid4().hex[:10]}"
+    stopped = ctx.ledger.record_batch(
+        ctx.pipeline.name, row.batch_id, states.FAILED, attempt=given_up,
+        expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
+    )  # fmt: skip
+    if not stopped:
+        raise LeaseHeld(_went_on(ctx, row.batch_id))
+    return given_up
+
+
+def _went_on(ctx: Context, batch_id: str) -> str:
+    now = known_batch(ctx, batch_id).state
+    return (
+        f"batch {batch_id} of {ctx.pipeline.name} is {now}: another run went on with it meanwhile; "
+        "wait for it, and try again"
+    )
 
 
 def _nothing_staged(row: BatchRow) -> str:
@@ -336,10 +245,16 @@ def _forget_changes(ctx: Context, batch_id: str) -> list[str]:
     return done
 
 
-def _end(ctx: Context, batch_id: str, files: str) -> None:
+def _end(ctx: Context, batch_id: str, files: str, given_up: str = "") -> None:
+    """`given_up`: the attempt that the batch must still be at."""
     ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
     reach(Point.ROLLBACK_FILES)
-    ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.ROLLED_BACK)
+    ended = ctx.ledger.record_batch(
+        ctx.pipeline.name, batch_id, states.ROLLED_BACK,
+        expected=lambda now: not given_up or (now is not None and now.attempt == given_up),
+    )  # fmt: skip
+    if not ended:
+        raise LeaseHeld(_went_on(ctx, batch_id))
 
 
 def release(ctx: Context, batch_id: str) -> int:
@@ -347,7 +262,7 @@ def release(ctx: Context, batch_id: str) -> int:
 
     Raises TerminalError for any other batch, whose files are in use.
     """
-    row = _known(ctx, batch_id)
+    row = known_batch(ctx, batch_id)
     if row.state != states.ROLLED_BACK:
         raise TerminalError(
             f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: only the files of "
@@ -368,8 +283,3 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
     if not dry_run:
         ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
-
-
-def tables(ctx: Context) -> list[tuple[str, str]]:
-    """All tables of the pipeline's two namespaces."""
-    return tables_of(ctx.catalog, ctx.pipeline.namespace)

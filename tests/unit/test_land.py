@@ -13,7 +13,7 @@ from sluice.context import Context, open_context
 from sluice.errors import TerminalError, Unsettled
 from sluice.land import Window, covers, hour_start, land
 from sluice.landing import Inspection, inspect
-from sluice.ledger import LANDED
+from sluice.ledger import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.originals import refuse_replaced
 from sluice.stages import reconcile
@@ -183,3 +183,18 @@ def test_released_files_are_read_as_the_pipeline_says_now(context: Context) -> N
     rollback(context, mended.batch_id, hold=True)
     release(context, mended.batch_id)
     assert land_with('{table: rows, csv_delimiter: ";"}') == mended
+
+
+def test_a_lander_that_took_long_after_its_claim_leaves_the_batch_to_who_took_it_up(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = context.ledger.claim_files
+
+    def claim_and_sleep(*told: Any, **more: Any) -> Any:
+        batch_id, won = claim(*told, **more)
+        context.ledger.record_batch("shop", batch_id, PUBLISHED, attempt="another")
+        return batch_id, won
+
+    monkeypatch.setattr(context.ledger, "claim_files", claim_and_sleep)
+    assert land(context) == []
+    assert [row.state for row in context.ledger.batches("shop")] == [PUBLISHED]

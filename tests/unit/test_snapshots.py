@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 import requests
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import ServiceUnavailableError
+from pyiceberg.exceptions import CommitFailedException, ServiceUnavailableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
@@ -297,3 +298,20 @@ def test_a_commit_without_an_answer_is_unknown(
     ) as told:
         publish_table(catalog, staged, "b1")
     assert "UPDATE" not in str(told.value)
+
+
+def test_a_commit_of_something_else_in_between_refuses_no_publication(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = stage(catalog, "b1", 1)
+    commit, refused = catalog.commit_table, []
+
+    def refuse_once(*asked: Any) -> Any:
+        if not refused:
+            refused.append(asked)
+            raise CommitFailedException("the metadata is another meanwhile")
+        return commit(*asked)
+
+    monkeypatch.setattr(catalog, "commit_table", refuse_once)
+    publish_table(catalog, staged, "b1")
+    assert (ids(catalog), len(refused)) == ([1], 1)

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from sluice import stages
+from sluice import stages, undo
 from sluice.context import Context
 from sluice.errors import (
     CommitStateUnknown,
@@ -37,7 +37,7 @@ from sluice.ledger import (
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
-from sluice.snapshots import head, publish_table
+from sluice.snapshots import branches, head, publish_table
 from sluice.undo import release, rollback, rollback_to
 from tests.unit.projects import open_shop
 
@@ -64,9 +64,9 @@ def write(context: Context, name: str, value: int, branch: str = "main") -> None
     table.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
 
 
-def stage(context: Context, batch: str, name: str, value: int) -> StagedTable:
+def stage(context: Context, batch: str, name: str, value: int, attempt: str = "a1") -> StagedTable:
     """What a driver leaves: a branch of `main` with one row more."""
-    table, branch = context.catalog.load_table(("shop", name)), branch_name(batch, "a1")
+    table, branch = context.catalog.load_table(("shop", name)), branch_name(batch, attempt)
     base = head(table)
     assert base is not None
     table.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
@@ -139,9 +139,9 @@ def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:
 def test_nothing_moves_where_one_table_cannot(context: Context) -> None:
     """`orders` could go back: it comes first, and the look at `users` stops it."""
     write(context, "users", 99)
-    for undo in (lambda: rollback_to(context, "b1"), lambda: rollback(context, "b3", hold=True)):
+    for undone in (lambda: rollback_to(context, "b1"), lambda: rollback(context, "b3", hold=True)):
         with pytest.raises(RollbackRefused, match="somebody else"):
-            undo()
+            undone()
         assert ids(context, "orders") == [0, 1, 2, 3]
         assert state(context, "b3") == PUBLISHED
 
@@ -345,3 +345,52 @@ def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) 
     rollback(context, "b4", hold=True)
     assert state(context, "b4") == ROLLED_BACK
     assert ids(context, "orders") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_what_somebody_went_on_with_since_the_look_stays_theirs(
+    context: Context, monkeypatch: pytest.MonkeyPatch, hold: bool
+) -> None:
+    publish(context, "b4", 4, tables=(), state=LOADED)
+    known = undo.publications
+
+    def published_meanwhile(ctx: Context, batch: str) -> list[Publication]:
+        told = known(ctx, batch)
+        ctx.ledger.record_batch("shop", batch, PUBLISHING)
+        return told
+
+    monkeypatch.setattr(undo, "publications", published_meanwhile)
+    with pytest.raises(LeaseHeld, match="another run went on with it"):
+        undo.rollback(context, "b4", hold=hold)
+    assert state(context, "b4") == PUBLISHING
+    assert any(branches(context.catalog, "shop", "orders", branch_name("b4", "")))
+
+
+def test_nobody_publishes_an_attempt_that_is_given_up(context: Context) -> None:
+    publish(context, "b4", 4, tables=(), state=LOADED)
+    rollback(context, "b4", hold=False)
+    assert state(context, "b4") == FAILED
+    with pytest.raises(LeaseHeld, match="has taken it over"):
+        context.ledger.renew_lease("shop", "b4", "a1", "me", 60)
+    with pytest.raises(TerminalError, match="left no result"):
+        stages.current_result(context, "b4")
+
+
+def test_a_published_table_that_somebody_dropped_holds_no_rollback_up(context: Context) -> None:
+    context.catalog.drop_table(("shop", "users"))
+    rollback(context, "b3", hold=True)
+    assert (ids(context, "orders"), state(context, "b3")) == ([0, 1, 2], ROLLED_BACK)
+
+
+def test_a_half_published_batch_that_is_merged_again_goes_back_to_before_it(
+    context: Context,
+) -> None:
+    publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
+    staged = tuple(stage(context, "b4", name, 4, "a2") for name in TABLES)
+    table = TableResult("orders", "orders", Counts(), staged)
+    context.files.write_result(BatchResult("shop", "b4", "a2", (table,)))
+    context.ledger.record_batch("shop", "b4", LOADED, attempt="a2")
+    stages.publish(context, context.files.write_manifest(Manifest("shop", "b4", ())))
+    assert everything(context) == [[0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]]
+    rollback(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3]] * 2
