@@ -27,13 +27,13 @@ from spark_jobs.writer import Writer
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
     """Put the versions that the batch brings or ends on the history's branch.
 
-    `newer`: the batch is above everything stored. Where the table's modes have no history, one
-    from before is marked as left behind.
+    `newer`: the batch is above everything that it concerns. Where the table's modes have no
+    history, one from before is marked as left behind.
     """
     if not writer.plan.history:
         leave_behind(writer, history_id(writer.plan), names.PROP_HISTORY_OF)
         return
-    if writer.span.lowest is None:
+    if writer.span.lowest is None and not writer.refolds():
         return
     table = history_id(writer.plan)
     rows = writer.lake.rows(table, writer.bases[table].snapshot)

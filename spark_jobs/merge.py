@@ -66,9 +66,10 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     else:
         tallied = _merge_keyed(writer, rows, stored)
     writer.truncate(truncated.position, stored)
+    above = newer and not writer.refolds()
     if plan.soft_delete:
-        softdelete.write(writer, stored, newer)
-    history.write(writer, stored, newer)
+        softdelete.write(writer, stored, above)
+    history.write(writer, stored, above)
     events.write(writer)
     retell.fill(writer)
     counts = tallied.counts + truncated.counts(stored.truncated_at)

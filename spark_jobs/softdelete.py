@@ -27,9 +27,9 @@ _NEWEST = "_sluice_newest"
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
     """Put the newest version of every key that the batch concerns on the target's branch.
 
-    `newer`: the batch is above everything stored.
+    `newer`: the batch is above everything that it concerns.
     """
-    if writer.span.lowest is None:
+    if writer.span.lowest is None and not writer.refolds():
         return
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
     found = replay(writer, _kept(stored.rows, floor), newer, stored)

@@ -97,6 +97,10 @@ class Writer:
         told = defaults.refills(self.before.held(), self.now.held(), self.types)
         return (bool(told) and not self.all_newer()) or self._renames_below()
 
+    def refolds(self) -> bool:
+        """True where, by what the batch tells, rows that were put together are others."""
+        return self.partial and self.retells()
+
     def _renames_below(self) -> bool:
         """Whether a rename that is news is below something stored, and not above all of it."""
         news = set(self.now.renames).symmetric_difference(self.before.renames)

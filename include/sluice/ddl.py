@@ -20,12 +20,15 @@ SPEAKS_OF_DROPS: Final = r"(?i)\bdrop\b[\s\S]*\btable\b"
 """What every statement that drops a table has in it."""
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
-_GRAMMARS: Final = ("mysql", "oracle", "postgres", "tsql")
 _SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
-# What nobody can read is reported where it may be one of these. An ADD matters beside a DROP only.
-_RENAMES_OR_DROPS: Final = re.compile(
-    r"\b(RENAME|CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|\bDROP\s+(?!(SUB)?PARTITION\b|INDEX\b|KEY\b"
-    r"|PRIMARY\b|FOREIGN\b|CONSTRAINT\b|CHECK\b)",
+# What nobody can read is reported where it may be one of these.
+_OF_NO_COLUMN: Final = (
+    r"(?!((SUB)?PARTITION|INDEX|KEY|PRIMARY|FOREIGN|CONSTRAINT|CHECK|UNIQUE|FULLTEXT|SPATIAL"
+    r"|SUPPLEMENTAL)\b)"
+)
+_CHANGES_COLUMNS: Final = re.compile(
+    r"\b(RENAME|CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|,\s*COLUMN\b"
+    rf"|\b(DROP|ADD)\s+{_OF_NO_COLUMN}",
     re.IGNORECASE,
 )
 # A rename of a table, an index or a user changes no column.
@@ -35,6 +38,15 @@ _CONCERNS: Final = re.compile(
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
 _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*DROP\s+TABLE\b", re.IGNORECASE)
+# What the grammars do not know, and how they know it: of MySQL and MariaDB, and of Oracle.
+_SPELLED: Final = (
+    (re.compile(r"\bADD\s+COLUMN\s+(IF\s+NOT\s+EXISTS\s+)?\(", re.IGNORECASE), "ADD ("),
+    (re.compile(r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", re.IGNORECASE), r"\1"),
+)
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
+_NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
+_MYSQL: Final = "mysql"
+_GRAMMARS: Final = (_MYSQL, "oracle", "postgres", "tsql")
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
@@ -63,11 +75,13 @@ def altered(text: str) -> list[Altered]:
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
     plain = _EXECUTED_COMMENT.sub(r" \1 ", text)
-    for grammar in _GRAMMARS:
+    for pattern, known in _SPELLED:
+        plain = pattern.sub(known, plain)
+    for grammar in _grammars(plain):
         found = _altered(plain, grammar)
         if found is not None:
             return found
-    if _RENAMES_OR_DROPS.search(plain):
+    if _CHANGES_COLUMNS.search(plain):
         raise UnreadableDdl("no grammar reads it")
     return []
 
@@ -82,11 +96,17 @@ def dropped_tables(text: str) -> list[str]:
         return []
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
-    for grammar in _GRAMMARS:
+    for grammar in _grammars(plain):
         statements = _read(plain, grammar)
         if statements is not None:
             return [name for statement in statements for name in _of_drop(statement)]
     raise UnreadableDdl("no grammar reads it")
+
+
+def _grammars(text: str) -> list[str]:
+    """To MySQL's a `#`, which the others have in names, begins a comment."""
+    hash_in_name = _NAME_WITH_HASH.search(_QUOTED.sub(" ", text))
+    return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == _MYSQL)]
 
 
 def _altered(text: str, grammar: str) -> list[Altered] | None:

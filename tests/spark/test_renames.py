@@ -356,3 +356,30 @@ def test_a_hint_of_the_former_name_is_one_of_the_new_name_too(
     shop.load_records([event("c", 1, id=1, price="1.50"), statement, event("c", 3, id=2, cost=2.5)])
     costs = {row["id"]: row["cost"] for row in shop.rows("orders")}
     assert costs == {1: Decimal("1.50"), 2: Decimal("2.50")}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [pytest.param([], id="alone"), pytest.param([event("c", 30, id=9, name="z")], id="with newer")],
+)
+def test_versions_are_put_together_again_by_a_rename_told_late(
+    spark: SparkSession, tmp_path: Path, told: list[Row]
+) -> None:
+    batches = [
+        [event("c", 5, id=1, title="x", note="a")],
+        [event("u", 15, id=1, name=PLACEHOLDER, note="b")],
+        [ddl(10), *told],
+    ]
+    modes = {"modes": ["soft_delete", "history"]}
+    late, clean = (shop_of(spark, tmp_path / name, **modes) for name in ("late", "clean"))
+    for records in batches:
+        late.load_records(records)
+    clean.load_records([record for records in batches for record in records])
+    for table in ("orders", "orders__history"):
+        assert by_place(late, table) == by_place(clean, table)
+    assert by_place(late, "orders")[0][1:3] == ("x", "b")
+
+
+def by_place(shop: Sandbox, table: str) -> list[tuple[Any, ...]]:
+    rows = sorted(shop.rows(table, metadata=True), key=lambda row: row["_position"])
+    return [(r["id"], r["name"], r["note"], r.get("title"), r.get("_is_current")) for r in rows]

@@ -9,6 +9,8 @@ import pytest
 from sluice.ddl import LONGEST, Altered, UnreadableDdl, altered, dropped_tables
 
 ONE = [
+    ("ALTER TABLE t RENAME COLUMN OLD TO NO#", "OLD", "NO#"),
+    ("ALTER TABLE t RENAME COLUMN ITEM TO ITEM#", "ITEM", "ITEM#"),
     ("ALTER TABLE `db`.`t` CHANGE COLUMN a b int NOT NULL, ADD KEY k (c)", "a", "b"),
     ("ALTER TABLE t CHANGE a `b c` varchar(10) CHARACTER SET utf8 DEFAULT 'x' AFTER d", "a", "b c"),
     ("alter table t rename column a to b", "a", "b"),
@@ -48,9 +50,17 @@ DROPS_AND_ADDS = [
     ('ALTER TABLE "t" ADD ("A" NUMBER(3), B VARCHAR2(9))', [(None, "A"), (None, "B")]),
     ("ALTER TABLE t DROP COLUMN a, b", [("a", None), ("b", None)]),
     ("ALTER TABLE t ADD a int, b int", [(None, "a"), (None, "b")]),
+    ("ALTER TABLE t ADD COLUMN (a varchar(9), b int)", [(None, "a"), (None, "b")]),
+    ("ALTER TABLE t ADD COLUMN IF NOT EXISTS (a int)", [(None, "a")]),
+    ("ALTER TABLE S.t ADD A NUMBER(10) DEFAULT 0 NOT NULL ENABLE", [(None, "A")]),
+    ('ALTER TABLE "t" ADD ("A" VARCHAR2(10) DEFAULT \'x\' NOT NULL ENABLE)', [(None, "A")]),
+    ("ALTER TABLE t DROP COLUMN EMP#", [("EMP#", None)]),
     ("ALTER TABLE t CHANGE a b int, DROP c, ADD KEY k (d)", [("a", "b"), ("c", None)]),
 ]
 UNREADABLE = [
+    "ALTER TABLE T ADD (A CLOB) LOB (A) STORE AS SECUREFILE",
+    "ALTER TABLE t ADD COLUMN a point SRID 4326",
+    "ALTER TABLE dbo.t DROP CONSTRAINT DF_x, COLUMN size",
     "ALTER TABLE t DROP (a, b)",
     "ALTER TABLE t SET UNUSED (a)",
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'",
