@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.config import Pipeline
+from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.renamelog import ToldRename, record
@@ -254,7 +254,7 @@ def make_plans(
         config = table_config(job.pipeline, table.source)
         idle = config is None or _changes_nothing(table, truncate_policy(job.pipeline, config))
         mine = [one for one in statements if one.source_table == table.source.name]
-        if config is None or (idle and not _is_renamed(job, table, told, mine)):
+        if config is None or (idle and not _is_renamed(job, table, told, mine, config)):
             continue
         try:
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
@@ -277,11 +277,16 @@ def _changes_nothing(table: Found, on_truncate: str) -> bool:
 
 
 def _is_renamed(
-    job: Job, table: Found, told: Mapping[Source, list[ToldRename]], mine: list[ToldRename]
+    job: Job,
+    table: Found,
+    told: Mapping[Source, list[ToldRename]],
+    mine: list[ToldRename],
+    config: TableConfig,
 ) -> bool:
     """Whether columns that are stored get other names; else the ledger remembers it for later."""
-    renames = heeds(job.pipeline) and table.source in told and of_told(mine)
-    return bool(renames) and job.lake.load(_target(job, table)) is not None
+    if not (heeds(job.pipeline) and table.source in told):
+        return False
+    return bool(of_told(mine, config)) and job.lake.load(_target(job, table)) is not None
 
 
 def _target(job: Job, found: Found) -> TableId:

@@ -72,6 +72,7 @@ class Default:
 
 
 Defaults = Mapping[str, Default]
+NO_DEFAULTS: Final[Defaults] = {}
 _NOTHING: Final = Default({})
 
 

@@ -23,18 +23,19 @@ _FOLLOWED: Final = "evolve"
 _FAILS: Final = "fail"
 
 
-def of_told(told: Iterable[ToldRename]) -> Renames:
+def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
     """All that one table's statements rename, in the order of the source.
 
-    A dropped column stays what it is, until another one of its name is added: then it is one that
-    was renamed, for what an event below the drop says of the name is not of the new column.
+    A dropped column stays what it is, until another one gets its name: then it is one that was
+    renamed, for what an event below the drop says of the name is not of the new column. Of several
+    sources each has its own columns, and a drop of one is none of the others'.
     """
     statements = list(told)
     added = [
         (new.lower(), one.position)
         for one in statements
-        for old, new in one.columns
-        if old is None and new is not None
+        for _, new in one.columns
+        if new is not None and not config.sources
     ]
     pairs = ((one.position, tuple(_pairs(one, added))) for one in statements)
     return together(Rename(below, columns) for below, columns in pairs if columns)
@@ -88,7 +89,7 @@ def renames_of(
     """All renames of a table, by its statements and its configuration; None: none are followed."""
     if not follows(pipeline):
         return None
-    return together(of_told(told), declared(config.renamed_columns))
+    return together(of_told(told, config), declared(config.renamed_columns))
 
 
 def following(plan: TablePlan, renames: Renames | None, stored: Collection[str]) -> TablePlan:
@@ -176,8 +177,8 @@ def known_renames(
     if plan.declared is None:
         return before
     told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
-    mine = of_told(one for one in told if one.source_table == plan.source.name)
-    known = together(before, mine, plan.declared)
+    mine = (one for one in told if one.source_table == plan.source.name)
+    known = together(before, of_told(mine, plan.config), plan.declared)
     columns = {column.name.lower() for column in plan.columns}
     return tuple(rename for rename in known if _arrives(rename, known, columns))
 

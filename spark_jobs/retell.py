@@ -10,7 +10,7 @@ from sluice import names
 from sluice.snapshots import head
 from spark_jobs import defaults
 from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
-from spark_jobs.defaults import Refill
+from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.lake import TableId, events_id, target_id, tombstone_id
 from spark_jobs.renames import moves_of_rows
 from spark_jobs.writer import Writer
@@ -19,14 +19,19 @@ from spark_jobs.writer import Writer
 def rename(writer: Writer) -> None:
     """Give stored rows the names of now, before anything else is written on the branches."""
     before, now = writer.before.renames, writer.now.renames
-    if not moves_of_rows(before, now, writer.types):
+    if before == now:
         return
     for table in _of_rows(writer):
+        # A default is of the column that it was told of, whatever that is called since.
+        _fill(writer, table, _refills(writer, writer.before.held(), defaults.NO_DEFAULTS))
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
         values = moves_of_rows(before, now, {**writer.types, **listed}, "t.")
-        _update(writer, table, writer.lake.spark.range(1), values)
+        if values:
+            _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
-        writer.begun[table] = None if loaded is None else head(loaded, writer.attempt.branch)
+        begun = None if loaded is None else head(loaded, writer.attempt.branch)
+        if begun is not None:
+            writer.begun[table] = begun
 
 
 def _of_rows(writer: Writer) -> list[TableId]:
@@ -37,18 +42,18 @@ def _of_rows(writer: Writer) -> list[TableId]:
 
 def fill(writer: Writer) -> None:
     """Give stored rows what they hold in columns that came after them, by all that is told."""
-    before, now = writer.before.under(writer.now).held(), writer.now.held()
-    types = {n: kind for n, kind in writer.types.items() if n not in writer.plan.key}
+    before, now = writer.before, writer.now
     for table in _of_rows(writer):
         rows = writer.lake.rows(table, writer.bases[table].snapshot)
-        there = () if rows is None else rows.columns
-        held = (
-            before
-            if writer.before.renames != writer.now.renames
-            else {n: d for n, d in before.items() if n in there}
-        )
-        _fill(writer, table, defaults.refills(held, now, types))
+        there = () if rows is None or before.renames != now.renames else rows.columns
+        held = {name: default for name, default in before.held().items() if name in there}
+        _fill(writer, table, _refills(writer, held, now.held()))
     note(writer)
+
+
+def _refills(writer: Writer, before: Defaults, now: Defaults) -> list[Refill]:
+    types = {n: kind for n, kind in writer.types.items() if n not in writer.plan.key}
+    return defaults.refills(before, now, types)
 
 
 def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:

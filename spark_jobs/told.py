@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sluice.positions import KIND_SOURCE
 from spark_jobs import defaults
-from spark_jobs.defaults import Default, Defaults
+from spark_jobs.defaults import NO_DEFAULTS, Default, Defaults
 from spark_jobs.renames import Rename, Renames, name_at, renamed, rows_renamed
 
 NOTHING_TOLD: Final = "{}"
@@ -55,19 +55,19 @@ class Told:
             entries[_RENAMES] = [[rename.below, rename.columns] for rename in self.renames]
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
-    def under(self, now: Told) -> Told:
-        """These defaults, by the names of `now`."""
-        return Told(self.defaults, now.renames)
-
     def rows(self, stored: DataFrame, before: Told, types: Mapping[str, str]) -> DataFrame:
         """Stored rows that were written by what was told `before`, as they are by this.
 
         `types`: the table's columns, of which the rows may be from before some.
         """
-        if self.renames != before.renames:
-            new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
-            stored = rows_renamed(stored.withColumns(new), before.renames, self.renames)
-        return defaults.refilled(stored, before.under(self).held(), self.held())
+        if self.renames == before.renames:
+            return defaults.refilled(stored, before.held(), self.held())
+        # A default is of the column that it was told of, whatever that is called since.
+        new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
+        bare = defaults.refilled(stored.withColumns(new), before.held(), NO_DEFAULTS)
+        return defaults.refilled(
+            rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.held()
+        )
 
 
 def read(text: str | None) -> Told:

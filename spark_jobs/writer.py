@@ -66,7 +66,7 @@ class Writer:
         beside = tuple(table for asked, table in modes if asked)
         self.bases = {table: lake.base(table) for table in (*self.compared, *beside)}
         self.branched: list[TableId] = []
-        self.begun: dict[TableId, int | None] = {}
+        self.begun: dict[TableId, int] = {}
         self.partial = plan.keyed and self._has_partials()
         self.types = {c.name: c.stored.spark for c in plan.columns}
         self.before = lake.told(target_id(plan))

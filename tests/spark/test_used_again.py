@@ -102,6 +102,40 @@ def test_a_dropped_column_stays_while_no_other_has_its_name(lake: Sandbox) -> No
     assert sizes(lake) == {(1, None, 10), (2, None, 20), (3, None, None), (9, None, 90)}
 
 
+@pytest.mark.parametrize(
+    "told_late", [True, pytest.param(False, marks=pytest.mark.long)], ids=["late", "in-order"]
+)
+def test_the_default_of_the_second_is_not_the_firsts(lake: Sandbox, told_late: bool) -> None:
+    full_load = event("r", 5, 1, size=(INT, 10))
+    full_load["payload"]["source"]["snapshot"] = "true"
+    statements = [DROP, ddl(20, "ALTER TABLE orders ADD size int DEFAULT 7")]
+    since = [event("u", 21, 2, size=({**INT, "default": 7}, 8))]
+    run(lake, [full_load], *([since, statements] if told_late else [statements, since]))
+    assert sizes(lake) == {(1, 7, 10), (2, 8, None)}
+    assert lake.agrees()
+
+
+TAKEN = [
+    ddl(11, "ALTER TABLE orders RENAME COLUMN weight TO size"),
+    ddl(20, "ALTER TABLE orders RENAME COLUMN size TO grams"),
+    ddl(30, "ALTER TABLE orders ADD COLUMN size int"),
+]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param([[statement] for statement in (DROP, *TAKEN)], id="each"),
+        pytest.param([[*reversed(TAKEN), DROP]], id="together", marks=pytest.mark.long),
+    ],
+)
+def test_a_dropped_name_that_a_rename_takes_over(lake: Sandbox, batches: list[list[Row]]) -> None:
+    run(lake, [event("c", 5, 1, size=(INT, 1), weight=(INT, 2))], *batches)
+    (row,) = lake.rows("orders")
+    assert (row["grams"], row["size"], row["size__dropped"]) == (2, None, 1)
+    assert lake.agrees()
+
+
 @pytest.mark.long
 def test_types_that_fit_stay_what_they_are(lake: Sandbox) -> None:
     big = {"type": "int64", "optional": True}
