@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import STRING, VARIABLE, ColumnType, widest_or_text
+from sluice.coltypes import EXACT, STRING, VARIABLE, ColumnType, widest_or_text
 from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
 _WHOLE: Final = r"^[+-]?\d+$"
@@ -28,6 +28,8 @@ _FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
 _COLON_TIME: Final = r"^(\d{4}-\d\d-\d\d):(\d\d:\d\d:\d\d(\.\d+)?)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+# The most that tell one double from all others.
+_DIGITS_OF_DOUBLE: Final = 17
 _LEAST_LONG: Final = -(2**63)
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 
@@ -91,6 +93,10 @@ def _float(text: Column, kind: ColumnType) -> Column:
     value = text.try_cast(kind.spark)
     overflowed = F.abs(value) == F.lit(float("inf"))
     number = text.rlike(_PLAIN_NUMBER) & ~overflowed
+    if kind.encoding == EXACT:
+        number &= (F.length(_digits(text)) <= _DIGITS_OF_DOUBLE) | (
+            _digits(text) == _digits(value.cast("string"))
+        )
     return F.when(number | text.rlike(_NOT_FINITE), value)
 
 
@@ -112,10 +118,14 @@ def _decimal(text: Column, kind: ColumnType) -> Column:
 
 def _same_number(text: Column, value: Column) -> Column:
     """Whether the digits of `text` survive in `value`: compare both without padding zeros."""
-    mantissa = F.regexp_extract(text, r"^[+-]?([0-9.]+)", 1)
-    significant = F.regexp_replace(F.regexp_replace(mantissa, r"\.", ""), r"^0+|0+$", "")
     kept = F.regexp_replace(F.regexp_replace(value.cast("string"), r"[-.]", ""), r"^0+|0+$", "")
-    return significant == kept
+    return _digits(text) == kept
+
+
+def _digits(number: Column) -> Column:
+    """The significant digits of a number's text, without padding zeros and exponent."""
+    mantissa = F.regexp_extract(number, r"^[+-]?([0-9.]+)", 1)
+    return F.regexp_replace(F.regexp_replace(mantissa, r"\.", ""), r"^0+|0+$", "")
 
 
 def _scaled(unscaled: Column, kind: ColumnType) -> Column:

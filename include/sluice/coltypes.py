@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
+EXACT: Final = "exact"
+"""A float in whose text a decimal may hide: one of more digits than a float has does not fit."""
 VARIABLE: Final = "variable"
 """A decimal that brings its scale along, as Debezium's VariableScaleDecimal does."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
@@ -22,6 +24,7 @@ ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "time": ("", *TIME_UNITS),
     "binary": ("", "base64", "hex", "utf8", "latin1"),
     "decimal": ("", "base64", VARIABLE),
+    "double": ("", EXACT),
     "boolean": ("",),
     "string": ("", VARIABLE),
 }

@@ -33,6 +33,7 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     JSON_LINES,
+    ZERO,
     by_schema,
     carried_key,
     instant,
@@ -268,8 +269,12 @@ def _is_full_load() -> Column:
 
 
 def _position() -> Column:
-    """The source's place; a backfilled row by its time, so that a newer backfill wins."""
-    changed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
+    """The source's place, else its time, which is below every place; never the file's name.
+
+    A backfilled row's is its time, so that a newer backfill wins.
+    """
+    placed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
+    changed = F.coalesce(placed, source_position(F.lit(ZERO), F.col("_n_taken")))
     return F.when(_is_full_load(), full_load_position(or_zero("_n_taken"))).otherwise(changed)
 
 

@@ -135,6 +135,7 @@ class Debezium:
         any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
             flat = _read_json(spark, found.lines, expected, documents, known.old_columns)
+            flat = flat if documents else _with_key_names(flat, tombstones.wanted(options))
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
         flat = union(list(map(debezium_documents.without_rows, scans)) if any_documents else scans)
@@ -182,7 +183,7 @@ def _read_avro(
     documents = debezium_avro.holds_documents(messages)
     scalars = (*_SCALARS, *_DDL, *(debezium_documents.SCALARS if documents else ()))
     flat = debezium_avro.flat(messages, debezium_avro.Wanted(source, scalars, old_columns))
-    return debezium_documents.with_rows(flat) if documents else _read_rows(flat, None)
+    return debezium_documents.with_rows(flat) if documents else _with_key_names(flat, False)
 
 
 def _read_json(
@@ -200,7 +201,9 @@ def _read_json(
     read = spark.read.schema(schema).options(**WHOLE_TEXTS).json([f.url for f in files])
     keyed = read.withColumn("key", _key_by_column()) if "key" in read.columns else read
     flat = keyed.select(*_flatten(layout), *place())
-    return debezium_documents.with_rows(flat) if documents else _read_rows(flat, few)
+    if documents:
+        return debezium_documents.with_rows(flat)
+    return flat if few is None else flat.withColumn("before", _as_map(F.col("before"), few))
 
 
 def _with_refused(flat: DataFrame) -> DataFrame:
@@ -214,10 +217,12 @@ def _as_map(row: Column, columns: frozenset[str]) -> Column:
     return F.when(row.isNotNull(), F.create_map(*pairs))
 
 
-def _read_rows(flat: DataFrame, old_columns: frozenset[str] | None) -> DataFrame:
-    """Rows as they are; of the record's key its names are all that is needed."""
-    if old_columns is not None:
-        flat = flat.withColumn("before", _as_map(F.col("before"), old_columns))
+def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
+    """Of the record's key its names are all that is needed; where tombstones are `deletes`, their
+    keys are old rows."""
+    if deletes:
+        gone = F.when(F.col("op").isNull() & F.col("source").isNull(), F.col("key"))
+        flat = flat.withColumn("before", F.coalesce("before", gone))
     return flat.withColumn("key", F.map_keys("key"))
 
 

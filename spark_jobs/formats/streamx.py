@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import STRING, ColumnType
+from sluice.coltypes import EXACT, STRING, ColumnType
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -56,7 +56,7 @@ OPS: Final = {
 TYPES: Final = {
     "BOOLEAN": ColumnType("boolean"),
     "LONG": ColumnType("bigint"),
-    "DOUBLE": ColumnType("double"),
+    "DOUBLE": ColumnType("double", EXACT),
     "DATE": ColumnType("timestamp", "ms"),
     "BYTES": ColumnType("binary", "base64"),
     "STRING": STRING,

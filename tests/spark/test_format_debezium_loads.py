@@ -38,6 +38,28 @@ def test_rows_behind_a_scalar_key_have_the_key_of_the_pipeline(
     assert (counts.read, counts.ignored, counts.quarantined) == (6, 2, 0)
 
 
+@pytest.mark.parametrize("schema", [True, False], ids=["schema", "bare"])
+def test_what_a_compacted_topic_has_left_of_a_delete(
+    spark: SparkSession, tmp_path: Path, schema: bool
+) -> None:
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "debezium", "tables": {"t": {"key": ["id"]}},
+        "format_options": {"tombstones": "delete"},
+    })  # fmt: skip
+    made = [event("c", src=source(pos=n), after={"id": n, "name": "x"}) for n in (1, 2, 3)]
+    keys: list[Any] = [{"id": n} for n in (1, 2, 3, 4)]
+    if schema:
+        keys = [{"schema": {"type": "struct"}, "payload": key} for key in keys]
+    again = event("u", src=source(pos=9), after={"id": 3, "name": "again"})
+    _, two, three, unknown = keys
+    lines = [*zip(keys[:3], made, strict=True), (two, None), (three, None), (three, again),
+             (unknown, None)]  # fmt: skip
+    sandbox.write("1.jsonl", [{"key": key, "value": value} for key, value in lines])
+    counts = total(sandbox.load_landed())
+    assert sandbox.rows("t") == [{"id": "1", "name": "x"}, {"id": "3", "name": "again"}]
+    assert (counts.read, counts.ignored, counts.quarantined) == (7, 1, 0)
+
+
 NUMBERS = range(1, 9)
 
 

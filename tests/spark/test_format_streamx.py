@@ -204,7 +204,7 @@ def test_columns_from_the_six_types() -> None:
     columns = StreamX().columns(described, {})
     assert [c.name for c in columns] == [n.lower() for n in names]
     assert [c.type for c in columns] == [
-        ColumnType("boolean"), ColumnType("bigint"), ColumnType("double"),
+        ColumnType("boolean"), ColumnType("bigint"), ColumnType("double", "exact"),
         ColumnType("timestamp", "ms"), ColumnType("binary", "base64"),
         ColumnType("string"), ColumnType("string"),
     ]  # fmt: skip

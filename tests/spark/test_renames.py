@@ -383,3 +383,32 @@ def test_versions_are_put_together_again_by_a_rename_told_late(
 def by_place(shop: Sandbox, table: str) -> list[tuple[Any, ...]]:
     rows = sorted(shop.rows(table, metadata=True), key=lambda row: row["_position"])
     return [(r["id"], r["name"], r["note"], r.get("title"), r.get("_is_current")) for r in rows]
+
+
+def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a format that tells no defaults, so that nothing at all is told without it."""
+    orders = {"key": ["id"], "columns": {"id": "int"}}
+    shop = Sandbox(spark, tmp_path, {"format": "maxwell", "tables": {"orders": orders}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    batches = []
+    for pos, told in enumerate(({"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"})):
+        shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, told)])
+        batches.append(shop.run().batch_id)
+    assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
+    refolding.rollback(shop.context(), batches[1])
+    assert names_of(shop) == {1: (None, "x"), 2: ("y", None)}
+    assert shop.agrees()
+    release(shop.context(), batches[1])
+    stages.run(shop.context())
+    assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
+    assert shop.agrees()
+
+
+def of_maxwell(pos: int, told: Row | str) -> Row:
+    """A row's insert, or a statement."""
+    event = {"database": "shop", "table": "orders", "ts": pos, "position": f"bin.000001:{pos}"}
+    if isinstance(told, str):
+        return {"type": "table-alter", "sql": told, **event}
+    return {"type": "insert", "data": told, "xid": pos, "commit": True, **event}

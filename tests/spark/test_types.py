@@ -103,6 +103,10 @@ EXACT: list[tuple[str, str, Any]] = [
     ("double", "1.5F", None), ("double", " 1", None),
     ("float", "3.4028235e38", 3.4028234663852886e38), ("float", "1e39", None),
     ("float", "NaN", float("nan")),
+    ("double[exact]", "12345678901234567.89", None), ("double[exact]", "1234567890123456789", None),
+    ("double[exact]", "0.10000000149011612", 0.10000000149011612),
+    ("double[exact]", "1.100000000000000000000", 1.1), ("double[exact]", "-1.5E300", -1.5e300),
+    ("double[exact]", "12345678900000000000000", 1.23456789e22), ("double[exact]", "0.000", 0.0),
     # truth
     ("boolean", "true", True), ("boolean", "0", False), ("boolean", "T", True),
     ("boolean", "yes", None), ("boolean", "2", None), ("boolean", "", None),
