@@ -29,9 +29,8 @@ def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: Told) -
 def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]) -> None:
     """Raise TransientError where a stored column does not hold the planned type any more: Spark
     would round what it writes there."""
-    there = {name: parse_type(kind) for name, kind in stored.items()}
-    planned = ((there[c.name], c.stored) for c in plan.columns if c.name in there)
-    if any(widest(known, kind) != known for known, kind in planned):
+    there = ((parse_type(stored[c.name]), c.stored) for c in plan.columns if c.name in stored)
+    if any(widest(known, planned) != known for known, planned in there):
         raise TransientError(_overtaken(plan, batch_id, "a column got another type"))
 
 
