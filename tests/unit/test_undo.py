@@ -34,7 +34,7 @@ from sluice.ledger import (
     ROLLED_BACK,
     Publication,
 )
-from sluice.manifest import Manifest, SourceFile
+from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice.snapshots import branches, head, publish_table
@@ -394,3 +394,14 @@ def test_a_half_published_batch_that_is_merged_again_goes_back_to_before_it(
     assert everything(context) == [[0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]]
     rollback(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
+
+
+def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -> None:
+    """Of a command that was killed and run again."""
+    asked = Rebuild(("orders",), "2026-01-01T00:00:00Z", ("b3",))
+    key = context.files.write_manifest(Manifest("shop", "r1", (), rebuild=asked))
+    context.ledger.record_batch("shop", "r1", LANDED, manifest=key)
+    assert stages.reconcile(context) == [key]
+    rollback(context, "b3", hold=True)
+    assert stages.reconcile(context) == []
+    assert state(context, "r1") == ROLLED_BACK
