@@ -40,7 +40,6 @@ def refuse_difference(lake: Sandbox, log: list[Change]) -> None:
         key = next(iter(config["key"]), None)
         wanted = reference.events(of_table(log, table), key)
         assert told(lake, table, key) == by_place(wanted), table
-    assert lake.agrees()
 
 
 def by_place(events: list[Event]) -> list[Counter[Event]]:
@@ -88,15 +87,23 @@ def event(r: Row, key: str | None, number: int) -> Event:
 
 
 def test_events_are_the_set_of_changes(lake: Sandbox) -> None:
-    """Two parts in no order, the second with some of the first; then the first is undone
-    beneath the second."""
+    """Two parts in no order, the second with some of the first."""
     log, parts = history(seed=2, parts=2)
+    load(lake, "0.jsonl", parts[0])
+    load(lake, "1.jsonl", [*parts[1], *parts[0][::3]])
+    refuse_difference(lake, log)
+
+
+@pytest.mark.long
+def test_events_of_a_batch_are_undone_beneath_another(lake: Sandbox) -> None:
+    _, parts = history(seed=2, parts=2)
     second = [*parts[1], *parts[0][::3]]
     first = load(lake, "0.jsonl", parts[0])
     load(lake, "1.jsonl", second)
-    refuse_difference(lake, log)
+    assert lake.agrees()
     refolding.rollback(lake.context(), first)
     refuse_difference(lake, second)
+    assert lake.agrees()
     for table in ("keyed", "keyless"):
         assert as_rows(lake.rows(table)) == meaning(second, table)
 
@@ -113,6 +120,7 @@ def test_events_are_made_again(lake: Sandbox) -> None:
     assert not lake.agrees()
     refolding.rebuild(lake.context())
     refuse_difference(lake, log)
+    assert lake.agrees()
     assert refolding.rebuild(lake.context(), "keyed") == []
 
 
@@ -126,6 +134,7 @@ def test_a_mode_that_was_switched_off_catches_up(lake: Sandbox) -> None:
         lake.configure(format="debezium", tables=tables)
         load(lake, f"{at}.jsonl", part)
     refuse_difference(lake, log)
+    assert lake.agrees()
 
 
 def test_the_name_of_another_table_is_refused(lake: Sandbox) -> None:

@@ -295,6 +295,7 @@ def test_what_a_batch_of_late_events_tells_is_kept(
     assert statuses(shop) == {1: None, 2: "done"}
 
 
+@pytest.mark.long
 def test_a_rollback_puts_back_what_the_rows_were_filled_by(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_what_reads_each_record_is_small_enough_to_be_compiled(
     assert max(sizes) < int(DEFAULTS["spark.sql.codegen.hugeMethodLimit"])
 
 
+@pytest.mark.long
 def test_key_changes_are_read_once_when_there_were_some_before(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +132,9 @@ def test_a_bad_record_is_found_behind_white_space(lake: Sandbox) -> None:
         pytest.param(event(21, after={"x": 1}, table="others"), 0, marks=pytest.mark.long),
         ("{broken", 1),
         pytest.param(event(21) | {"op": "x"}, 1, marks=pytest.mark.long),
-        (event(21, before=order(2, "b"), after=order(8, "moved")), 0),
+        pytest.param(
+            event(21, before=order(2, "b"), after=order(8, "moved")), 0, marks=pytest.mark.long
+        ),
         pytest.param(
             {"schema": None, "payload": event(21, after=order(8, "enveloped"))},
             0,

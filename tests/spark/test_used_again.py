@@ -102,9 +102,8 @@ def test_a_dropped_column_stays_while_no_other_has_its_name(lake: Sandbox) -> No
     assert sizes(lake) == {(1, None, 10), (2, None, 20), (3, None, None), (9, None, 90)}
 
 
-@pytest.mark.parametrize(
-    "told_late", [True, pytest.param(False, marks=pytest.mark.long)], ids=["late", "in-order"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("told_late", [True, False], ids=["late", "in-order"])
 def test_the_default_of_the_second_is_not_the_firsts(lake: Sandbox, told_late: bool) -> None:
     full_load = event("r", 5, 1, size=(INT, 10))
     full_load["payload"]["source"]["snapshot"] = "true"
@@ -125,8 +124,10 @@ TAKEN = [
 @pytest.mark.parametrize(
     "batches",
     [
-        pytest.param([[statement] for statement in (DROP, *TAKEN)], id="each"),
-        pytest.param([[*reversed(TAKEN), DROP]], id="together", marks=pytest.mark.long),
+        pytest.param(
+            [[statement] for statement in (DROP, *TAKEN)], id="each", marks=pytest.mark.long
+        ),
+        pytest.param([[*reversed(TAKEN), DROP]], id="together"),
     ],
 )
 def test_a_dropped_name_that_a_rename_takes_over(lake: Sandbox, batches: list[list[Row]]) -> None:
