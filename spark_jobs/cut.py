@@ -151,7 +151,7 @@ class Cutter:
 
     def _publishing(self) -> list[str]:
         rows = self.ledger.batches(self.pipeline)
-        return [row.batch_id for row in rows if row.state == states.PUBLISHING]
+        return [row.batch_id for row in rows if row.state in states.HALFWAY]
 
     def _now(self, trios: list[Trio]) -> Cut:
         # The batches first: the changes of every batch that is published are in the changelogs.

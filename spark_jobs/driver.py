@@ -204,7 +204,7 @@ class Driver:
         """Not where another attempt has the batch, or somebody has finished it."""
         if row is None:
             return True
-        return not self._is_taken_over(row) and row.state not in states.FINISHED
+        return not self._is_taken_over(row) and row.state not in states.CLOSED
 
     def _is_taken_over(self, row: states.BatchRow) -> bool:
         return row.state != states.LANDED and row.attempt not in ("", self.attempt)

@@ -37,6 +37,7 @@ class Point(StrEnum):
     PUBLISH_RECORDED = "publish.recorded"
     PUBLISH_FILES = "publish.files"
     PUBLISH_DONE = "publish.done"
+    ROLLBACK_MARKED = "rollback.marked"
     ROLLBACK_TABLE = "rollback.table"
     ROLLBACK_CHANGES = "rollback.changes"
     ROLLBACK_RECORDED = "rollback.recorded"

@@ -7,7 +7,7 @@ compare-and-set on the table (see `ledger_tables`), so two runs never both win a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -21,12 +21,14 @@ from sluice.errors import LeaseHeld
 from sluice.leases import Lease, is_dead
 from sluice.ledger_rows import (
     AT_REST,
+    CLOSED,
     FAILED,
     FILE_CLAIMED,
     FILE_HELD,
     FILE_LOADED,
     FILE_RELEASED,
     FINISHED,
+    HALFWAY,
     INTENT,
     LANDED,
     LOADED,
@@ -36,6 +38,7 @@ from sluice.ledger_rows import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
+    ROLLING_BACK,
     BatchRow,
     FileRow,
     Publication,
@@ -54,12 +57,14 @@ from sluice.ledger_tables import (
 from sluice.manifest import SourceFile
 
 __all__ = [
+    "CLOSED",
     "FAILED",
     "FILE_CLAIMED",
     "FILE_HELD",
     "FILE_LOADED",
     "FILE_RELEASED",
     "FINISHED",
+    "HALFWAY",
     "INTENT",
     "LANDED",
     "LOADED",
@@ -68,6 +73,7 @@ __all__ = [
     "PUBLISHED",
     "PUBLISHING",
     "ROLLED_BACK",
+    "ROLLING_BACK",
     "BatchRow",
     "FileRow",
     "Ledger",
@@ -239,16 +245,16 @@ class Ledger:
         """Take the pipeline's lease for a batch, which is `loading` from now on.
 
         A batch takes over its own: the attempt named here is the current one. Raises LeaseHeld
-        while another batch has it, where another is half published, for what its tables hold is
-        in no list of published batches, and where this one is finished.
+        while another batch has it, where another is half published or half rolled back, for what
+        its tables hold is in no list of published batches, and where this one is closed.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             self._require_free(batches.values(), batch_id)
-            _require_none_publishing(r for r in batches.values() if r.batch_id != batch_id)
+            _require_none_halfway(batches.values(), {batch_id})
             old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
-            if old.state in FINISHED:
+            if old.state in CLOSED:
                 raise LeaseHeld(
                     f"batch {batch_id} of {pipeline} is {old.state}; attempt {attempt} stops here"
                 )
@@ -257,16 +263,20 @@ class Ledger:
 
         self._tables.append(BATCHES, decide)
 
-    def lease_maintenance(self, pipeline: str, attempt: str, holder: str, seconds: float) -> None:
-        """Take the pipeline's lease for maintenance, under the batch id MAINTENANCE.
+    def lease_maintenance(
+        self, pipeline: str, attempt: str, holder: str, seconds: float, *undone: str
+    ) -> None:
+        """Take the pipeline's lease for maintenance, under the batch id MAINTENANCE, or to go on
+        with the batches that are `undone`.
 
-        Raises LeaseHeld while a batch or another maintenance has it, or a batch is half published.
+        Raises LeaseHeld while a batch or another maintenance has it, or another batch is half
+        published or half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline).values()
             self._require_free(batches, "")
-            _require_none_publishing(batches)
+            _require_none_halfway(batches, undone)
             row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
             return [self._leased(row, holder, seconds)], None
 
@@ -359,11 +369,12 @@ def _without_lease(row: BatchRow) -> BatchRow:
     return replace(row, holder="", lease_until=None)
 
 
-def _require_none_publishing(batches: Iterable[BatchRow]) -> None:
+def _require_none_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
     for row in batches:
-        if row.state == PUBLISHING:
+        if row.state in HALFWAY and row.batch_id not in besides:
+            half = "published" if row.state == PUBLISHING else "rolled back"
             raise LeaseHeld(
-                f"pipeline {row.pipeline}: batch {row.batch_id} is half published;"
+                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half};"
                 f" sluice reconcile {row.pipeline} first"
             )
 

@@ -18,6 +18,7 @@ LOADED: Final = "loaded"
 PUBLISHING: Final = "publishing"
 PUBLISHED: Final = "published"
 FAILED: Final = "failed"
+ROLLING_BACK: Final = "rolling_back"
 ROLLED_BACK: Final = "rolled_back"
 # The lease of maintenance, in a row of its own among the batches.
 MAINTENANCE: Final = "maintenance"
@@ -25,8 +26,12 @@ MAINTAINING: Final = "maintaining"
 
 # Nothing is left to do for a batch in one of these.
 FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK})
+# Nobody loads or publishes a batch in one of these.
+CLOSED: Final = FINISHED | {ROLLING_BACK}
 # These give the lease back.
-AT_REST: Final = FINISHED | {FAILED}
+AT_REST: Final = CLOSED | {FAILED}
+# Some tables may hold the batch and others not: nobody loads beside one of these.
+HALFWAY: Final = frozenset({PUBLISHING, ROLLING_BACK})
 
 INTENT: Final = "intent"
 

@@ -21,6 +21,7 @@ from sluice.result import BatchResult, ComparedTable, StagedTable
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.undo import (
+    complete_rollbacks,
     drop_all_branches,
     give_up,
     published_after,
@@ -105,7 +106,7 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
-    if row is not None and row.state == states.ROLLED_BACK:
+    if row is not None and row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
         raise TerminalError(
             f"batch {result.batch_id} was rolled back, so it is not published; its files are held: "
             f"sluice release {ctx.pipeline.name} --batch {result.batch_id}, then run again"
@@ -163,7 +164,7 @@ def _require_mine(ctx: Context, result: BatchResult) -> None:
 
 
 def _may_begin(row: states.BatchRow, result: BatchResult) -> bool:
-    return row.attempt == result.attempt and row.state not in states.FINISHED
+    return row.attempt == result.attempt and row.state not in states.CLOSED
 
 
 def _is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
@@ -255,10 +256,11 @@ def _detail(result: BatchResult) -> dict[str, object]:
 def reconcile(ctx: Context) -> list[str]:
     """Finish or undo what dead attempts left; returns the manifests of batches to load again.
 
-    A publication that was under way is completed; branches of failed attempts are dropped, and
-    tables in which nothing is; a batch whose lease somebody still holds is left alone.
+    A publication or a rollback that was under way is completed; branches of failed attempts are
+    dropped, and tables in which nothing is; a batch whose lease somebody still holds is left alone.
     """
     again: list[str] = []
+    _complete_rollbacks(ctx)
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
         if not ctx.ledger.has_lapsed(row):
             ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
@@ -282,6 +284,13 @@ def reconcile(ctx: Context) -> list[str]:
         for table in drop_vacant(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
+
+
+def _complete_rollbacks(ctx: Context) -> None:
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    if begun := [row.batch_id for row in rows if row.state == states.ROLLING_BACK]:
+        ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
+        complete_rollbacks(ctx)
 
 
 def _undone_already(ctx: Context, key: str) -> str:

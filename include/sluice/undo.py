@@ -54,17 +54,20 @@ def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = Fa
     row = known_batch(ctx, batch_id)
     if row.state == states.PUBLISHED:
         return _undo_published(ctx, [batch_id], dry_run)
+    if row.state == states.ROLLING_BACK:
+        return complete_rollbacks(ctx, dry_run)
     return _undo_unpublished(ctx, row, hold, dry_run)
 
 
 def give_up(ctx: Context, batch_id: str) -> list[str]:
     """What `rollback` does with a batch that failed, for the next run to load it again.
 
-    One that another run has published meanwhile stays published.
+    One that another run has published meanwhile stays published; one that is being rolled back
+    goes on.
     """
     row = known_batch(ctx, batch_id)
-    if row.state == states.PUBLISHED:
-        return [f"batch {batch_id} is published, by another run"]
+    if row.state in (states.PUBLISHED, states.ROLLING_BACK):
+        return [f"batch {batch_id} is {row.state}, by another run"]
     return _undo_unpublished(ctx, row, hold=False, dry_run=False)
 
 
@@ -79,8 +82,25 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
     if row.state != states.LOADED and not mine and not ctx.ledger.has_lapsed(row):
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
     if half and hold:
-        return _undo_published(ctx, [batch_id], dry_run) + drop_all_branches(ctx, batch_id, dry_run)
+        return _undo_half(ctx, [batch_id], dry_run)
     return _undo_staged(ctx, row, hold, dry_run)
+
+
+def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
+    """Go on with the rollbacks that died; raises as `rollback` does."""
+    return _undo_half(ctx, _begun(ctx), dry_run)
+
+
+def _begun(ctx: Context) -> list[str]:
+    """The batches of which a rollback was begun, the newest first, as they were marked."""
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
+
+
+def _undo_half(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
+    """Batches of which some tables may be published and others staged."""
+    done = _undo_published(ctx, batches, dry_run)
+    return done + [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
 
 
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -95,19 +115,17 @@ def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
-    """The batches published after this one, the newest first; raises TerminalError unless it is
-    published itself."""
+    """The batches published after this one, the newest first, before them those of which a
+    rollback was begun; raises TerminalError unless it is published itself."""
     row = known_batch(ctx, batch_id)
     if row.state != states.PUBLISHED:
         raise TerminalError(
             f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
             "published, to which the tables shall go back"
         )
-    return [
-        r.batch_id
-        for r in ctx.ledger.batches(ctx.pipeline.name)
-        if r.state == states.PUBLISHED and r.seq > row.seq
-    ]
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    newer = [r.batch_id for r in rows if r.state == states.PUBLISHED and r.seq > row.seq]
+    return _begun(ctx) + newer
 
 
 def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
@@ -122,25 +140,38 @@ def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str
         return [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
     with _lease(ctx, batches):
         refuse_in_use(ctx, batches)
+        for batch_id in batches:  # before anything moves, for whoever comes after a crash
+            _begin(ctx, batch_id)
+        reach(Point.ROLLBACK_MARKED)
         done = [_undo_one(ctx, batch_id, published[batch_id]) for batch_id in batches]
     return [line for lines in done for line in lines]
 
 
 @contextmanager
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
-    """The pipeline's lease, so that no load begins between the look and the moves.
-
-    Beside a batch that is half published nobody loads in any case. Raises LeaseHeld.
-    """
+    """The pipeline's lease, so that no load begins between the look and the moves, and nobody
+    else completes the same rollback. Raises LeaseHeld."""
     name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
-        yield
+        yield  # its publisher may have the lease; nobody loads beside one that is half published
         return
-    ctx.ledger.lease_maintenance(name, attempt, this_holder(), ctx.pipeline.lease_seconds)
+    seconds = ctx.pipeline.lease_seconds
+    ctx.ledger.lease_maintenance(name, attempt, this_holder(), seconds, *batches)
     try:
         yield
     finally:
         ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
+
+
+def _begin(ctx: Context, batch_id: str) -> None:
+    """Say that the batch goes, which closes it to those who publish; raises LeaseHeld where it is
+    gone already."""
+    begun = ctx.ledger.record_batch(
+        ctx.pipeline.name, batch_id, states.ROLLING_BACK,
+        expected=lambda now: now is not None and now.state != states.ROLLED_BACK,
+    )  # fmt: skip
+    if not begun:
+        raise LeaseHeld(_went_on(ctx, batch_id))
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
@@ -174,6 +205,8 @@ def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list
 
 def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
     """What follows when no table holds the batch any more: its changes go, its files are held."""
+    if known_batch(ctx, batch_id).state not in (states.ROLLING_BACK, states.PUBLISHED):
+        raise LeaseHeld(_went_on(ctx, batch_id))
     done = _forget_changes(ctx, batch_id)
     reach(Point.ROLLBACK_CHANGES)
     ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 
 from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
-from sluice.ledger import FAILED, FINISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.result import BatchResult
 from sluice.shown import LINES, shown
 from sluice_airflow.selection import Selection, select
@@ -133,7 +133,7 @@ def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
     """
     found = []
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
-        if row.state == PUBLISHING or not ctx.ledger.has_lapsed(row):
+        if row.state in HALFWAY or not ctx.ledger.has_lapsed(row):
             continue
         told = again or (chosen.explicit and row.state == FAILED)
         old = datetime.now(UTC) - row.at >= STALE
@@ -230,7 +230,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     with advised("rollback", pipeline):
         ctx = open_context(project, pipeline)
         row = ctx.ledger.batch(pipeline, batch_id)
-        if row is None or row.state in FINISHED:
+        if row is None or row.state in CLOSED:
             return []
         if row.state == PUBLISHING:
             return list(stages.reconcile(ctx))

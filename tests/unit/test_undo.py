@@ -32,6 +32,7 @@ from sluice.ledger import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
+    ROLLING_BACK,
     Publication,
 )
 from sluice.manifest import Manifest, Rebuild, SourceFile
@@ -163,6 +164,38 @@ def test_a_rollback_that_was_killed_goes_on(
     assert everything(context) == [[0, 1, 2]] * 2
     rollback_to(context, "b1")
     assert everything(context) == [[0, 1]] * 2
+
+
+@pytest.mark.parametrize("point", [p for p in Point if p.startswith("rollback.")])
+def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch, point: Point
+) -> None:
+    """By whoever comes next: no load is built on tables of which some are back."""
+    with monkeypatch.context() as killed:
+        killed.setattr(undo, "reach", lambda here: 1 / 0 if here == point else None)
+        with pytest.raises(ZeroDivisionError):
+            rollback_to(context, "b1")
+    with pytest.raises(LeaseHeld, match=r"b\d is half rolled back; sluice reconcile shop"):
+        context.ledger.acquire_lease("shop", "b4", "a4", "me", 60)
+    stages.reconcile(context)
+    assert everything(context) == [[0, 1]] * 2
+    assert [state(context, b) for b in ("b2", "b3")] == [ROLLED_BACK] * 2
+    context.ledger.acquire_lease("shop", "b4", "a4", "me", 60)
+
+
+def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
+    context: Context,
+) -> None:
+    key = context.files.write_manifest(Manifest("shop", "b3", ()))
+    context.files.write_result(BatchResult("shop", "b3", "a1", ()))
+    context.ledger.record_batch("shop", "b3", ROLLING_BACK)
+    with pytest.raises(LeaseHeld, match="batch b3 of shop is rolling_back"):
+        context.ledger.acquire_lease("shop", "b3", "a2", "me", 60)
+    with pytest.raises(TerminalError, match="b3 was rolled back"):
+        stages.publish(context, key)
+    assert stages.give_up(context, "b3") == ["batch b3 is rolling_back, by another run"]
+    rollback_to(context, "b2")
+    assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)
 
 
 def test_only_a_published_batch_can_be_gone_back_to(context: Context) -> None:
