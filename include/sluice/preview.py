@@ -15,6 +15,7 @@ from sluice.claims import fresh_content
 from sluice.context import Context
 from sluice.land import Window, candidates, chunks, inspect_all, open_landing
 from sluice.landing import Inspection
+from sluice.ledger import ROLLING_BACK
 from sluice.manifest import Manifest
 from sluice.result import Counts
 from sluice.submit import PLAN_BATCH, submit
@@ -103,7 +104,11 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
         sum(look.file.size for look in fresh),
         len(list(chunks(ctx, [o for o in objects if o.key in taken]))),
         tuple(look.file.key for look in repeated),
-        tuple(row.batch_id for row in ctx.ledger.unfinished(ctx.pipeline.name)),
+        tuple(
+            row.batch_id
+            for row in ctx.ledger.unfinished(ctx.pipeline.name)
+            if row.state != ROLLING_BACK
+        ),
         forecast,
     )
 

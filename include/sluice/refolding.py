@@ -207,7 +207,7 @@ def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
     try:
         load(ctx, key)
         result = publish(ctx, key)
-    except SluiceError:
+    except BaseException:  # Airflow's own limit of time among them: no later task would know of it
         _give_up(ctx, batch_id)
         raise
     moved = [s for table in result.tables for s in table.staged]

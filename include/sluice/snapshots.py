@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
@@ -198,6 +199,12 @@ def rollback_table(
     return Moved(full, current, base)
 
 
+_MAKE_AGAIN: Final = (
+    "make the table again from its changelog (sluice rollback PIPELINE --rebuild --table TABLE), "
+    "or take that back first (docs/operations.md, Verifying)"
+)
+
+
 def refuse_rollback(
     table: Table, current: int | None, head_snapshot: int, base: int | None, batch_id: str
 ) -> None:
@@ -211,7 +218,8 @@ def refuse_rollback(
     name = ".".join(table.name())
     if current is None or head_snapshot not in ancestors(table, current):
         raise RollbackRefused(
-            f"{name}: main is at {current}, not on what batch {batch_id} published"
+            f"{name}: main is at {current}, not on what batch {batch_id} published: somebody moved "
+            f"it; {_MAKE_AGAIN}"
         )
     if base is not None and table.snapshot_by_id(base) is None:
         raise RollbackRefused(
@@ -257,6 +265,7 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
             raise (RollbackRefused if writer is None else Followed)(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
                 f"snapshot {walk} ({operation}) after batch {batch_id}"
+                + ("" if writer else f"; {_MAKE_AGAIN}")
             )
         walk = snapshot.parent_snapshot_id
 

@@ -11,14 +11,13 @@ from typing import Final
 from pyiceberg.table import Table
 
 from sluice import ledger as states
+from sluice.changelogs import forget_changes
 from sluice.context import Context
 from sluice.errors import LeaseHeld, TerminalError
 from sluice.faults import Point, reach
 from sluice.leases import this_holder
 from sluice.ledger import BatchRow, Publication
-from sluice.ledger_tables import equals
 from sluice.names import (
-    BATCH_ID,
     branch_name,
     tag_name,
 )
@@ -99,8 +98,7 @@ def _begun(ctx: Context) -> list[str]:
 
 def _undo_half(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
     """Batches of which some tables may be published and others staged."""
-    done = _undo_published(ctx, batches, dry_run)
-    return done + [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
+    return _undo_published(ctx, batches, dry_run, half=True)
 
 
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -128,8 +126,13 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
     return _begun(ctx) + newer
 
 
-def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
-    """Undo published batches, given from the newest on, after a look at all of their tables."""
+def _undo_published(
+    ctx: Context, batches: list[str], dry_run: bool, half: bool = False
+) -> list[str]:
+    """Undo published batches, given from the newest on, after a look at all of their tables.
+
+    Of those that are `half` published the branches go first: without them nobody publishes more.
+    """
     published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
     refuse_in_use(ctx, batches)
     refuse_refolded(ctx, batches)
@@ -137,14 +140,20 @@ def _undo_published(ctx: Context, batches: list[str], dry_run: bool) -> list[str
     moves = _moves(ctx, published)
     if dry_run:
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
-        return [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
+        would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
+        return would + _drop_branches(ctx, batches if half else [], dry_run)
     with _lease(ctx, batches):
         refuse_in_use(ctx, batches)
         for batch_id in batches:  # before anything moves, for whoever comes after a crash
             _begin(ctx, batch_id)
         reach(Point.ROLLBACK_MARKED)
-        done = [_undo_one(ctx, batch_id, published[batch_id]) for batch_id in batches]
-    return [line for lines in done for line in lines]
+        dropped = _drop_branches(ctx, batches if half else [])
+        done = [_undo_one(ctx, batch_id, publications(ctx, batch_id)) for batch_id in batches]
+    return [line for lines in done for line in lines] + dropped
+
+
+def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
+    return [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
 
 
 @contextmanager
@@ -207,7 +216,7 @@ def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[st
     """What follows when no table holds the batch any more: its changes go, its files are held."""
     if known_batch(ctx, batch_id).state not in (states.ROLLING_BACK, states.PUBLISHED):
         raise LeaseHeld(_went_on(ctx, batch_id))
-    done = _forget_changes(ctx, batch_id)
+    done = forget_changes(ctx.catalog, ctx.pipeline.namespace, batch_id)
     reach(Point.ROLLBACK_CHANGES)
     ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
     reach(Point.ROLLBACK_RECORDED)
@@ -233,7 +242,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     given_up = _stop(ctx, row)
     done = drop_all_branches(ctx, row.batch_id)
     if hold:
-        done += _forget_changes(ctx, row.batch_id)
+        done += forget_changes(ctx.catalog, ctx.pipeline.namespace, row.batch_id)
         _end(ctx, row.batch_id, states.FILE_HELD, given_up)
     return done or [_nothing_staged(row)]
 
@@ -264,18 +273,6 @@ def _went_on(ctx: Context, batch_id: str) -> str:
 
 def _nothing_staged(row: BatchRow) -> str:
     return f"batch {row.batch_id} had nothing staged; every table is as it was"
-
-
-def _forget_changes(ctx: Context, batch_id: str) -> list[str]:
-    done = []
-    for namespace, name in tables(ctx):
-        table = ctx.catalog.load_table((namespace, name))
-        mine = equals(BATCH_ID, batch_id)
-        by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
-        if by_batch and any(table.scan(row_filter=mine).plan_files()):
-            table.delete(mine)
-            done.append(f"{namespace}.{name}: changes of the batch removed")
-    return done
 
 
 def _end(ctx: Context, batch_id: str, files: str, given_up: str = "") -> None:

@@ -214,6 +214,26 @@ def test_a_publication_that_died_halfway_is_undone_where_it_came_to(context: Con
     assert not [ref for ref in users.metadata.refs if ref.startswith("batch_")]
 
 
+def test_what_is_published_while_a_half_published_batch_is_undone_is_undone_too(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its publisher wakes up between the look at the tables and the first move."""
+    publish(context, "b4", 4, tables=("orders",), state=PUBLISHING)
+    staged = context.ledger.publications("shop", "b4")[1]
+    users = StagedTable(
+        "shop", "users", staged.branch, staged.base_snapshot, staged.head_snapshot, 0
+    )
+    asked = undo.refuse_if_followed
+
+    def wake_up(*args: object) -> None:
+        publish_table(context.catalog, users, "b4")
+        asked(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
+    rollback(context, "b4", hold=True)
+    assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
+
+
 def test_a_publication_whose_commit_is_not_known_is_left_to_go_on(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
