@@ -36,6 +36,8 @@ _TYPES_ID = "_types_id"
 _DESCRIBED = "_described"
 _WIDTHS = {"bigint": "int", "double": "float"}
 _DOUBLED = "_sluice_doubled"
+RECORD = "_sluice_record"
+"""What the envelope has of a record whose file has no text of it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 
 
 def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
-    """Typed changelog rows of one table, PLACED, and BAD: what did not fit ('' where all did).
+    """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all).
 
     In three steps, texts → values → what did not fit, so that Spark computes each value once.
     """
@@ -83,7 +85,8 @@ def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
     values = texts.select("*", *(_value(c, i) for i, c in enumerate(plan.columns)))
     named = [F.col(_value_name(i)).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
-    return values.select(*named, *names.CHANGELOG_METADATA, _bad(plan).alias(BAD), *placed)
+    about = (_bad(plan).alias(BAD), RECORD, *placed)
+    return values.select(*named, *names.CHANGELOG_METADATA, *about)
 
 
 def _text_name(index: int) -> str:
@@ -169,7 +172,7 @@ def _value(column: PlannedColumn, index: int) -> Column:
     kinds = sorted(set(column.readings.values()), key=str)
     result = fitted(text, kinds[0], column.stored)
     if len(kinds) > 1:
-        result = _undescribed(text, kinds, column.stored)
+        result = _undescribed(text, column, kinds)
         for kind in kinds:
             mine = [i for i, k in column.readings.items() if k == kind and i is not None]
             value = fitted(text, kind, column.stored)
@@ -186,8 +189,12 @@ def _is_code(column: PlannedColumn) -> bool:
     )
 
 
-def _undescribed(text: Column, kinds: Sequence[ColumnType], into: ColumnType) -> Column:
-    """The value in a record that describes no types, where all kinds but for width are one."""
+def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType]) -> Column:
+    """The value in a record that describes no types: by a hint, or where all kinds but for width
+    are one."""
+    into = column.stored
+    if None in column.readings:
+        return fitted(text, column.readings[None], into)
     alike = {(_WIDTHS.get(k.name, k.name), k.encoding, k.scale) for k in kinds}
     if len(alike) > 1:
         return F.lit(None).cast(into.spark)
@@ -232,6 +239,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
+        F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"}).alias(RECORD),
         "file",
         "block",
         "ordinal",

@@ -22,7 +22,7 @@ from spark_jobs import quarantine
 from spark_jobs.beyond import set_aside
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
 from spark_jobs.checks import how_to_go_on, refuse_unsound
-from spark_jobs.decode import BAD, with_origin
+from spark_jobs.decode import BAD, RECORD, with_origin
 from spark_jobs.decode_batch import Decoded, decode_batch, typed_changes
 from spark_jobs.discover import Found
 from spark_jobs.job import Job
@@ -178,11 +178,11 @@ def _rejects(
                     F.lit(plan.source.name).alias("source_table"),
                     F.lit("does_not_fit").alias("reason"),
                     F.col(BAD).alias("detail"),
-                    F.lit(None).cast("string").alias("raw"),
+                    F.col(RECORD).alias("raw"),
                     *as_place(),
                 )
             )
-    lines = quarantine.texts(job.spark, job.manifest.files)
+    lines = quarantine.texts(job.spark, job.manifest.files, envelope)
     return quarantine.with_text(rejects, lines)
 
 

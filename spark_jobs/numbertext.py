@@ -9,6 +9,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 MOST_BYTES: Final = 4096
+MOST_SCALE: Final = 20_000
+"""PostgreSQL has 16,383 digits behind the point."""
 _CHUNK: Final = 1 << 32
 _LIMB: Final = 1_000_000_000
 
@@ -23,9 +25,13 @@ def bound(value: Column, use: Callable[[Column], Column]) -> Column:
 
 
 def decimal_text(raw: Column, scale: Column) -> Column:
-    """Two's complement bytes and a scale as a decimal; quick up to 16 bytes, NULL for none."""
+    """Two's complement bytes and a scale as a decimal; quick up to 16 bytes, NULL for none.
+
+    NULL for a scale beyond MOST_SCALE too: the text would be as long.
+    """
     whole = F.coalesce(unscaled_text(raw), whole_number(raw))
-    return bound(whole, lambda digits: shift_point(digits, scale))
+    shown = bound(whole, lambda digits: shift_point(digits, scale))
+    return F.when(scale.between(-MOST_SCALE, MOST_SCALE), shown)
 
 
 def unscaled_text(raw: Column) -> Column:

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from sluice.collations import source_name
-from sluice.coltypes import STRING, VARIABLE, ColumnType, parse_type, widest, widest_or_text
+from sluice.coltypes import (
+    STRING,
+    VARIABLE,
+    ColumnType,
+    as_described,
+    parse_type,
+    widest,
+    widest_or_text,
+)
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
@@ -27,6 +35,7 @@ from sluice.sourcenames import ICEBERG_COLUMNS
 from sluice.sourcetables import FAIL, listed_name, truncate_policy
 from spark_jobs import defaults
 from spark_jobs.defaults import Defaults
+from spark_jobs.descriptions import descriptions, refuse_too_many_columns
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.opening import Opening, opening_of
@@ -135,7 +144,8 @@ def plan_table(
             f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
             "or ignore and run again, or roll the batch back to go on without its files"
         )
-    told = _descriptions(fmt, found, pipeline.format_options)
+    told = descriptions(fmt, found, pipeline.format_options)
+    refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
     spelled = spelling(found, told, existing or {})
     described, heard = spelled.of_described(told), spelled.of_found(found)
     hints = spelled.of_config(config)
@@ -166,24 +176,6 @@ def plan_table(
         defaults.told(heard, described, pipeline.epoch) if fmt.tells_defaults else {},
         opening_of(pipeline),
     )
-
-
-def _descriptions(
-    fmt: Format, found: Found, options: Mapping[str, Any]
-) -> dict[int, dict[str, SourceColumn]]:
-    return {
-        ident: {c.name: c for c in read_description(fmt, types, options)}
-        for ident, types in sorted(found.types.items(), key=lambda item: item[1])
-    }
-
-
-def read_description(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-    """A description's columns; [] for a damaged one, which does not stop the batch: text it is."""
-    try:
-        columns = fmt.columns(types, options)
-        return columns if all(isinstance(c.name, str) for c in columns) else []
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return []
 
 
 def _column_names(
@@ -319,8 +311,8 @@ def _planned(
         ident: columns[name].type for ident, columns in described.items() if name in columns
     }
     if name in stated.hints:
-        hint = _as_written(parse_type(stated.hints[name]), readings.values())
-        return PlannedColumn(name, _stored(name, [hint], stated), {None: hint})
+        hint = parse_type(stated.hints[name])
+        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings))
     if not readings:
         plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
         readings = {None: plain}
@@ -330,10 +322,15 @@ def _planned(
     return PlannedColumn(name, _stored(name, kinds, stated), readings)
 
 
-def _as_written(hint: ColumnType, described: Iterable[ColumnType]) -> ColumnType:
-    """The hint, of numbers that bring their scale along where the events are described so."""
-    variable = not hint.encoding and any(kind.encoding == VARIABLE for kind in described)
-    return replace(hint, encoding=VARIABLE) if variable else hint
+def _hinted(
+    hint: ColumnType, described: Mapping[int | None, ColumnType]
+) -> dict[int | None, ColumnType]:
+    """The hint, written as each description tells; one of VARIABLE numbers reads plain ones too."""
+    written = {ident: as_described(hint, kind) for ident, kind in described.items()}
+    kinds = set(written.values())
+    if any(kind.encoding == VARIABLE for kind in kinds):
+        return {None: replace(hint, encoding=VARIABLE)}
+    return {None: hint} if kinds <= {hint} else {**written, None: hint}
 
 
 def _stored(name: str, kinds: list[ColumnType], stated: _Stated) -> ColumnType:

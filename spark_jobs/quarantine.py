@@ -12,11 +12,14 @@ from spark_jobs.canonical import PLACE, holds_record, place, quoted
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
 
-def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
+def texts(
+    spark: SparkSession, files: tuple[SourceFile, ...], envelope: DataFrame | None = None
+) -> DataFrame:
     """Every line of the JSON-lines files with its place and its number within the file.
 
     The places are those of the JSON reader, which passes over blank lines and splits files alike.
-    A bare datum has no text: its own bytes are in `datum`.
+    A bare datum has no text: its own bytes are in `datum`. Of containers and Parquet nothing but
+    the numbers is told, from the records of the `envelope`.
     """
     lines = spark.read.text([f.url for f in files if f.container == "jsonl"])
     # The reader skips a blank line before it counts, so the numbering here must too.
@@ -25,6 +28,9 @@ def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
         found = spark.read.format("avro").schema(f"{datums.COLUMN} binary").load(bare)
         text = F.lit(None).cast("string").alias("value")
         kept = kept.unionByName(found.select(text, datums.COLUMN, *place()))
+    typed = any(f.container != "jsonl" and f.avro_schema != datums.SCHEMA for f in files)
+    if envelope is not None and typed:
+        kept = kept.unionByName(_of_typed_files(envelope, kept))
     first = F.min("ordinal").alias("first")
     blocks = kept.groupBy("file", "block").agg(first, F.count("*").alias("records"))
     before = F.sum("records").over(
@@ -35,6 +41,12 @@ def texts(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     return kept.join(F.broadcast(starts), ["file", "block"]).select(
         *PLACE, "value", datums.COLUMN, number.alias("record")
     )
+
+
+def _of_typed_files(envelope: DataFrame, others: DataFrame) -> DataFrame:
+    places = envelope.select(*PLACE).distinct()
+    mine = places.join(others.select("file").distinct(), "file", "left_anti")
+    return mine.withColumn("value", F.lit(None).cast("string")).selectExpr("*", _NO_DATUM)
 
 
 def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from sluice.config import Pipeline
 from sluice.errors import PlanError
 from sluice.sourcenames import is_column_name, is_table_name
 from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT
+from spark_jobs.descriptions import refuse_too_many_columns
 from spark_jobs.discover import Found, Source
 from spark_jobs.plan import table_config, target_name
 
@@ -81,9 +82,4 @@ def refuse_too_many(pipeline: Pipeline, found: Sequence[Found]) -> None:
             "`tables:`, or raise it"
         )
     for table in ours:
-        if len(table.columns) > pipeline.max_columns_per_table:
-            raise PlanError(
-                f"table {table.source.name}: its events have {len(table.columns)} columns, above "
-                f"max_columns_per_table ({pipeline.max_columns_per_table}) of pipeline "
-                f"{pipeline.name}: raise it, or take the table out of `tables:`"
-            )
+        refuse_too_many_columns(pipeline, table.source, table.columns)

@@ -13,9 +13,18 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import EXACT, STRING, VARIABLE, ColumnType, widest_or_text
+from sluice.coltypes import (
+    BASE64,
+    EXACT,
+    STRING,
+    UNSCALED,
+    VARIABLE,
+    ColumnType,
+    widest_or_text,
+)
 from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
+_LONG_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
@@ -28,9 +37,16 @@ _FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
 _COLON_TIME: Final = r"^(\d{4}-\d\d-\d\d):(\d\d:\d\d:\d\d(\.\d+)?)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
-# The most that tell one double from all others.
-_DIGITS_OF_DOUBLE: Final = 17
+# As many of any decimal a double keeps.
+_DIGITS_OF_DOUBLE: Final = 15
 _LEAST_LONG: Final = -(2**63)
+_DAY: Final = 86_400_000_000
+_FIRST_DAY: Final = _LEAST_LONG // _DAY * _DAY + _DAY
+# What Debezium makes of PostgreSQL's infinite timestamps: as text, and as microseconds.
+_INFINITE: Final = {
+    "+292278994-08-16T23:00:00Z": 9_223_372_036_825_200_000,
+    "-292275055-05-16T23:00:00Z": -9_223_372_036_832_400_000,
+}
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 
 
@@ -58,18 +74,17 @@ def as_type(value: Column, before: ColumnType, after: str) -> Column:
 
 def decode(text: Column, kind: ColumnType) -> Column:
     """The value of `text` as `kind.spark`; NULL where it is NULL or does not fit exactly."""
-    if kind.encoding == VARIABLE and kind.name != "string":
-        plain = replace(kind, encoding="")
-        return bound(variable_decimal(text), lambda number: decode(number, plain))
-    return _DECODERS[kind.name](text, kind)
+    if not kind.encoding.startswith((VARIABLE, UNSCALED)):
+        return _DECODERS[kind.name](text, kind)
+    plain = replace(kind, encoding="")
+    number = variable_decimal(text)
+    if kind.encoding != VARIABLE:
+        scale = int(kind.encoding.removeprefix(UNSCALED))
+        number = decimal_text(F.try_to_binary(text, F.lit(BASE64)), F.lit(scale))
+    return number if plain == STRING else bound(number, lambda digits: decode(digits, plain))
 
 
 def _string(text: Column, kind: ColumnType) -> Column:
-    if kind.encoding == VARIABLE:
-        return variable_decimal(text)
-    if kind.encoding.startswith("base64:"):
-        raw = F.try_to_binary(text, F.lit("base64"))
-        return decimal_text(raw, F.lit(int(kind.encoding.removeprefix("base64:"))))
     return text
 
 
@@ -108,12 +123,17 @@ def _boolean(text: Column, kind: ColumnType) -> Column:
 
 
 def _decimal(text: Column, kind: ColumnType) -> Column:
-    if kind.encoding == "base64":
-        return _scaled(unscaled_text(F.try_to_binary(text, F.lit("base64"))), kind)
-    value = text.try_cast(kind.spark)
+    if kind.encoding == BASE64:
+        return _scaled(unscaled_text(F.try_to_binary(text, F.lit(BASE64))), kind)
+    value = F.when(~_has_long_exponent(text), text).try_cast(kind.spark)
     # Most texts are spelled as the value itself would be: only the others need a closer look.
     same = (value.cast("string") == text) | (text.rlike(_PLAIN_NUMBER) & _same_number(text, value))
     return F.when(same, value)
+
+
+def _has_long_exponent(text: Column) -> Column:
+    """The cast would write such a number out, digit by digit, before it finds that it fits none."""
+    return (text.contains("e") | text.contains("E")) & text.rlike(_LONG_EXPONENT)
 
 
 def _same_number(text: Column, value: Column) -> Column:
@@ -163,7 +183,15 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
         text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
         # The cast would drop another zone without a word.
         exact &= ~text.rlike(_OWN_ZONE)
-    return F.when(exact, _moment(text, kind.spark))
+    return F.coalesce(F.when(exact, _moment(text, kind.spark)), _infinite(text, kind.spark))
+
+
+def _infinite(text: Column, kind: str) -> Column:
+    found = F.lit(None).cast(kind)
+    for spelled, micros in _INFINITE.items():
+        instant = F.timestamp_micros(F.lit(micros).cast("bigint")).cast(kind)
+        found = F.when(text == spelled, instant).otherwise(found)
+    return found
 
 
 def _moment(text: Column, kind: str) -> Column:
@@ -182,7 +210,9 @@ def _date(text: Column, kind: ColumnType) -> Column:
 
 
 def _whole_day(instant: Column) -> Column:
-    return F.when(F.date_trunc("DAY", instant) == instant, instant.cast("date"))
+    # The first day of all began before the first microsecond: to ask for it would end the batch.
+    whole = F.when(F.unix_micros(instant) >= _FIRST_DAY, F.date_trunc("DAY", instant) == instant)
+    return F.when(whole, instant.cast("date"))
 
 
 def _time(text: Column, kind: ColumnType) -> Column:
@@ -217,7 +247,7 @@ def _binary(text: Column, kind: ColumnType) -> Column:
         return F.encode(text, "UTF-8")
     if kind.encoding == "latin1":
         return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
-    return F.try_to_binary(text, F.lit(kind.encoding or "base64"))
+    return F.try_to_binary(text, F.lit(kind.encoding or BASE64))
 
 
 _DECODERS: Final[dict[str, Callable[[Column, ColumnType], Column]]] = {

@@ -9,10 +9,13 @@ part in brackets is the *encoding*, the way a bare number or text has to be read
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
+BASE64: Final = "base64"
+UNSCALED: Final = f"{BASE64}:"
+"""Before a scale: the bytes of a decimal of that scale, whatever the column's own type is."""
 EXACT: Final = "exact"
 """A float in whose text a decimal may hide: one of more digits than a float has does not fit."""
 VARIABLE: Final = "variable"
@@ -22,8 +25,8 @@ ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp_ntz": ("", *TIME_UNITS),
     "date": ("", "days", *TIME_UNITS),
     "time": ("", *TIME_UNITS),
-    "binary": ("", "base64", "hex", "utf8", "latin1"),
-    "decimal": ("", "base64", VARIABLE),
+    "binary": ("", BASE64, "hex", "utf8", "latin1"),
+    "decimal": ("", BASE64, VARIABLE),
     "double": ("", EXACT),
     "boolean": ("",),
     "string": ("", VARIABLE),
@@ -83,6 +86,23 @@ def parse_type(text: str) -> ColumnType:
     if name == "decimal":
         return decimal(int(found["p"] or 10), int(found["s"] or 0), encoding)
     return ColumnType(name, encoding)
+
+
+_NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "string"})
+_INSTANTS: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
+
+
+def as_described(hint: ColumnType, described: ColumnType) -> ColumnType:
+    """A hint that leaves the encoding open, in the one that a description of the events tells."""
+    coded = described.encoding
+    if hint.encoding or not coded:
+        return hint
+    if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):
+        told = f"{UNSCALED}{described.scale}" if coded == BASE64 else coded
+        return replace(hint, encoding=told) if hint.name in _NUMBERS else hint
+    both = {hint.name, described.name}
+    same = len(both) == 1 or (both <= _INSTANTS and coded in TIME_UNITS)
+    return replace(hint, encoding=coded) if same else hint
 
 
 def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:

@@ -32,6 +32,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "csv_columns": "names of the fields of CSV files without a line of names, as a list",
 }
 
+NOTHING: Final = ("",)
+"""The texts that are NULL unless a pipeline or its format says otherwise."""
 # The S3 target of AWS DMS leaves this field out of full loads.
 _OPERATION: Final = '"Op"'
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
@@ -40,15 +42,18 @@ _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
 @dataclass(frozen=True)
 class CsvStyle:
-    """How CSV files are written; `columns` is empty where their first line has the names."""
+    """How CSV files are written: the texts that are NULL, what is between fields, their names.
 
-    null: str = ""
+    `columns` is empty where the first line has the names.
+    """
+
+    nulls: tuple[str, ...] = NOTHING
     delimiter: str = ","
     columns: tuple[str, ...] = ()
 
 
-def style_of(options: Mapping[str, Any]) -> CsvStyle:
-    """The style that `format_options` ask for; raises ConfigError."""
+def style_of(options: Mapping[str, Any], nulls: tuple[str, ...] = NOTHING) -> CsvStyle:
+    """The style that `format_options` ask for; `nulls` where they name none. Raises ConfigError."""
     null, delimiter = options.get("csv_null", ""), options.get("csv_delimiter", ",")
     columns = options.get("csv_columns", [])
     if not isinstance(null, str):
@@ -57,7 +62,8 @@ def style_of(options: Mapping[str, Any]) -> CsvStyle:
         raise ConfigError("format_options.csv_delimiter: expected one character")
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         raise ConfigError("format_options.csv_columns: expected a list of names")
-    return CsvStyle(null, delimiter, tuple(columns))
+    nulls = (null,) if "csv_null" in options else nulls
+    return CsvStyle(nulls, delimiter, tuple(columns))
 
 
 def is_csv(key: str) -> bool:
@@ -122,9 +128,9 @@ def _object(names: list[str], fields: list[str], record: str, style: CsvStyle) -
     if len(fields) != len(names):
         return Refused(FIELD_COUNT, _bytes(record))
     values = [encoder.encode_basestring(field) for field in fields]
-    if style.null in fields:
+    if not set(style.nulls).isdisjoint(fields):
         for at, quoted in enumerate(_quoted_fields(record, style.delimiter)):
-            if fields[at] == style.null and not quoted:
+            if fields[at] in style.nulls and not quoted:
                 values[at] = "null"
     pairs = ",".join(f"{name}:{value}" for name, value in zip(names, values, strict=True))
     try:

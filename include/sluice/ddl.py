@@ -129,8 +129,8 @@ def _read(text: str, grammar: str) -> list[exp.Expr | None] | None:
     try:
         with _quiet():
             statements = sqlglot.parse(_spelled_out(text, grammar), dialect=grammar)
-    except (SqlglotError, RecursionError):
-        return None
+    except (SqlglotError, RecursionError, TypeError, AttributeError, LookupError, ValueError):
+        return None  # the last of these are the parser's own slips on what it does not know
     return None if any(isinstance(s, exp.Command | exp.Execute) for s in statements) else statements
 
 

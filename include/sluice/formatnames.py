@@ -28,6 +28,9 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
 FORMAT_NAMES: Final = tuple(OPTIONS)
 # Rows of a table, which CSV and Parquet files may hold as well.
 TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms", "rows"})
+# What is NULL in CSV files where `csv_null` is not told: of AWS DMS the default of its
+# CsvNullValue, and nothing at all.
+CSV_NULLS: Final = {"aws_dms": ("", "NULL")}
 # Avro records that may come as bare datums, without a container around them.
 DATUM_FORMATS: Final = frozenset({"dts_avro"})
 

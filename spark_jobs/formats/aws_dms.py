@@ -197,9 +197,14 @@ def _images(prefix: str) -> dict[str, Column]:
         return {"_old": before, "_new": row}
     bare = F.lit(len(prefix) + 1)
 
+    def names_another(name: Column) -> Column:
+        return name.startswith(prefix) & F.map_contains_key(row, F.substr(name, bare))
+
+    # What an update sets to NULL a message leaves out, but for its old value.
+    told = (looked_up(F.col("_op"), OPS) == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
+
     def is_old(name: Column) -> Column:
-        column = F.substr(name, bare)
-        return name.startswith(prefix) & F.map_contains_key(row, column)
+        return names_another(name) | (name.startswith(prefix) & told)
 
     apart = F.map_filter(row, lambda name, _: is_old(name))
     carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))

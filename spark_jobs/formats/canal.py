@@ -20,6 +20,7 @@ from sluice.coltypes import ColumnType
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
+    ALL_BUT,
     IMAGE_TYPE,
     OP_DDL,
     OP_DELETE,
@@ -49,7 +50,7 @@ from spark_jobs.formats.envelope import (
     select_envelope,
     with_arrival,
 )
-from spark_jobs.formats.mysqltypes import mysql_type
+from spark_jobs.formats.mysqltypes import is_known, mysql_type
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"
@@ -119,7 +120,7 @@ class Canal:
         return select_envelope(imaged, _envelope(told))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-        """The columns that `mysqlType` describes.
+        """The columns that `mysqlType` describes; a type that nobody knows describes none.
 
         `sqlType` says less (nothing of unsigned) and not the same everywhere: JDBC's codes in
         Canal, where one column's code changes with its value, DTS's own numbers in DTS.
@@ -127,7 +128,7 @@ class Canal:
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
         read = _drs_type if _parse(options).drs else mysql_type
-        return [SourceColumn(name, read(text or "")) for name, text in pairs]
+        return [SourceColumn(name, read(text)) for name, text in pairs if is_known(text or "")]
 
 
 def _drs_type(text: str) -> ColumnType:
@@ -339,7 +340,10 @@ def _envelope(told: _Told) -> dict[str, Column]:
 def _lacking(names: Column, carried: Column) -> Column:
     """Those of `names` that are not carried, NULL for none; a message's rows may differ in case."""
     lacking, folded = F.array_except(names, carried), F.transform(carried, F.lower)
-    absent = F.filter(lacking, lambda name: ~F.array_contains(folded, F.lower(name)))
+    # A name of nothing would say that all but the listed ones are lacking.
+    absent = F.filter(
+        lacking, lambda name: ~F.array_contains(folded, F.lower(name)) & (name != ALL_BUT)
+    )
     return F.when(F.size(lacking) > 0, F.when(F.size(absent) > 0, absent))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sluice.coltypes import STRING, VARIABLE, ColumnType, decimal
 from spark_jobs.formats.base import SourceColumn
+from spark_jobs.numbertext import MOST_SCALE
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
@@ -19,6 +20,7 @@ _PLAIN: Final = {
     "double": ColumnType("double"), "float64": ColumnType("double"),
     "boolean": ColumnType("boolean"), "bytes": ColumnType("binary", "base64"),
 }  # fmt: skip
+_TYPES: Final = frozenset((*_PLAIN, "string", "struct", "array", "map"))
 _SEMANTIC: Final = {
     "org.apache.kafka.connect.data.Date": ColumnType("date", "days"),
     "org.apache.kafka.connect.data.Time": ColumnType("time", "ms"),
@@ -42,7 +44,7 @@ def row_columns(types: str, numeric: bool = False) -> list[SourceColumn]:
 
     `numeric`: decimals are plain numbers, as the converter's `decimal.format=NUMERIC` has them.
     """
-    fields = row_fields(types, ("after", "before"))
+    fields = list(filter(is_known, row_fields(types, ("after", "before"))))
     kinds = [connect_type(f) for f in fields]
     if numeric:
         kinds = [replace(k, encoding="") if _is_decimal(k) else k for k in kinds]
@@ -73,6 +75,11 @@ def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
     )
 
 
+def is_known(field: dict[str, Any]) -> bool:
+    """Whether a field's type is one of Connect's; a damaged one tells none."""
+    return str(field["type"]) in _TYPES
+
+
 def connect_type(field: dict[str, Any]) -> ColumnType:
     """One Connect field's type; what Iceberg has no type for is kept as the value's own text."""
     name = field.get("name")
@@ -86,6 +93,8 @@ def connect_type(field: dict[str, Any]) -> ColumnType:
 def _connect_decimal(parameters: dict[str, str]) -> ColumnType:
     scale = int(parameters.get("scale", 0))
     precision = int(parameters.get("connect.decimal.precision", 38))
+    if abs(scale) > MOST_SCALE:
+        raise ValueError(f"no decimal has a scale of {scale}")
     if 0 <= scale <= precision <= 38:
         return decimal(precision, scale, "base64")
     return ColumnType("string", f"base64:{scale}")

@@ -167,7 +167,7 @@ def row_schema(name: str, row: Node) -> dict[str, Any]:
 def _connect_field(name: str, node: Node) -> dict[str, Any]:
     value, field = avro.value_of(node), {"field": name, "optional": avro.nullable(node)}
     if _is_text_decimal(value):
-        return {**field, "type": "string"}
+        return {**field, "type": "struct", NAME: VARIABLE_DECIMAL}
     kind = value.get("connect.type") or _CONNECT.get(value["type"], "string")
     told = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
     told["default"] = _default(value)
@@ -220,8 +220,14 @@ def texts(values: Sequence[tuple[Column, Node]]) -> Column:
     parts = [_part(text, *(number or nothing)) for text, number in zip(plain, numbers, strict=True)]
     return F.transform(
         F.array(*parts),
-        lambda part: F.coalesce(part["text"], decimal_text(part["raw"], part["scale"])),
+        lambda part: F.coalesce(part["text"], decimal_text(part["raw"], part["scale"]), _raw(part)),
     )
+
+
+def _raw(part: Column) -> Column:
+    """A number that is too long to be shown, as Connect's JSON has it: it fits no column."""
+    shown = F.to_json(F.struct(part["scale"], F.base64(part["raw"]).alias("value")))
+    return F.when(part["raw"].isNotNull(), shown)
 
 
 def text(value: Column, node: Node) -> Column:

@@ -30,8 +30,9 @@ _WRAPPED: Final = (
 def with_rows(flat: DataFrame) -> DataFrame:
     """Rows from documents, whose key is `_id`; the record's own key calls it `id`.
 
-    A delete may come without its row: then the record's key is all of it there is. PARTIAL names
-    the fields that an update without its row carries; UNTOLD: there are none.
+    A delete may come without its row, and a tombstone does: then the record's key is all of it
+    there is. PARTIAL names the fields that an update without its row carries; UNTOLD: there are
+    none.
     """
     before, after = (_document(F.col(c)) for c in ("before", "after"))
     ident = _document(F.concat(F.lit('{"_id":'), F.col("key")["id"], F.lit("}")))
@@ -39,7 +40,8 @@ def with_rows(flat: DataFrame) -> DataFrame:
     parsed = flat.withColumns({"_ident": ident, "_change": F.when(bare, _change())})
     named = parsed.withColumn("_names", _names())
     told = F.col("op").isNotNull() | F.col("_ident").isNotNull()
-    deleted = F.when(F.col("op") == "d", F.col("_ident"))
+    empty = F.col("op").isNull() & F.col("source").isNull()
+    deleted = F.when((F.col("op") == "d") | empty, F.col("_ident"))
     columns = {
         "before": F.coalesce(before, deleted),
         "after": F.coalesce(after, _changed_row()),

@@ -88,9 +88,13 @@ _JSON: Final = """
     tags map<string,string>, fields string, beforeImages string, afterImages string
 """
 _RAW: Final = ("id", "operation", "objectName", "tags", "fields", "beforeImages", "afterImages")
-_TRUNCATE: Final = (
-    r"(?isU)^\s*(?:/\*.*?\*/\s*)*truncate\s+(?:table\s+)?"
-    r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)\s*;?\s*$"
+# A statement comes as text of any length: what is repeated is so few times, and never in two ways.
+_START: Final = r"(?isU)^\s*+(?:(?>/\*.*?\*/)\s*+){0,9}+"
+_END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
+_TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
+_TRUNCATE: Final = _START + r"truncate\s+(?:table\s+)?" + _TABLE + _END
+_DROP: Final = (
+    _START + r"drop\s+table\s+(?:if\s+exists\s+)?" + _TABLE + r"(?:\s+(?:restrict|cascade))?" + _END
 )
 
 
@@ -220,10 +224,12 @@ def _cells(
     image: Column, source: Column, position: Column, fields: Column, as_bytes: AsBytes
 ) -> Column:
     nanos, numbers = in_nanos(source, position), fields["dataTypeNumber"]
-    return F.transform(
+    cells = F.transform(
         image,
         lambda value, at: cell(value, as_bytes, Told(nanos, source, F.get(numbers, at))),
     )
+    # Alibaba's own readers too take an image without values for none.
+    return F.when(F.size(image) > 0, cells)
 
 
 def _as_is(raw: Column) -> Column:
@@ -267,8 +273,8 @@ def _columns(raw: Column) -> dict[str, Column]:
 def _names() -> list[Column]:
     """Database, schema and table; a sharded source has its logical names in the tags.
 
-    A TRUNCATE comes as DDL on the database: the statement has the table. That of a shard empties
-    a part of its logical table alone, so it stays DDL.
+    A TRUNCATE comes as DDL on the database, and so does a DROP TABLE: the statement has the table.
+    A shard's TRUNCATE empties a part of its logical table alone, so it stays DDL.
     """
     parts = F.transform(
         F.split("_object", r"\."), lambda part: F.regexp_replace(part, r"(?i)\\u002e", ".")
@@ -278,10 +284,11 @@ def _names() -> list[Column]:
     logical, ddl = _tag("l_tb_name"), F.col("_op") == "DDL"
     statement = F.when(ddl & F.col("_source").isin(*MYSQL) & logical.isNull(), F.col("_statement"))
     prefix, truncated = (_unquoted(F.regexp_extract(statement, _TRUNCATE, at)) for at in (1, 2))
+    home, dropped = (_unquoted(F.regexp_extract(statement, _DROP, at)) for at in (1, 2))
     return [
-        F.coalesce(prefix, _tag("l_db_name"), F.get(parts, F.lit(0))).alias("_database"),
+        F.coalesce(prefix, home, _tag("l_db_name"), F.get(parts, F.lit(0))).alias("_database"),
         F.when(count == 3, F.get(parts, F.lit(1))).alias("_schema"),
-        F.coalesce(logical, F.nullif(of_table, F.lit(""))).alias("_table"),
+        F.coalesce(dropped, logical, F.nullif(of_table, F.lit(""))).alias("_table"),
         truncated.alias("_truncated"),
         count.alias("_depth"),
     ]

@@ -36,7 +36,7 @@ _GEOMETRIES: Final = (
 def text_of(branch: Column) -> Column:
     """A text that may stand under its branch's name, `string`."""
     named = F.from_json(branch, "string string", WHOLE_TEXTS)["string"]
-    return F.when(branch.rlike(r'^\{"string":'), named).otherwise(branch)
+    return F.when(branch.rlike(r'^\s*\{\s*"string"\s*:'), named).otherwise(branch)
 
 
 def list_of(branch: Column) -> Column:

@@ -32,8 +32,21 @@ _BYTES: Final = (
     "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
     "geometrycollection",
 )  # fmt: skip
+_TEXTS: Final = (
+    "char", "varchar", "character", "nchar", "nvarchar", "tinytext", "text", "mediumtext",
+    "longtext", "enum", "set", "json", "uuid", "inet4", "inet6", "vector",
+)  # fmt: skip
+_KNOWN: Final = frozenset(
+    (*_PLAIN, *_BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float")
+)  # fmt: skip
 _LONGEST_FLOAT: Final = 24
 _SIGNED_BITS: Final = 63
+
+
+def is_known(text: str) -> bool:
+    """Whether a text names a type of MySQL's; damaged or another's, it tells none."""
+    found = _NAME.match(text.strip().lower())
+    return found is not None and found["name"] in _KNOWN
 
 
 def mysql_type(text: str, binary: str = "latin1") -> ColumnType:

@@ -245,7 +245,8 @@ def _transaction() -> list[Column]:
 
 def _ddl() -> Column:
     """The statement where the record has one, else what it tells in `data`, else the op."""
-    return F.coalesce("ddl", "sql", F.to_json("data"), "_op")
+    nested = F.get_json_object("sql", "$.ddl")
+    return F.coalesce("ddl", nested, "sql", F.to_json("data"), "_op")
 
 
 def _raw() -> Column:

@@ -42,6 +42,7 @@ MESSAGES: dict[str, Any] = {
     "key_only": message("update", {"id": 2, "n": "b", "BI_id": 1}),
     "apart": message("update", {"id": 2, "n": "b"}, top={"before-image": {"id": 1}}),
     "own_prefix": message("insert", {"id": 1, "BI_x": "mine"}),
+    "set_to_null": message("update", {"id": 1, "BI_id": 1, "BI_n": 2}),
     "ordered": message("insert", {"id": 1, "seq": "20241027123903000000000000000000123"}),
     "committed": message("insert", **{"commit-timestamp": "2024-10-27T12:39:02Z"}),
     "exact": json.dumps(message("insert", {"n": 0})).replace(
@@ -84,6 +85,7 @@ NEW = {"id": "2", "n": "b"}
         ("key_only", "update", {"id": "1", "n": "b"}, NEW),
         ("apart", "update", {"id": "1", "n": "b"}, NEW),
         ("own_prefix", "insert", None, {"id": "1", "BI_x": "mine"}),
+        ("set_to_null", "update", {"id": "1", "n": "2"}, {"id": "1"}),
         ("ordered", "insert", None, {"id": "1"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
         ("exact", "insert", None,

@@ -221,7 +221,7 @@ def test_types_are_told_in_the_rows_spelling(rows: Rows) -> None:
     assert told("other_case") == {
         "Id": ColumnType("int"), "name": ColumnType("string"), "gone": ColumnType("int"),
     }  # fmt: skip
-    assert told("untyped_column") == {"id": ColumnType("int"), "v": ColumnType("string")}
+    assert told("untyped_column") == {"id": ColumnType("int")}
     assert rows["no_types"][0]["types"] is None
     assert rows["CREATE"][0]["types"] is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,10 @@ def test_times_beyond_what_spark_holds_end_no_batch(spark: SparkSession, tmp_pat
     sandbox.publish(result)
     assert [row["id"] for row in sandbox.rows("t")] == [1]
     (bad,) = sandbox.quarantined()
-    assert bad["reason"] == "does_not_fit"
+    assert (bad["reason"], bad["detail"], bad["file"], bad["record"]) == (
+        "does_not_fit", "at", "t.avro", 2
+    )  # fmt: skip
+    assert json.loads(bad["raw"])["after"] == {"id": "2", "at": str(2**62)}
 
 
 def test_a_required_column_is_not_nullable(avro_rows: dict[str, Row]) -> None:

@@ -46,6 +46,7 @@ def truncating(statement: str, **parts: Any) -> dict[str, Any]:
 
 MESSAGES: dict[str, Any] = {
     "insert": message("INSERT", after=ROW),
+    "insert_with_empty_old_image": message("INSERT", before=[], after=ROW),
     "update": message("UPDATE", before=ROW, after=NEXT),
     "update_of_key": message("UPDATE", before=ROW, after=[integer(2), text("a")]),
     "update_without_old": message("UPDATE", after=NEXT),
@@ -57,6 +58,9 @@ MESSAGES: dict[str, Any] = {
     "ddl_without_object": message("DDL", after="create database x", object=None),
     "truncate": truncating("TRUNCATE TABLE t"),
     "truncate_quoted": truncating("/* x */ truncate `o-db` . `a b`; "),
+    "truncate_said": truncating("TRUNCATE t /* nightly */; -- by the job\n# done"),
+    "truncate_and_more": truncating("TRUNCATE t /* x */ PARTITION p0 -- " * 40),
+    "dropped": truncating("DROP TABLE IF EXISTS `t` CASCADE /* generated */"),
     "truncate_elsewhere": truncating("TRUNCATE TABLE t", source="Oracle"),
     "truncate_of_shard": truncating("TRUNCATE TABLE t_3", source="DRDS", tags={"l_tb_name": "t"}),
     "truncate_partition": truncating("ALTER TABLE t TRUNCATE PARTITION p0"),
@@ -197,9 +201,11 @@ def test_layouts_and_containers_say_the_same(kinds: dict[str, Rows], other: str,
     ("name", "op"),
     [
         ("insert", "insert"), ("update", "update"), ("update_of_key", "update"),
+        ("insert_with_empty_old_image", "insert"),
         ("update_without_old", "update"), ("delete", "delete"), ("full_load", "insert"),
         ("ddl", "ddl"), ("ddl_without_object", "ddl"), ("truncate", "truncate"),
         ("truncate_quoted", "truncate"), ("truncate_elsewhere", "ddl"),
+        ("truncate_said", "truncate"), ("truncate_and_more", "ddl"), ("dropped", "ddl"),
         ("truncate_partition", "ddl"), ("truncate_of_shard", "ddl"), ("far_future", "insert"),
         ("full_load_without_id", "insert"),
     ],
@@ -334,7 +340,8 @@ def test_keys_by_the_tag(rows: Rows, name: str, key: list[str] | None) -> None:
         ("insert", ("db", None, "t")), ("three_names", ("db", "s", "t")),
         ("dots", ("d.b", None, "t.1")), ("shard", ("db", None, "t")), ("ddl", ("db", None, None)),
         ("ddl_without_object", (None, None, None)), ("truncate", ("db", None, "t")),
-        ("truncate_quoted", ("o-db", None, "a b")),
+        ("truncate_quoted", ("o-db", None, "a b")), ("truncate_said", ("db", None, "t")),
+        ("dropped", ("db", None, "t")),
     ],
 )  # fmt: skip
 def test_names(rows: Rows, name: str, source: tuple[str | None, ...]) -> None:

@@ -71,7 +71,7 @@ def test_rows(line: bytes, expected: str, end: bytes, size: int) -> None:
     ],
 )
 def test_another_text_is_null(line: bytes, expected: str) -> None:
-    assert rows(b"a,b\n" + line, CsvStyle(null="\\N")) == [expected]
+    assert rows(b"a,b\n" + line, CsvStyle(("\\N",))) == [expected]
 
 
 def test_other_delimiters_and_names() -> None:
@@ -157,9 +157,9 @@ def test_wrong_styles_are_refused(options: dict[str, object]) -> None:
 
 
 def test_styles() -> None:
-    assert style_of({"table": "t"}) == CsvStyle("", ",", ())
+    assert style_of({"table": "t"}) == CsvStyle(("",), ",", ())
     given = {"csv_null": "\\N", "csv_delimiter": "\t", "csv_columns": ["a"]}
-    assert style_of(given) == CsvStyle("\\N", "\t", ("a",))
+    assert style_of(given) == CsvStyle(("\\N",), "\t", ("a",))
 
 
 @pytest.mark.parametrize(

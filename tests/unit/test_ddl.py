@@ -58,6 +58,7 @@ DROPS_AND_ADDS = [
     ("ALTER TABLE t CHANGE a b int, DROP c, ADD KEY k (d)", [("a", "b"), ("c", None)]),
 ]
 UNREADABLE = [
+    "ALTER TABLE t ADD c INT, DEFAULT USING",
     "ALTER TABLE T ADD (A CLOB) LOB (A) STORE AS SECUREFILE",
     "ALTER TABLE t ADD COLUMN a point SRID 4326",
     "ALTER TABLE dbo.t DROP CONSTRAINT DF_x, COLUMN size",

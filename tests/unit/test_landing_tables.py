@@ -54,7 +54,7 @@ def test_csv_becomes_json_lines(tmp_path: Path, key: str, content: bytes) -> Non
 
 
 def test_the_style_is_the_pipelines(tmp_path: Path) -> None:
-    found = look(tmp_path, "a.csv", b"1|-\n", CsvStyle("-", "|", ("a", "b")))
+    found = look(tmp_path, "a.csv", b"1|-\n", CsvStyle(("-",), "|", ("a", "b")))
     assert taken(found) == b'{"a":"1","b":null}\n'
 
 
