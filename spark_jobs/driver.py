@@ -28,6 +28,7 @@ from sluice.names import branch_name
 from sluice.originals import refuse_replaced
 from sluice.result import BatchResult
 from sluice.snapshots import drop_branches, tables_of
+from spark_jobs.damage import is_of_a_file, without_damage
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -91,7 +92,18 @@ class Driver:
     def _work(self, retried: bool) -> BatchResult:
         if self.manifest.rebuild is not None:
             return rebuild(self._job(), self.manifest.rebuild, self._take_lease)
-        return load(self._job(), self._take_lease, retried)
+        try:
+            return load(self._job(), self._take_lease, retried)
+        except Exception as error:
+            mended = self._without_damage() if is_of_a_file(error) else None
+            if mended is None:
+                raise
+            self.manifest = mended
+        return load(self._job(), self._take_lease, True)
+
+    def _without_damage(self) -> Manifest | None:
+        prefix = self.files.scratch_key(self.pipeline.name, self.manifest.batch_id, self.attempt)
+        return without_damage(self.project.root, self.manifest, f"{prefix}-whole/")
 
     def _row(self) -> states.BatchRow | None:
         return self.ledger.batch(self.manifest.pipeline, self.manifest.batch_id)

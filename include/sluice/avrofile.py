@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import fastavro
 
 from sluice.bounds import MEBIBYTE
+from sluice.rejects import RAW_BYTES
 
 MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
@@ -16,6 +18,9 @@ DAMAGED: Final = "damaged_avro"
 BAD_SCHEMA: Final = "bad_avro_schema"
 MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
+MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
+
+_CODECS: Final = (b"null", b"deflate", b"bzip2", b"xz")
 _SYNC_BYTES: Final = 16
 _HEADER: Final = fastavro.parse_schema(
     {
@@ -31,12 +36,23 @@ _HEADER: Final = fastavro.parse_schema(
 
 
 @dataclass(frozen=True)
+class BadBlock:
+    """The bytes from `start` to `end` of a file, of which `raw` are the first: no records."""
+
+    start: int
+    end: int
+    raw: bytes
+
+
+@dataclass(frozen=True)
 class AvroFile:
-    """`whole` bytes from the start are header and whole blocks; `damage` says why no more."""
+    """`whole` bytes are header and whole blocks, the `bad` ones not counted; `damage` says why no
+    more."""
 
     schema: str = ""
     whole: int = 0
     damage: str = ""
+    bad: tuple[BadBlock, ...] = ()
 
 
 class _Bytes:
@@ -103,8 +119,8 @@ class _Bytes:
                 raise ValueError("a number of more than 64 bits")
 
 
-def walk(chunks: Iterator[bytes]) -> AvroFile:
-    """Read a container to its end without decoding it."""
+def walk(chunks: Iterator[bytes], thorough: bool = False) -> AvroFile:
+    """Read a container to its end without decoding it, unless `thorough`: then each block is."""
     stream = _Bytes(chunks)
     try:
         header = cast(Any, fastavro.schemaless_reader(cast(Any, stream), _HEADER, None))
@@ -112,23 +128,71 @@ def walk(chunks: Iterator[bytes]) -> AvroFile:
     except (EOFError, ValueError, KeyError, IndexError) as error:
         return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
     stream.header_left = None
-    whole, damage = _walk_blocks(stream, header["sync"])
-    return AvroFile(schema, whole, damage)
+    alone = _Alone(header) if thorough else None
+    whole, damage = _walk_blocks(stream, header["sync"], alone)
+    bad = alone.bad if alone else []
+    return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad))
 
 
-def _walk_blocks(stream: _Bytes, sync: bytes) -> tuple[int, str]:
+def without(chunks: Iterator[bytes], bad: Sequence[BadBlock]) -> Iterator[bytes]:
+    """A file's bytes but those of bad blocks."""
+    at = 0
+    for chunk in chunks:
+        kept = at
+        for block in bad:
+            first, last = max(block.start, at), min(block.end, at + len(chunk))
+            if first < last:
+                yield chunk[kept - at : first - at]
+                kept = last
+        yield chunk[kept - at :]
+        at += len(chunk)
+
+
+class _Alone:
+    """Blocks as files of their own; the `bad` ones cannot be decoded."""
+
+    def __init__(self, header: Any) -> None:
+        start = io.BytesIO()
+        fastavro.schemaless_writer(start, _HEADER, header)
+        self._start = start.getvalue()
+        self._known = header["meta"].get("avro.codec", b"null") in _CODECS
+        self.bad: list[BadBlock] = []
+
+    def look(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
+        """Decode a block, which stands at `start` to `end` of the file."""
+        block = _zigzag(records) + _zigzag(len(body)) + body + sync
+        try:
+            for _ in fastavro.reader(io.BytesIO(self._start + block)) if self._known else ():
+                pass
+        except Exception:  # whatever a decoder says to bytes that nobody wrote
+            self.bad.append(BadBlock(start, end, block[:RAW_BYTES]))
+
+
+def _zigzag(value: int) -> bytes:
+    found = io.BytesIO()
+    fastavro.schemaless_writer(found, "long", value)
+    return found.getvalue()
+
+
+def _walk_blocks(stream: _Bytes, sync: bytes, alone: _Alone | None) -> tuple[int, str]:
     whole = stream.place
     while not stream.at_end():
         try:
             records, size = stream.number(), stream.number()
             if records < 0 or size < 0:
                 return whole, DAMAGED
-            stream.skip(size)
+            body = b""
+            if alone is not None and size <= MOST_DECODED_BYTES:
+                body = stream.read(size)
+            else:
+                stream.skip(size)
             if stream.read(_SYNC_BYTES) != sync:
                 return whole, DAMAGED
         except EOFError:
             return whole, TRUNCATED
         except ValueError:
             return whole, DAMAGED
+        if alone is not None and body:
+            alone.look(whole, stream.place, records, body, sync)
         whole = stream.place
     return whole, ""

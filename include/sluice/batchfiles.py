@@ -76,7 +76,11 @@ class BatchFiles:
 
     def scratch_url(self, pipeline: str, batch_id: str, attempt: str) -> str:
         """Where an attempt's driver may keep what it has read, as Spark spells it."""
-        return self.store.url(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
+        return self.store.url(self.scratch_key(pipeline, batch_id, attempt))
+
+    def scratch_key(self, pipeline: str, batch_id: str, attempt: str) -> str:
+        """The same place, as the store has it."""
+        return f"{self._scratch_prefix(pipeline, batch_id)}{attempt}"
 
     def forget_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
         """Remove what one attempt's driver kept; without an attempt, what any of them left."""

@@ -255,18 +255,24 @@ def _write_manifest(
 
 
 def inspect_all(
-    ctx: Context, store: ObjectStore, objects: list[StoredObject], named: bool, prefix: str = ""
+    ctx: Context,
+    store: ObjectStore,
+    objects: list[StoredObject],
+    named: bool,
+    prefix: str = "",
+    reading: Reading | None = None,
 ) -> list[tuple[StoredObject, Inspection]]:
     """What each object is; one that is not settled is left out, unless it was named.
 
-    Copies go below `prefix`, by default where those of batches are.
+    Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
+    unless told.
     """
     prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
-    reading = reading_of(ctx.pipeline)
+    read_as = reading or reading_of(ctx.pipeline)
 
     def look(found: StoredObject) -> Inspection | None:
         try:
-            return _inspected(ctx, store, found, prefix, reading)
+            return _inspected(ctx, store, found, prefix, read_as)
         except Unsettled as error:
             if named:
                 raise

@@ -129,7 +129,7 @@ def _inspect(
 
 
 def _spark_reads(key: str, look: _Look) -> bool:
-    odd = look.reason or look.split or look.csv or look.framing or look.avro.damage
+    odd = look.reason or look.split or look.csv or look.framing or look.avro.damage or look.avro.bad
     if odd or _ODD_IN_PATHS & set(key) or "" in key.split("/"):
         return False
     ending = os.path.splitext(key)[1].lower()
@@ -201,9 +201,9 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
-            return _look_at_avro(_until_damage(plain))
+            return _look_at_avro(_until_damage(plain), reading.thorough)
         if reading.tables and head.startswith(parquetfile.MAGIC):
-            return _look_at_parquet(plain, head)
+            return _look_at_parquet(plain, head, reading.thorough)
         if reading.framing and datums.are_in(head):
             look = _Look(container=AVRO, framing=reading.framing)
         elif not look.framed_as and (reason := _unreadable(head)):
@@ -225,21 +225,23 @@ def _misread(lines: Iterator[bytes], limit: int) -> bool:
     return check.split_needed
 
 
-def _look_at_avro(plain: Iterator[bytes]) -> _Look:
-    avro = avrofile.walk(plain)
+def _look_at_avro(plain: Iterator[bytes], thorough: bool) -> _Look:
+    avro = avrofile.walk(plain, thorough)
     deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
     if avro.whole and not avrocheck.is_sound(avro.schema):
         return _Look(reason=avrofile.BAD_SCHEMA)
     return _Look(container=AVRO, avro=avro)
 
 
-def _look_at_parquet(plain: Iterator[bytes], head: bytes) -> _Look:
+def _look_at_parquet(plain: Iterator[bytes], head: bytes, thorough: bool) -> _Look:
     """Its columns are told at the end of the file: without that nothing of it can be read."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
         try:
             copy.writelines(plain)
             copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
+            if thorough:
+                parquetfile.read_through(copy)  # type: ignore[arg-type]
         except (Damage, ValueError) as error:
             if isinstance(error, Damage) and error.reason == compression.BOMB:
                 raise
@@ -349,15 +351,17 @@ def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | R
 
 
 def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Rejects) -> None:
-    """Header and whole blocks; the rest is one reject."""
+    """Header and whole blocks; each block that is none is a reject, and so is the rest."""
     left, rest = avro.whole, b""
     damage = avro.damage
     try:
-        for chunk in plain:
+        for chunk in avrofile.without(plain, avro.bad):
             copy.write(chunk[:left])
             rest += chunk[left:][: RAW_BYTES - len(rest)]
             left -= min(left, len(chunk))
     except Damage as error:
         damage = damage or error.reason
+    for number, block in enumerate(avro.bad):
+        rejects.add(number, Refused(avrofile.DAMAGED, block.raw))
     if damage:
-        rejects.add(0, Refused(damage, rest))
+        rejects.add(len(avro.bad), Refused(damage, rest))

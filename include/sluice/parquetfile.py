@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -25,6 +26,14 @@ _LOGICAL: Final = {
     "time64[us]": ("long", "time-micros"),
 }
 _UNITS: Final = {"ms": "millis", "us": "micros", "ns": "nanos"}
+
+
+def read_through(stream: BinaryIO) -> None:
+    """Decode all of a file; raises ValueError where that cannot be done."""
+    try:
+        deque(pq.ParquetFile(stream).iter_batches(), maxlen=0)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from error
 
 
 def avro_schema(stream: BinaryIO) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 from sluice import datums, framed
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
 from sluice.config import Pipeline
-from sluice.csvrows import CsvStyle, style_of
-from sluice.formatnames import DATUM_FORMATS, TABLE_FORMATS
+from sluice.csvrows import NOTHING, CsvStyle, style_of
+from sluice.formatnames import CSV_NULLS, DATUM_FORMATS, TABLE_FORMATS
 
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 _LAYOUT: Final = "layout"
@@ -23,6 +23,7 @@ class Reading:
     Parquet, or CSV of this style. `layout`: one of `framed.LAYOUTS`, where what is no Avro
     container holds binary messages; `framing`: how files hold bare Avro datums, where they may, see
     `sluice.datums`. `bounds`: what a file may not exceed.
+    `thorough`: containers are decoded, for one of them cannot be.
     """
 
     limit: int = DOCUMENT_LIMIT
@@ -30,6 +31,7 @@ class Reading:
     layout: str = ""
     framing: str = ""
     bounds: Bounds = DEFAULT
+    thorough: bool = False
 
 
 PLAIN: Final = Reading()
@@ -41,11 +43,15 @@ def reading_of(pipeline: Pipeline) -> Reading:
     layout = str(options.get(_LAYOUT, ""))
     return Reading(
         limit=pipeline.max_document_bytes,
-        tables=style_of(options) if pipeline.format in TABLE_FORMATS else None,
+        tables=_style_of(pipeline) if pipeline.format in TABLE_FORMATS else None,
         layout=layout if layout in framed.LAYOUTS else "",
         framing=datums.framing_of(options) if pipeline.format in DATUM_FORMATS else "",
         bounds=_bounds_of(pipeline),
     )
+
+
+def _style_of(pipeline: Pipeline) -> CsvStyle:
+    return style_of(pipeline.format_options, CSV_NULLS.get(pipeline.format, NOTHING))
 
 
 def _bounds_of(pipeline: Pipeline) -> Bounds:
