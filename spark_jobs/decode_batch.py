@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.changelogs import forget_changes
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
@@ -144,6 +145,9 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     plans = make_plans(job, found, told)
     job.lake.ensure_namespaces(job.pipeline.namespace)
     tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
+    # Of tables that are not planned: what an attempt, or a look by known shapes, made of them.
+    kept = {(changes.namespace, changes.name) for changes in map(changelog_id, plans)}
+    forget_changes(job.lake.catalog, job.pipeline.namespace, job.manifest.batch_id, kept)
     side_by_side(tables, lambda table: _remember(job, table))
     return DecodedBatch(envelope, found, tables)
 

@@ -52,9 +52,16 @@ def write(writer: Writer) -> None:
     found = once(writer.mine() if whole else writer.changelog(), _data(writer))
     if there is not None:
         # Of a batch above all others the table's files have bounds that none of them is read by.
-        lowest = writer.span.lowest if whole else ""
+        lowest = _lowest(writer) if whole else ""
         found = without(found, there.where(F.col(names.POSITION) >= lowest))
     _append(writer, keep(found))
+
+
+def _lowest(writer: Writer) -> str:
+    """Of the batch's changes, to which a declared full load adds its opening, below all others."""
+    opening = writer.plan.opening
+    told = [writer.span.lowest, opening.position if opening else None]
+    return min(position for position in told if position is not None)
 
 
 def _append(writer: Writer, found: DataFrame) -> None:

@@ -7,13 +7,14 @@ key's events made of it. Pure functions; the floor moves in `retention`, and by 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_INSERT, OP_TRUNCATE
+from spark_jobs.canonical import OP_INSERT, OP_TRUNCATE, quoted
 from spark_jobs.resolve import ROW, TOMBSTONE, Stored, with_stored
 
 BEYOND: Final = "_sluice_beyond"
@@ -31,8 +32,10 @@ def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> 
     """Add `_beyond`: the event is not above the floor, and nothing that is stored can judge it.
 
     A live row of the key can: no delete came after it. So can a tombstone or a TRUNCATE above the
-    event. A TRUNCATE itself takes away the rows below it, whenever it comes.
+    event; a row that is kept though deleted is a tombstone, for a delete of it may be forgotten.
+    A TRUNCATE itself takes away the rows below it, whenever it comes.
     """
+    stored = _by_life(stored, key)
     position = F.col(names.POSITION)
     judged = F.col(ROW).isNotNull() | (F.col(TOMBSTONE)[names.POSITION] >= position)
     if stored.truncated_at is not None:
@@ -44,15 +47,35 @@ def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> 
     return marked.drop(ROW, TOMBSTONE)
 
 
+def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
+    """The living rows, and soft-deleted ones among the tombstones, the newest of each key."""
+    if stored.rows is None or names.IS_DELETED not in stored.rows.columns:
+        return stored
+    deleted, columns = F.coalesce(names.IS_DELETED, F.lit(False)), [*key, names.SOURCE_TS]
+    ends = F.col(names.DELETED_POSITION).alias(names.POSITION)
+    graves = stored.rows.where(deleted).select(*map(quoted, columns), ends)
+    if stored.tombstones is not None:
+        graves = graves.unionByName(stored.tombstones.select(*map(quoted, graves.columns)))
+    newest = [F.max(name).alias(name) for name in (names.POSITION, names.SOURCE_TS)]
+    graves = graves.groupBy(*map(quoted, key)).agg(*newest)
+    return replace(stored, rows=stored.rows.where(~deleted), tombstones=graves)
+
+
 def since_floor(
-    known: DataFrame, rows: DataFrame | None, keys: DataFrame, floor: str, key: Sequence[str]
+    known: DataFrame,
+    rows: DataFrame | None,
+    keys: DataFrame,
+    floor: str,
+    key: Sequence[str],
+    batch_id: str = "",
 ) -> DataFrame:
     """The changes above the floor, and the stored row of each of `keys` for all that was below.
 
     Every event above the floor is in the changelog still, so the row stands at the floor: what it
-    has from above comes again with the event itself. Adds STOOD_AT.
+    has from above comes again with the event itself. Below it are those events of `batch_id` that
+    an operator accepted. Adds STOOD_AT.
     """
-    above = known.where(F.col(names.POSITION) > floor)
+    above = known.where((F.col(names.POSITION) > floor) | (F.col(names.BATCH_ID) == batch_id))
     if rows is None:
         return above
     live = rows.join(keys, list(key), "left_semi")

@@ -6,6 +6,7 @@ content the same way in every order of arrival.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from itertools import chain
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
+from sluice.positions import ROLE_OLD
 from spark_jobs.canonical import ALL_BUT, OP_DELETE
 
 RECORDS: Final = "_sluice_records"
@@ -160,6 +162,13 @@ def places() -> Column:
     earlier = F.regexp_replace(names.POSITION, r"\d+~(\d+)\.\d$", "$1~")
     two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
     return F.when(two, F.array(place(), earlier)).otherwise(F.array(place()))
+
+
+def old_halves(position: str) -> list[str]:
+    """The positions that the old half of a new one may have, by `places`."""
+    earlier = re.sub(r"\d+~(\d+)\.\d$", r"\1~", position)
+    found = [re.sub(r"((?<=~)\d+)?\.\d$", "", position), earlier]
+    return [f"{at}.{ROLE_OLD}" for at in found[: 1 if earlier == position else 2]]
 
 
 def carried(column: str) -> Column:

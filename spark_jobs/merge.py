@@ -184,7 +184,8 @@ def _with_refolded(
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor and (stored.truncated_at or "") <= floor:
-        known = since_floor(known, stored.rows, again, floor, plan.key)
+        mine = writer.attempt.batch_id
+        known = since_floor(known, stored.rows, again, floor, plan.key, mine)
     refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")

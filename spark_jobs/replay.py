@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.floor import STOOD_AT
+from spark_jobs.fold import old_halves
 from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.resolve import Stored
 from spark_jobs.versions import begun, ended, versions
@@ -72,10 +73,14 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
 def _halved(writer: Writer, log: DataFrame) -> bool:
     """Whether a change of the batch may be the new half of one whose old half came before: then
     the version that it goes on from is not open any more."""
+    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & (F.col(names.OP) == OP_DELETE)
+    # Above all that is stored only the batch's first change can be one whose old half is.
+    first = F.col(names.POSITION).isin(old_halves(writer.span.lowest or ""))
+    if not log.where(before & first).isEmpty():
+        return True
     partial = _mine(writer, log).where(F.col(names.ABSENT).isNotNull())
     if not writer.partial or partial.isEmpty():
         return False
-    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & (F.col(names.OP) == OP_DELETE)
     return not beside(partial, log.where(before), writer.plan.key).isEmpty()
 
 

@@ -41,7 +41,7 @@ def as_deletes(envelope: DataFrame) -> DataFrame:
     changed = F.col("op").isin(OP_INSERT, OP_UPDATE, OP_DELETE) & (
         F.col("outcome") == OUTCOME_EVENT
     )
-    last = F.last(F.when(changed, F.struct(*_TAKEN)), ignorenulls=True).over(before)
+    last = F.last(F.when(changed, F.struct(*_TAKEN, "op")), ignorenulls=True).over(before)
     placed = envelope.withColumn("_last", last)
     keyed = F.col("before").isNotNull() & F.col("_last").isNotNull()
     deleted = (F.col("reason") == TOMBSTONE) & keyed
@@ -49,7 +49,11 @@ def as_deletes(envelope: DataFrame) -> DataFrame:
         "outcome": F.lit(OUTCOME_EVENT),
         "reason": F.lit(None),
         "op": F.lit(OP_DELETE),
-        "position": F.concat(F.col("_last")["position"], F.lit(_AFTER)),
+        # That of a delete tells it once more; what its key may have become stands above it.
+        "position": F.concat(
+            F.col("_last")["position"],
+            F.when(F.col("_last")["op"] == OP_DELETE, F.lit("")).otherwise(F.lit(_AFTER)),
+        ),
     }
     changes = {n: F.when(deleted, v).otherwise(F.col(n)) for n, v in given.items()}
     return placed.withColumns(changes).drop("_last")

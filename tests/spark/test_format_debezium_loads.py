@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,24 @@ def test_what_a_compacted_topic_has_left_of_a_delete(
     counts = total(sandbox.load_landed())
     assert sandbox.rows("t") == [{"id": "1", "name": "x"}, {"id": "3", "name": "again"}]
     assert (counts.read, counts.ignored, counts.quarantined) == (7, 1, 0)
+
+
+def test_a_tombstone_takes_no_row_whose_key_was_spelled_anew(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Debezium tells a change of key as a delete, its tombstone and a create, at one place."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "debezium",
+        "tables": {"t": {"key": ["code"], "collations": {"code": "nocase"}}},
+        "format_options": {"tombstones": "delete"},
+    })  # fmt: skip
+    made = event("c", src=source(pos=1), after={"code": "abc"})
+    gone = event("d", src=source(pos=7), before={"code": "abc"})
+    again = event("c", src=source(pos=7), after={"code": "ABC"})
+    told = [("abc", made), ("abc", gone), ("abc", None), ("ABC", again)]
+    sandbox.write("1.jsonl", [{"key": {"code": key}, "value": value} for key, value in told])
+    sandbox.load_landed()
+    assert [row["code"] for row in sandbox.rows("t")] == ["ABC"]
 
 
 NUMBERS = range(1, 9)
@@ -171,6 +190,47 @@ def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_pat
                     (5, None, Decimal("12.50"), 7, b"\0")]  # fmt: skip
     bad = sorted((row["reason"], row["detail"]) for row in sandbox.quarantined())
     assert bad == [("does_not_fit", "at"), ("does_not_fit", "d")]
+
+
+def test_a_hint_without_an_encoding_leaves_it_to_the_description(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`1234` of a described decimal is base64, whatever it looks like; elsewhere it is a number."""
+    hints = {"d": "decimal(18,4)", "at": "timestamp", "day": "date", "n": "bigint", "t": "string"}
+    sandbox = Sandbox(
+        spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"], "columns": hints}}}
+    )
+    number = "org.apache.kafka.connect.data.Decimal"
+    fields = [
+        {"field": "id", "type": "int32"},
+        semantic("d", "bytes", number, scale="2"),
+        semantic("at", "int64", "io.debezium.time.MicroTimestamp"),
+        semantic("day", "int32", "io.debezium.time.Date"),
+        semantic("n", "bytes", number, scale="0"),
+        semantic("t", "bytes", number, scale="2"),
+    ]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+
+    def made(ident: int, **row: Any) -> dict[str, Any]:
+        after = {"id": ident, "d": None, "at": None, "day": None, "n": None, "t": None} | row
+        return {"schema": schema, "payload": event(src=source(pos=ident), after=after)}
+
+    plain = {"id": 3, "d": "12.5", "at": None, "day": "2024-01-02", "n": "7", "t": "x"}
+    counts = total(sandbox.load_records([
+        made(1, d="1234", at=1704164645678901, day=19724, n="BQ==", t="BOI="),
+        made(2, n="1234"),
+        {"schema": None, "payload": event(src=source(pos=3), after=plain)},
+    ]))  # fmt: skip
+    rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
+    assert counts.quarantined == 0
+    told = [(r["d"], r["day"], r["n"], r["t"]) for r in rows]
+    day, micros = date(2024, 1, 2), 1704164645678901
+    assert told == [
+        (Decimal(0xD76DF8) / 100 - Decimal(1 << 24) / 100, day, 5, "12.50"),
+        (None, None, 0xD76DF8 - (1 << 24), None),
+        (Decimal("12.5"), day, 7, "x"),
+    ]
+    assert rows[0]["at"].timestamp() == micros / 1_000_000
 
 
 def test_a_delete_without_a_schema_finds_a_row_of_either_width(

@@ -67,6 +67,17 @@ def event(table: str, told: Told) -> Row:
     return {"op": op, "before": before, "after": after, "source": source}
 
 
+@pytest.mark.long
+def test_it_begins_once_among_the_events(lake: Sandbox) -> None:
+    """Each batch of the epoch has its beginning, whichever comes first."""
+    tables = {"orders": KEY | {"modes": ["current", "append"]}}
+    for number, changes in enumerate((LOAD, REST, [("c", 7, 63, "6", "new")])):
+        load(lake, f"{number}.jsonl", 1, changes, tables=tables)
+    told = [row["_op"] for row in lake.rows("orders__events", metadata=True)]
+    assert told.count("truncate") == 1
+    assert lake.agrees()
+
+
 def load(lake: Sandbox, name: str, epoch: int, changes: list[Told], **pipeline: Any) -> BatchResult:
     """Land the changes for every table and load them, as one batch of an epoch."""
     told = {"tables": TABLES, "full_loads": FULL_LOADS, "epoch": epoch, **pipeline}

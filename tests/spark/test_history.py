@@ -270,3 +270,28 @@ def test_a_history_takes_no_other_table_s_place(spark: SparkSession, tmp_path: P
     sandbox.load_records([event(10, 1, "a")])
     with pytest.raises(PlanError, match=r"holds the history or the events of shop\.orders"):
         sandbox.load_records([other])
+
+
+@pytest.mark.parametrize("cut", [2, 3], ids=["between the halves", "one batch"])
+def test_the_halves_of_an_update_end_a_version_at_one_place(
+    spark: SparkSession, tmp_path: Path, cut: int
+) -> None:
+    """Whole rows in two records, of which a batch may end with the first."""
+    tables = {"t": {"key": ["id"], "modes": ["current", "history"]}}
+    lake = Sandbox(
+        spark,
+        tmp_path,
+        {"format": "datahub_tuple", "format_options": {"table": "t"}, "tables": tables},
+    )
+
+    def half(number: int, op: str, flags: str, value: str) -> dict[str, Any]:
+        return {
+            "_sequence_id_": str(number), "_operation_type_": op, "_before_image_": flags[0],
+            "_after_image_": flags[1], "id": 1, "v": value,
+        }  # fmt: skip
+
+    told = [half(10, "I", "NY", "a"), half(20, "U", "YN", "a"), half(20, "U", "NY", "b")]
+    lake.load_records(told[:cut], "0.jsonl")
+    lake.load_records([*told[cut:], half(30, "U", "YN", "b"), half(30, "U", "NY", "c")], "1.jsonl")
+    versions = sorted((r["v"], r["_position_to"]) for r in lake.rows("t__history", metadata=True))
+    assert [(v, end and end[-1]) for v, end in versions] == [("a", "1"), ("b", "1"), ("c", None)]

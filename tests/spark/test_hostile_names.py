@@ -132,3 +132,15 @@ def test_a_files_name_is_no_sql(lake: Sandbox) -> None:
     name = "b' OR (SELECT count(*) FROM lake.sluice.files) >= 0 OR '.jsonl"
     lake.load_records([cut, {**row, "data": [{"id": "2"}]}], name)
     assert lake.rows("t") == [{"id": "2"}]
+
+
+@pytest.mark.long
+def test_a_batch_of_bad_names_alone_leaves_no_changes(lake: Sandbox) -> None:
+    """It looks like those before it until the name is seen: what was written by then goes."""
+    lake.configure(format="debezium", table_name="{table}")
+    lake.load_records([event(1, "t", {"id": 1})], "1.jsonl")
+    counts = total(lake.load_records([event(2, "t", {"id": 5, "a\nb": "x"})], "2.jsonl"))
+    assert [row["reason"] for row in lake.quarantined()] == [BAD_COLUMN_NAME]
+    changes = lake.catalog.load_table((f"{NAMESPACE}__cdc", "t__changes")).scan().to_arrow()
+    assert [row["id"] for row in changes.to_pylist()] == ["1"]
+    assert counts.read <= 1
