@@ -12,7 +12,7 @@ from sluice.ledger_tables import QUARANTINE
 from sluice.result import Counts
 from spark_jobs import quarantine
 from spark_jobs.canonical import as_place, quoted
-from spark_jobs.decode import BAD, with_origin
+from spark_jobs.decode import BAD, RECORD, with_origin
 from spark_jobs.decode_batch import Decoded, typed_changes
 from spark_jobs.floor import BEYOND, mark, mark_all
 from spark_jobs.job import Job
@@ -29,8 +29,11 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     """Take the events out that the table can no longer judge; returns them as quarantined.
 
     Costs one look at the target's properties where the batch is above the floor, or there is none.
+    None are, where an operator accepts them: they apply at their own places.
     """
     plan, lowest = table.plan, table.span.lowest
+    if job.manifest.accepts_late:
+        return Counts()
     floor = job.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor is None or lowest is None or lowest > floor:
         return Counts()
@@ -73,10 +76,10 @@ def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, fl
         F.lit(plan.source.name).alias("source_table"),
         F.lit(REASON).alias("reason"),
         F.concat(F.lit(f"floor {floor}, position "), F.col(names.POSITION)).alias("detail"),
-        F.lit(None).cast("string").alias("raw"),
+        F.col(RECORD).alias("raw"),
         *as_place(),
     )
-    texts = quarantine.texts(job.spark, job.manifest.files)
+    texts = quarantine.texts(job.spark, job.manifest.files, envelope)
     named = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
     rows = quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, F.current_timestamp())
     quarantine.write(job.spark, TableId("sluice", QUARANTINE).sql(), rows)

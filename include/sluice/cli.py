@@ -170,12 +170,15 @@ def reprocess(
     pipeline: str,
     batch: Annotated[str, typer.Option(help="Only what this batch quarantined")] = "",
     reason: Annotated[str, typer.Option(help="Kept in the ledger")] = "",
+    accept_late: Annotated[
+        bool, typer.Option("--accept-late", help="Apply what is beyond_floor, at its own place")
+    ] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Decode quarantined records again, after a mend of configuration or code."""
     ctx = open_context(project, pipeline, _say)
-    results, failure = reprocess_batches(ctx, as_batch_id(batch), reason)
+    results, failure = reprocess_batches(ctx, as_batch_id(batch), reason, accept_late)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     for result in () if as_json else results:

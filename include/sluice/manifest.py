@@ -58,13 +58,15 @@ class Reprocess:
     """The published batches whose quarantined records a batch decodes again, and why.
 
     `records`: how many of them there are. `generation`: one more than that of the latest reprocess
-    among those batches, 0 for a batch that landed.
+    among those batches, 0 for a batch that landed. `accept_late`: what is beyond a table's floor
+    applies at its own place.
     """
 
     batches: tuple[str, ...]
     records: int
     generation: int = 1
     reason: str = ""
+    accept_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ class Manifest:
     def repeats(self) -> bool:
         """Whether other batches may have loaded the same records, or will: it claims no file."""
         return self.reprocess is not None or bool(self.tables)
+
+    @property
+    def accepts_late(self) -> bool:
+        """Whether an operator has decided on events beyond the floor of their table."""
+        return self.reprocess is not None and self.reprocess.accept_late
 
     def to_json(self) -> str:
         """The manifest as stored: stable key order, one document."""

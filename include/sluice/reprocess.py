@@ -45,16 +45,19 @@ class _Taken:
 
 
 def reprocess(
-    ctx: Context, batch_id: str = "", reason: str = ""
+    ctx: Context, batch_id: str = "", reason: str = "", accept_late: bool = False
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Decode the unresolved records of the pipeline, or of one batch, through all stages.
 
-    Returns what was published and the first failure; ([], None) where nothing is in quarantine.
+    `accept_late`: those beyond the floor apply. Returns what was published and the first failure;
+    ([], None) where nothing is in quarantine.
     """
-    return load_and_publish(ctx, land_again(ctx, batch_id, reason))
+    return load_and_publish(ctx, land_again(ctx, batch_id, reason, accept_late))
 
 
-def land_again(ctx: Context, batch_id: str = "", reason: str = "") -> list[str]:
+def land_again(
+    ctx: Context, batch_id: str = "", reason: str = "", accept_late: bool = False
+) -> list[str]:
     """Make batches of the files that hold unresolved records; returns their manifests' keys.
 
     A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
@@ -63,7 +66,8 @@ def land_again(ctx: Context, batch_id: str = "", reason: str = "") -> list[str]:
     """
     _give_up(ctx, reconcile(ctx))
     taken = [_take(ctx, held) for held in unresolved(ctx, batch_id)]
-    manifests = [_manifest(ctx, chunk, reason) for chunk in _chunks(ctx, taken)]
+    asked = Reprocess((), 0, reason=reason, accept_late=accept_late)
+    manifests = [_manifest(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
     return [_record(ctx, manifest) for manifest in manifests]
 
 
@@ -104,14 +108,14 @@ def _chunks(ctx: Context, taken: list[_Taken]) -> Iterator[list[_Taken]]:
         yield chunk
 
 
-def _manifest(ctx: Context, chunk: list[_Taken], reason: str) -> Manifest:
+def _manifest(ctx: Context, chunk: list[_Taken], asked: Reprocess) -> Manifest:
     old = {file.key: file for taken in chunk for file in taken.files}
     generation = 1 + max(taken.generation for taken in chunk)
     looks = _look(ctx, old)
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
     batches = tuple(sorted(taken.held.batch_id for taken in chunk))
     records = sum(taken.held.records for taken in chunk)
-    again = Reprocess(batches, records, generation, reason)
+    again = replace(asked, batches=batches, records=records, generation=generation)
     rejects = tuple(reject for i in looks for reject in i.rejects)
     epoch, tables = chunk[0].alike
     manifest = Manifest(

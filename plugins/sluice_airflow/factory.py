@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +38,7 @@ from sluice_airflow.submit import LoadOperator, MaintainOperator
 OWNER: Final = "sluice"
 # Backfills may go back to here; catchup is off, so the schedule begins now.
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_LONGEST_ID: Final = 200
 MAX_ACTIVE_RUNS: Final = 2
 # A load that waits for the pipeline's lease holds a slot; a publish that would give the lease
 # back must never wait for that slot. So one load of a DAG runs at a time, and publish goes first.
@@ -100,11 +102,16 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
     return dag
 
 
+def stand_in_id(name: str) -> str:
+    """The DAG id of a pipeline whose file is wrong, and perhaps called as no DAG may be."""
+    return dag_id(re.sub(r"[^\w.-]", "_", name)[:_LONGEST_ID])
+
+
 def broken_dag(name: str, mistake: str) -> DAG:
     """What stands for a pipeline whose file is wrong: it runs on its schedule no more, and says
     why to whoever looks or triggers it."""
     with DAG(
-        dag_id=dag_id(name),
+        dag_id=stand_in_id(name),
         description="The configuration of this pipeline is wrong",
         schedule=None,
         start_date=START,
@@ -234,6 +241,9 @@ def reprocess_dag(project: Project) -> DAG:
         dag.max_active_runs = 1
         dag.params["batch"] = batch_id("Batch", "Only what this batch quarantined.")
         dag.params["reason"] = line_of_text("Reason", "Kept in the ledger.", LONGEST_REASON)
+        dag.params["accept_late"] = tick(
+            "Accept late", "Apply what is beyond_floor, at its own place."
+        )
 
         @task(task_id="land")
         def land() -> list[str]:
@@ -245,6 +255,7 @@ def reprocess_dag(project: Project) -> DAG:
                 params["batch"] or "",
                 params["reason"] or "",
                 tasks.asked_by(dict(context)),
+                bool(params["accept_late"]),
             )
 
         _batches(str(project.root), sorted(project.pipelines), land())

@@ -35,7 +35,9 @@ ADVICE: Final = {
     "publish": "clear this task (a table published already stays so), or run the DAG"
     " sluice_rollback for this batch",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
-    "rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
+    "clean_up": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
+    "rollback": "where it was refused nothing moved, and the message says why; else run it again,"
+    " or the DAG sluice_reconcile, which completes it",
 }
 
 
@@ -227,7 +229,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     from sluice import stages
 
     batch_id = batch_of(manifest)
-    with advised("rollback", pipeline):
+    with advised("clean_up", pipeline):
         ctx = open_context(project, pipeline)
         row = ctx.ledger.batch(pipeline, batch_id)
         if row is None or row.state in CLOSED:
@@ -249,11 +251,17 @@ def asked_by(context: dict[str, Any]) -> str:
 
 
 def land_again(
-    project: str, pipeline: str, batch_id: str, reason: str, user: str = ""
+    project: str,
+    pipeline: str,
+    batch_id: str,
+    reason: str,
+    user: str = "",
+    accept_late: bool = False,
 ) -> list[str]:
     """Make batches of the files with quarantined records; skips when there are none.
 
-    The ledger keeps the reason, and with it the `user` who asked.
+    The ledger keeps the reason, and with it the `user` who asked; `accept_late` is for those
+    beyond the floor.
     """
     from sluice import reprocess
 
@@ -261,7 +269,8 @@ def land_again(
         require_spark_connection()
         use_connections_master()
         told = f"{reason} (asked for by {user})".strip() if user else reason
-        manifests = reprocess.land_again(open_context(project, pipeline), batch_id, told)
+        ctx = open_context(project, pipeline)
+        manifests = reprocess.land_again(ctx, batch_id, told, accept_late)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return manifests

@@ -31,10 +31,14 @@ def test_a_broken_pipeline_stops_no_other(
     """It stands there itself, and says what is wrong with its file to whoever triggers it."""
     broken = project / "pipelines" / "broken.yaml"
     broken.write_text("name: broken\nformat: debezum\n")
+    torn = project / "pipelines" / "half edited (1).yaml"
+    torn.write_text("name: [")
     try:
         found = parsed()
     finally:
         broken.unlink()
+        torn.unlink()
+    assert found["sluice_half_edited__1_"].schedule is None
     assert found["sluice_shop"].get_task("land")
     stand_in = found["sluice_broken"]
     assert stand_in.schedule is None
@@ -117,7 +121,7 @@ def test_the_form_asks_for_window_files_tables_and_dry_run(dags: dict[str, Any])
     assert form == {"window_start", "window_end", "files", "tables", "dry_run"}
     undo = {"pipeline", "batch", "to", "rebuild", "table", "release", "dry_run"}
     assert set(dags["sluice_rollback"].params) == undo
-    assert set(dags["sluice_reprocess"].params) == {"pipeline", "batch", "reason"}
+    assert set(dags["sluice_reprocess"].params) == {"pipeline", "batch", "reason", "accept_late"}
     assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from sluice import refolding, stages
 from sluice.names import PROP_FLOOR
+from sluice.reprocess import reprocess
 from sluice.result import BatchResult, Counts
 from sluice.stages import rollback
 from spark_jobs import retention
@@ -152,6 +153,64 @@ def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
         rollback(told.shop.context(), batch.batch_id)
     assert told.shop.seen() == [(1, "new"), (2, "new")]
     assert told.shop.table("orders").properties[PROP_FLOOR] == told.floors["orders"]
+
+
+def test_an_operator_accepts_what_is_beyond_the_floor(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each event at its own place: one of `papers` stands below its row, the other has none."""
+    shop = Shop(spark, tmp_path, PIPELINE)
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    shop.run(
+        event("c", "orders", 10, id=1, status="new"),
+        event("c", "orders", 11, id=2, status="new"),
+        event("c", "papers", 12, id=1, title="a", body="long"),
+        event("u", "papers", 13, id=1, title="b", body=UNSENT),
+    )
+    shop.run(event("d", "orders", 20, id=2, status="new"))
+    shop.maintain()
+    late = [
+        event("u", "orders", 12, id=2, status="late"),
+        event("u", "papers", 11, id=1, title="late", body="late"),
+        event("u", "papers", 10, id=2, title="late", body="late"),
+    ]
+    for asked in (None, False):
+        if asked is None:
+            shop.run(*late)
+        else:
+            reprocess(shop.context(), accept_late=asked)
+        assert shop.seen() == [(1, "new")]
+        assert shop.seen("papers") == [(1, "long", "b")]
+    (result,), failure = reprocess(shop.context(), accept_late=True)
+    assert failure is None
+    assert sum(table.counts.quarantined for table in result.tables) == 0
+    assert shop.seen() == [(1, "new"), (2, "late")]
+    assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "late")]
+    assert shop.agrees()
+    assert reprocess(shop.context(), accept_late=True) == ([], None)
+    shop.run(event("u", "papers", 50, id=2, title="since", body=UNSENT))
+    assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "since")]
+
+
+def test_a_deleted_row_that_is_kept_judges_no_younger_event(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It may have been inserted and deleted again, which is forgotten."""
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["soft_delete"]}
+    shop = Shop(spark, tmp_path, ORDERS | {"tables": {"public.orders": table}})
+    shop.run(
+        event("c", "orders", 10, id=1, status="new"),
+        event("d", "orders", 20, id=1, status="new"),
+        event("d", "orders", 40, id=1, status="new"),
+    )
+    shop.maintain()
+    shop.run(
+        event("c", "orders", 30, id=1, status="again"), event("u", "orders", 15, id=1, status="x")
+    )
+    (row,) = shop.rows("orders", metadata=True)
+    assert (row["_is_deleted"], row["status"]) == (True, "x")
+    (letter,) = dead_letters(shop, "orders")
+    assert (letter["reason"], b"again" in letter["raw"]) == ("beyond_floor", True)
 
 
 ORDERS = {
