@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import duckdb
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from sluice.catalog import open_catalog
@@ -24,6 +25,7 @@ from sluice.config import Project
 from sluice.errors import TerminalError
 from sluice.names import CATALOG
 from sluice.output import FORMATS, write_rows
+from sluice.sqlfilter import BASE_TABLE, Node, nodes, row_filter
 
 _OF_DUCKDB: Final = ("information_schema", "pg_catalog")
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
@@ -33,8 +35,6 @@ _VERSION_AS_OF: Final = re.compile(
       | \bVERSION\s+AS\s+OF\s+(?P<version>'(?:[^']|'')*'|\d+)""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-
-Node = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _answer(
     statement, tree = _parse(connection, statement)
     used, columns = _tables(catalog, tree), _columns(tree)
     for number, table in enumerate(sorted(used, key=str)):
-        _register(connection, catalog, table, columns, f"loaded_{number}")
+        _register(connection, _scan(catalog, table, columns, tree), table, f"loaded_{number}")
     _shut_in(connection)
     relation = connection.sql(statement)
     if limit is not None:
@@ -131,17 +131,8 @@ def _tree(connection: duckdb.DuckDBPyConnection, statement: str) -> Node:
     return tree
 
 
-def _nodes(tree: Any) -> Iterator[Node]:
-    if isinstance(tree, dict):
-        yield tree
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for part in tree:
-            yield from _nodes(part)
-
-
 def _base_tables(tree: Node) -> Iterator[Node]:
-    return (n for n in _nodes(tree) if n.get("type") == "BASE_TABLE")
+    return (n for n in nodes(tree) if n.get("type") == BASE_TABLE)
 
 
 def _used(node: Node) -> Used:
@@ -165,7 +156,7 @@ def _point_to_view(node: Node) -> None:
 
 
 def _tables(catalog: Catalog, tree: Node) -> set[Used]:
-    queries = {entry["key"].lower() for node in _nodes(tree) for entry in _ctes(node)}
+    queries = {entry["key"].lower() for node in nodes(tree) for entry in _ctes(node)}
     used = {_used(node) for node in _base_tables(tree)}
     for table in used:
         if not table.namespace and table.name.lower() not in queries:
@@ -182,33 +173,36 @@ def _columns(tree: Node) -> set[str] | None:
     """Every column name in the statement, in lower case; None where it may want all."""
     names: set[str] = set()
     tables: set[str] = set()
-    for node in _nodes(tree):
+    for node in nodes(tree):
         if node.get("class") in _ALL_COLUMNS or node.get("type") in _WHOLE_ROWS:
             return None
         if node.get("ref_type") == "NATURAL":
             return None
         names |= {str(n).lower() for n in node.get("column_names") or []}
         names |= {str(n).lower() for n in node.get("using_columns") or []}
-        if node.get("type") == "BASE_TABLE":
+        if node.get("type") == BASE_TABLE:
             tables |= {node["table_name"].lower(), node["alias"].lower()}
             if node["column_name_alias"]:
                 return None
     whole_row = any(
         len(n.get("column_names") or []) == 1 and n["column_names"][0].lower() in tables
-        for n in _nodes(tree)
+        for n in nodes(tree)
     )
     return None if whole_row else names
 
 
-def _register(
-    connection: duckdb.DuckDBPyConnection, catalog: Catalog, used: Used,
-    columns: set[str] | None, loaded: str,
-) -> None:  # fmt: skip
+def _scan(catalog: Catalog, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
     table = _load(catalog, used)
-    rows = table.scan(
+    return table.scan(
+        row_filter=row_filter(tree, table.schema()) if used.version is None else AlwaysTrue(),
         selected_fields=_selected(table, None if used.version else columns),
         snapshot_id=_snapshot(table, used),
     ).to_arrow()
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection, rows: pa.Table, used: Used, loaded: str
+) -> None:
     connection.register(loaded, rows)
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(used.namespace)}")
     view = f"{_quoted(used.namespace)}.{_quoted(used.view)}"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
+from sluice import query
 from sluice.catalog import open_catalog
 from sluice.config import CatalogConfig, Lake, Project, Spark
 from sluice.errors import TerminalError
@@ -89,6 +90,33 @@ def test_select(project: Project) -> None:
 )
 def test_statements(project: Project, statement: str, expected: list[Any]) -> None:
     assert values(project, statement) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "read"),
+    [
+        ("o.status = 'paid' AND id > 1", 1),
+        ("'paid' = Status", 1),
+        ("Status = 'paid' OR id = 1", 3),
+        ("NOT Status = 'paid'", 3),
+        ("Status = 'paid' AND id IN (SELECT id FROM shop.orders)", 3),
+        ("id = '2'", 3),
+    ],
+)
+def test_only_rows_that_can_be_meant_are_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch, condition: str, read: int
+) -> None:
+    """As Iceberg looks them up; what is left out is in no answer."""
+    taken = []
+    real = query._register
+
+    def register(connection: Any, found: pa.Table, *rest: Any) -> None:
+        taken.append(found.num_rows)
+        real(connection, found, *rest)
+
+    monkeypatch.setattr(query, "_register", register)
+    found = values(project, f"SELECT id FROM shop.orders o WHERE {condition} ORDER BY 1")
+    assert (taken, 2 in found) == ([read], "NOT" not in condition)
 
 
 def test_versions_side_by_side(project: Project) -> None:
