@@ -8,7 +8,13 @@ from pathlib import Path
 from airflow.sdk import get_parsing_context
 
 from sluice.config import load_sound
-from sluice_airflow.factory import broken_dag, dag_id, pipeline_dag, project_folder
+from sluice_airflow.factory import (
+    broken_dag,
+    dag_id,
+    pipeline_dag,
+    project_folder,
+    stand_in_id,
+)
 
 _wanted = get_parsing_context().dag_id
 _project = load_sound(project_folder(dict(os.environ), Path(__file__).resolve().parents[1]))
@@ -19,5 +25,5 @@ for _name, _pipeline in sorted(_project.pipelines.items()):
         globals()[dag_id(_name)] = pipeline_dag(_project, _pipeline)
 
 for _name, _mistake in sorted(_project.broken.items()):
-    if _wanted in (None, dag_id(_name)):
-        globals()[dag_id(_name)] = broken_dag(_name, _mistake)
+    if _wanted in (None, stand_in_id(_name)):
+        globals()[stand_in_id(_name)] = broken_dag(_name, _mistake)

@@ -47,7 +47,7 @@ from sluice.formatnames import FormatName, refuse_unknown_options
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.partitions import Partition, parse_partition
 from sluice.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
-from sluice.yamlfile import Document, read_yaml
+from sluice.yamlfile import Document, name_told, read_yaml
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
@@ -272,7 +272,8 @@ class Pipeline(ListedTables):
 class Project(BaseModel):
     """A project folder, checked and with absolute paths.
 
-    `broken` has what is wrong with a pipeline's file, by the file's name without its ending.
+    `broken` has what is wrong with a pipeline's file, by the name that it gives to the pipeline, or
+    its own without the ending.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -336,17 +337,20 @@ def _checked(model: type[_M], document: Document) -> _M:
 
 def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
     folder = root / PIPELINES_FOLDER
-    files = sorted(p for p in folder.glob("*.y*ml") if p.suffix in (".yaml", ".yml"))
+    files = sorted(p for p in folder.glob("[!.]*.y*ml") if p.suffix in (".yaml", ".yml"))
     pipelines: list[tuple[Document, Pipeline]] = []
-    broken: dict[str, str] = {}
+    mistakes: dict[Path, str] = {}
     for path in files:
         try:
             document = read_yaml(path)
             pipelines.append((document, _checked(Pipeline, document)))
         except ConfigError as error:
-            broken[path.stem] = str(error)
+            mistakes[path] = str(error)
     refuse_overlap(pipelines)
-    return {p.name: _resolve_landing(root, p) for _, p in pipelines}, broken
+    sound = {p.name: _resolve_landing(root, p) for _, p in pipelines}
+    told = {path: name_told(path) for path in mistakes}
+    broken = {path.stem if told[path] in sound else told[path]: m for path, m in mistakes.items()}
+    return sound, broken
 
 
 def _resolve_lake(root: Path, lake: Lake) -> Lake:

@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Final
 
+from croniter import croniter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sluice.coltypes import parse_type
@@ -46,7 +47,8 @@ def _table_name(value: str) -> str:
 
 def _schedule(value: str) -> str:
     fields = value.split()
-    if value not in _PRESETS and (len(fields) != 5 or not all(map(_CRON_FIELD.match, fields))):
+    told = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
+    if value not in _PRESETS and not told:
         raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
     return value
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape as markup_escape
+from rich.padding import Padding
 from rich.table import Table
 
 from sluice.deadletters import REASON, REPROCESSED, waiting
@@ -130,9 +131,12 @@ def show_status(
         told += [str(waiting(r, resolved)), escape(str(d.get("newest_source_ts", "")))]
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
         table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
-        if d.get("error"):
-            table.add_row("", f"[red]{escape(d['error'], LINES)}[/red]")
     console.print(table)
+    for r in rows:
+        if error := r.details.get("error"):
+            console.print(f"{escape(r.batch_id)} is {r.state}:", highlight=False)
+            # Set in, so that no line of an error can pass for one of Sluice's own.
+            console.print(Padding(f"[red]{escape(error, LINES)}[/red]", (0, 0, 0, 2)))
 
 
 def show_preview(console: Console, found: Preview) -> None:

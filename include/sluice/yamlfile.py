@@ -113,3 +113,12 @@ def dotted(path: KeyPath) -> str:
     """A key path as people write it: `tables.public.orders.key[0]`."""
     text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
     return text.lstrip(".")
+
+
+def name_told(path: Path) -> str:
+    """What a file calls what it is of, by its key `name`; else what the file is called."""
+    try:
+        name = read_yaml(path).data.get("name")
+    except (ConfigError, AttributeError):
+        return path.stem
+    return name if isinstance(name, str) else path.stem

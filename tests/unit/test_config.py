@@ -164,6 +164,7 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ),
         ("name: again\n", "shop.yaml:5: name: expected each key once; it is on line 1 already"),
         ("schedule: hourly\n", "schedule: expected five cron fields"),
+        ("schedule: '99 * * * *'\n", "schedule: expected five cron fields"),
         ("table_name: '{tabel}'\n", "table_name: expected a template over {database}"),
         ("table_name: fixed\n", "that holds {table}"),
         ("max_bad_share: 2\n", "max_bad_share: expected less than or equal to 1, got 2"),
@@ -295,6 +296,17 @@ def test_one_pipelines_mistake_leaves_the_others_sound(tmp_path: Path) -> None:
     assert "wrong.yaml" in found.broken["wrong"]
     with pytest.raises(ConfigError, match=r"wrong\.yaml"):
         found.pipeline("wrong")
+
+
+def test_a_pipeline_that_is_wrong_is_known_by_its_own_name(tmp_path: Path) -> None:
+    """Not by its file's; and what editors leave beside files is none."""
+    wrong = SHOP.replace("format: debezium", "format: debezum")
+    with pytest.raises(ConfigError, match=r"shop-prod\.yaml"):
+        project(tmp_path, **{"shop-prod": wrong, ".#shop": "name: ["})
+    found = load_sound(tmp_path)
+    assert list(found.broken) == ["shop"]
+    with pytest.raises(ConfigError, match=r"shop-prod\.yaml"):
+        found.pipeline("shop")
 
 
 OTHER = SHOP.replace("name: shop", "name: other", 1)

@@ -81,6 +81,14 @@ def test_status() -> None:
     assert HARMLESS in text
 
 
+def test_a_long_error_leaves_the_table_readable() -> None:
+    error = "AuditFailed: " + "a check found rows; to go on: sluice rollback shop --batch b1; " * 5
+    row = BatchRow("shop", "b1", "a1", FAILED, detail=json.dumps({"error": error, "read": 12345}))
+    text = printed(lambda console: report.show_status(console, [row], "", {}))
+    assert "12345" in text
+    assert " ".join(text.split()).endswith(error.strip())
+
+
 def test_a_preview() -> None:
     table = TablePreview(
         HOSTILE, f"shop.{HOSTILE}", (HOSTILE,), True, (HOSTILE,), (HOSTILE,), COUNTS,
