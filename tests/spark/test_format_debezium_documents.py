@@ -183,3 +183,13 @@ def test_what_a_transaction_leaves(spark: SparkSession, tmp_path: Path) -> None:
     sandbox.load_landed()
     rows = sorted(sandbox.rows("t"), key=lambda row: row["_id"])
     assert rows == [{"_id": "2", "n": "2"}, {"_id": "3", "n": "3"}]
+
+
+def test_a_tombstone_deletes_its_document_where_asked(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a compacted topic nothing else may be left of a delete."""
+    sandbox = Sandbox(
+        spark, tmp_path, {"format": "debezium", "format_options": {"tombstones": "delete"}}
+    )
+    gone = {"key": {"id": "1"}, "value": None}
+    sandbox.load_records([told("c", 1, ord=1), told("c", 2, ord=2), gone])
+    assert [row["_id"] for row in sandbox.rows("t")] == ["2"]
