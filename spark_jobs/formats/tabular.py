@@ -21,6 +21,7 @@ from sluice import csvrows
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.parquetfile import INT96
+from sluice.sourcenames import is_column_name
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
@@ -135,14 +136,19 @@ def _all(names: Iterable[_Names]) -> _Names:
 
 
 def _own_columns(rows: DataFrame, found: Mapping[tuple[str, str], _Names], table: str) -> DataFrame:
-    """Leave every row the columns of its table: the reader gave it those of all, NULL in them."""
+    """Leave every row the columns of its table: the reader gave it those of all, NULL in them.
+
+    A name that no column may have is damaged in one line, and stays there alone.
+    """
     owned: dict[str, _Names] = {}
     for (url, told), names in found.items():
         owner = told if table else url
         owned[owner] = owned.get(owner, _Names()) + names
-    if len({names.names for names in owned.values()}) < 2:
+    fit = {owner: list(filter(is_column_name, names.names)) for owner, names in owned.items()}
+    listed = [*map(tuple, fit.values()), *(names.names for names in owned.values())]
+    if len(set(listed)) < 2:
         return rows
-    told_names = json.dumps({owner: names.names for owner, names in owned.items()})
+    told_names = json.dumps(fit)
     known = F.from_json(F.lit(told_names), "map<string,array<string>>")
     owner = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
     own = known[owner]

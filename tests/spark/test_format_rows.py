@@ -87,3 +87,15 @@ def test_a_file_without_a_table_is_quarantined(spark: SparkSession, tmp_path: Pa
     assert (counts.read, counts.quarantined) == (3, 3)
     reasons = sorted(row["reason"] for row in sandbox.quarantined())
     assert reasons == ["malformed_csv", "no_line_of_names", "table_missing"]
+
+
+def test_a_name_that_no_column_may_have_costs_its_line_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Lines of JSON have the columns of their table, whichever of its lines brought them."""
+    sandbox = dumps(spark, tmp_path)
+    lines = ['{"id": 1, "name": "pen"}', '{"id": 2, "na\\u0001me": "ink"}', '{"id": 3, "price": 1}']
+    put(sandbox, "shop/products/1.jsonl", "\n".join(lines))
+    assert total(sandbox.load_landed()).quarantined == 1
+    assert [row["id"] for row in ordered(sandbox)] == [1, 3]
+    assert [row["reason"] for row in sandbox.quarantined()] == ["bad_column_name"]
