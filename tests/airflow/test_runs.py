@@ -328,10 +328,10 @@ def test_the_rollback_form_takes_no_other_text(
 
 def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run: Runs) -> None:
     stages.batches = ["r1"]
-    conf = {"pipeline": "shop", "batch": "b7", "reason": "mended"}
+    conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
     finished, states = run("sluice_reprocess", run_conf=conf)
     assert finished.state == "success"
-    assert stages.of("again") == [("shop", "b7", f"mended (asked for by {USER})")]
+    assert stages.of("again") == [("shop", "b7", f"mended (asked for by {USER})", True)]
     assert [call[0] for call in stages.of("load")] == ["r1"]
     assert stages.of("publish") == [("r1",)]
     assert states["batch.rollback[0]"] == "success"
