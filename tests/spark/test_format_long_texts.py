@@ -63,7 +63,10 @@ def test_texts_of_every_reader(spark: SparkSession, tmp_path: Path, name: str) -
 def test_the_json_encoding_of_avro(spark: SparkSession, tmp_path: Path) -> None:
     """Behind a line of schemas, as landing splits it."""
     image = {"srv.shop.t.Value": {"id": 1, "name": {"string": LONG}}}
-    source = {"connector": "mysql", "ts_ms": 1, "ts_us": None, "snapshot": None, "db": "shop"}
+    source = {
+        "connector": "mysql", "ts_ms": 1, "ts_us": None, "snapshot": None, "db": "shop",
+        "table": {"string": "t"},
+    }  # fmt: skip
     value = {"before": None, "after": image, "op": "c", "source": source, "ts_ms": None}
     records = [{"key": KEY, "value": ROW}, {"key": {"id": 1}, "value": value}]
     file = jsonl(tmp_path / "t.jsonl", records)
