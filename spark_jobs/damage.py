@@ -31,7 +31,7 @@ def without_damage(project: Path, manifest: Manifest, prefix: str) -> Manifest |
 
     Copies of what is whole go below `prefix`.
     """
-    typed = {f.key: f for f in manifest.files if _is_typed(f)}
+    typed = {f.key for f in manifest.files if datums.is_container(f)}
     ctx = open_context(project, manifest.pipeline)
     store = open_landing(ctx)
     listed = [o for o in store.list(ctx.pipeline.landing.pattern) if o.key in typed]
@@ -45,10 +45,6 @@ def without_damage(project: Path, manifest: Manifest, prefix: str) -> Manifest |
     rejects: list[LandingReject] = [r for r in manifest.rejects if r.key not in found]
     rejects += [reject for look in found.values() for reject in look.rejects]
     return replace(manifest, files=tuple(files), rejects=tuple(rejects))
-
-
-def _is_typed(file: SourceFile) -> bool:
-    return file.container != "jsonl" and file.avro_schema != datums.SCHEMA
 
 
 def _in_place_of(file: SourceFile, copy: SourceFile) -> SourceFile:

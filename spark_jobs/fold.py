@@ -147,9 +147,14 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     return halves.groupBy(*keys).agg(last.alias("_sluice_ended"))
 
 
+# The same to Java and to Python.
+_ROLE: Final = r"((?<=~)\d+)?\.\d$"
+_TWO_NUMBERS: Final = r"\d+~(\d+)\.\d$"
+
+
 def place() -> Column:
     """The position without the half's role: the same for both halves of an update."""
-    return F.regexp_replace(names.POSITION, r"((?<=~)\d+)?\.\d$", "")
+    return F.regexp_replace(names.POSITION, _ROLE, "")
 
 
 def places() -> Column:
@@ -159,15 +164,15 @@ def places() -> Column:
     all formats. Of these a new half has both numbers, `….n~m.1` with `m` the one before `n`, and
     an old half its own, `….n~.0`.
     """
-    earlier = F.regexp_replace(names.POSITION, r"\d+~(\d+)\.\d$", "$1~")
+    earlier = F.regexp_replace(names.POSITION, _TWO_NUMBERS, "$1~")
     two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
     return F.when(two, F.array(place(), earlier)).otherwise(F.array(place()))
 
 
 def old_halves(position: str) -> list[str]:
     """The positions that the old half of a new one may have, by `places`."""
-    earlier = re.sub(r"\d+~(\d+)\.\d$", r"\1~", position)
-    found = [re.sub(r"((?<=~)\d+)?\.\d$", "", position), earlier]
+    earlier = re.sub(_TWO_NUMBERS, r"\1~", position)
+    found = [re.sub(_ROLE, "", position), earlier]
     return [f"{at}.{ROLE_OLD}" for at in found[: 1 if earlier == position else 2]]
 
 

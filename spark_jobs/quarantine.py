@@ -28,8 +28,7 @@ def texts(
         found = spark.read.format("avro").schema(f"{datums.COLUMN} binary").load(bare)
         text = F.lit(None).cast("string").alias("value")
         kept = kept.unionByName(found.select(text, datums.COLUMN, *place()))
-    typed = any(f.container != "jsonl" and f.avro_schema != datums.SCHEMA for f in files)
-    if envelope is not None and typed:
+    if envelope is not None and any(map(datums.is_container, files)):
         kept = kept.unionByName(_of_typed_files(envelope, kept))
     first = F.min("ordinal").alias("first")
     blocks = kept.groupBy("file", "block").agg(first, F.count("*").alias("records"))

@@ -7,7 +7,7 @@ from collections.abc import Container
 from pyiceberg.catalog import Catalog
 
 from sluice.ledger_tables import equals
-from sluice.names import BATCH_ID
+from sluice.names import BATCH_ID, is_changelog
 from sluice.snapshots import tables_of
 
 
@@ -17,7 +17,7 @@ def forget_changes(
     """Take the changes of a batch out of all changelogs but some; returns what was done."""
     done = []
     for where, name in tables_of(catalog, namespace):
-        if (where, name) in besides:
+        if not is_changelog(where, name) or (where, name) in besides:
             continue
         table = catalog.load_table((where, name))
         mine = equals(BATCH_ID, batch_id)

@@ -47,7 +47,7 @@ from sluice.formatnames import FormatName, refuse_unknown_options
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.partitions import Partition, parse_partition
 from sluice.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
-from sluice.yamlfile import Document, name_told, read_yaml
+from sluice.yamlfile import Document, by_name, read_yaml
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
@@ -348,9 +348,7 @@ def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
             mistakes[path] = str(error)
     refuse_overlap(pipelines)
     sound = {p.name: _resolve_landing(root, p) for _, p in pipelines}
-    told = {path: name_told(path) for path in mistakes}
-    broken = {path.stem if told[path] in sound else told[path]: m for path, m in mistakes.items()}
-    return sound, broken
+    return sound, by_name(mistakes, sound)
 
 
 def _resolve_lake(root: Path, lake: Lake) -> Lake:

@@ -15,6 +15,7 @@ import fastavro
 from sluice.compression import Damage
 from sluice.containers import TOO_LARGE, Refused
 from sluice.errors import ConfigError
+from sluice.manifest import SourceFile
 
 OPTION: Final = "framing"
 ONE_PER_FILE: Final = "one_per_file"
@@ -42,6 +43,11 @@ def framing_of(options: Mapping[str, Any]) -> str:
             f"format_options: {OPTION}: expected one of {', '.join(FRAMINGS)}, got {framing!r}"
         )
     return str(framing)
+
+
+def is_container(file: SourceFile) -> bool:
+    """Whether Spark reads typed records from a file: neither lines nor bare datums."""
+    return file.container != "jsonl" and file.avro_schema != SCHEMA
 
 
 def are_in(head: bytes) -> bool:

@@ -190,8 +190,8 @@ class LedgerTables:
         except NamespaceAlreadyExistsError:
             pass
         # Of two that create it at once one fails. The SQL catalog lets its database's own error
-        # through, of whatever driver, so none is named; where there is no namespace it is raised.
-        except Exception:
+        # through; where there is no namespace it is raised.
+        except Exception:  # of whatever driver, so none can be named
             if not self._catalog.namespace_exists(LEDGER_NAMESPACE):
                 raise
 

@@ -260,8 +260,7 @@ def reconcile(ctx: Context) -> list[str]:
     dropped, and tables in which nothing is; a batch whose lease somebody still holds is left alone.
     """
     again: list[str] = []
-    _complete_rollbacks(ctx)
-    for row in ctx.ledger.unfinished(ctx.pipeline.name):
+    for row in _without_rollbacks(ctx):
         if not ctx.ledger.has_lapsed(row):
             ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
             continue
@@ -286,11 +285,15 @@ def reconcile(ctx: Context) -> list[str]:
     return again
 
 
-def _complete_rollbacks(ctx: Context) -> None:
-    rows = ctx.ledger.batches(ctx.pipeline.name)
-    if begun := [row.batch_id for row in rows if row.state == states.ROLLING_BACK]:
-        ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
-        complete_rollbacks(ctx)
+def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
+    """What is unfinished once the rollbacks that died are completed."""
+    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
+    if not begun:
+        return rows
+    ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
+    complete_rollbacks(ctx)
+    return ctx.ledger.unfinished(ctx.pipeline.name)
 
 
 def _undone_already(ctx: Context, key: str) -> str:

@@ -81,24 +81,19 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
     if row.state != states.LOADED and not mine and not ctx.ledger.has_lapsed(row):
         raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
     if half and hold:
-        return _undo_half(ctx, [batch_id], dry_run)
+        return _undo_published(ctx, [batch_id], dry_run, half=True)
     return _undo_staged(ctx, row, hold, dry_run)
 
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
     """Go on with the rollbacks that died; raises as `rollback` does."""
-    return _undo_half(ctx, _begun(ctx), dry_run)
+    return _undo_published(ctx, _begun(ctx), dry_run, half=True)
 
 
 def _begun(ctx: Context) -> list[str]:
     """The batches of which a rollback was begun, the newest first, as they were marked."""
     rows = ctx.ledger.batches(ctx.pipeline.name)
     return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
-
-
-def _undo_half(ctx: Context, batches: list[str], dry_run: bool) -> list[str]:
-    """Batches of which some tables may be published and others staged."""
-    return _undo_published(ctx, batches, dry_run, half=True)
 
 
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -131,7 +126,8 @@ def _undo_published(
 ) -> list[str]:
     """Undo published batches, given from the newest on, after a look at all of their tables.
 
-    Of those that are `half` published the branches go first: without them nobody publishes more.
+    Of those that may be `half` published, and half staged, the branches go first: without them
+    nobody publishes more, and what was published since the look is undone too.
     """
     published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
     refuse_in_use(ctx, batches)
@@ -141,14 +137,16 @@ def _undo_published(
     if dry_run:
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
         would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
-        return would + _drop_branches(ctx, batches if half else [], dry_run)
+        return would + (_drop_branches(ctx, batches, dry_run) if half else [])
     with _lease(ctx, batches):
         refuse_in_use(ctx, batches)
         for batch_id in batches:  # before anything moves, for whoever comes after a crash
             _begin(ctx, batch_id)
         reach(Point.ROLLBACK_MARKED)
-        dropped = _drop_branches(ctx, batches if half else [])
-        done = [_undo_one(ctx, batch_id, publications(ctx, batch_id)) for batch_id in batches]
+        dropped = _drop_branches(ctx, batches) if half else []
+        if half:
+            published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+        done = [_undo_one(ctx, batch_id, published[batch_id]) for batch_id in batches]
     return [line for lines in done for line in lines] + dropped
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -115,8 +116,14 @@ def dotted(path: KeyPath) -> str:
     return text.lstrip(".")
 
 
-def name_told(path: Path) -> str:
-    """What a file calls what it is of, by its key `name`; else what the file is called."""
+def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, str]:
+    """What is wrong with files by what each calls itself in `name`, unless that is taken or not to
+    be read: then by what the file is called."""
+    told = {path: _name_told(path) for path in mistakes}
+    return {path.stem if told[path] in taken else told[path]: m for path, m in mistakes.items()}
+
+
+def _name_told(path: Path) -> str:
     try:
         name = read_yaml(path).data.get("name")
     except (ConfigError, AttributeError):

@@ -44,7 +44,7 @@ def row_columns(types: str, numeric: bool = False) -> list[SourceColumn]:
 
     `numeric`: decimals are plain numbers, as the converter's `decimal.format=NUMERIC` has them.
     """
-    fields = list(filter(is_known, row_fields(types, ("after", "before"))))
+    fields = row_fields(types, ("after", "before"))
     kinds = [connect_type(f) for f in fields]
     if numeric:
         kinds = [replace(k, encoding="") if _is_decimal(k) else k for k in kinds]
@@ -56,12 +56,15 @@ def _is_decimal(kind: ColumnType) -> bool:
 
 
 def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
-    """The fields of the first of these images that the envelope's schema has, as it tells them."""
+    """The fields of the first of these images that the envelope's schema has, as it tells them.
+
+    Without those whose type is none of Connect's: a damaged one tells none.
+    """
     # A default may be a number that no float holds.
     fields = json.loads(types, parse_float=Decimal).get("fields") or []
     structs = {f.get("field"): f for f in fields if f.get("type") == "struct"}
     row: dict[str, Any] = next((structs[n] for n in images if structs.get(n)), {})
-    return list(row.get("fields", []))
+    return [field for field in row.get("fields", []) if str(field["type"]) in _TYPES]
 
 
 def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
@@ -73,11 +76,6 @@ def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
         nullable=bool(field.get("optional", True)),
         default=None if default is None else _text(default),
     )
-
-
-def is_known(field: dict[str, Any]) -> bool:
-    """Whether a field's type is one of Connect's; a damaged one tells none."""
-    return str(field["type"]) in _TYPES
 
 
 def connect_type(field: dict[str, Any]) -> ColumnType:

@@ -31,7 +31,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
-from spark_jobs.formats.connect import connect_type, is_known, row_fields, source_column
+from spark_jobs.formats.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
@@ -129,7 +129,7 @@ class HuaweiCdl:
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from the message's Connect schema."""
-        fields = filter(is_known, row_fields(types, IMAGES))
+        fields = row_fields(types, IMAGES)
         return [source_column(f, _column_type(f)) for f in fields]
 
 
