@@ -14,10 +14,10 @@ from spark_jobs import quarantine
 from spark_jobs.canonical import as_place, quoted
 from spark_jobs.decode import BAD, RECORD, with_origin
 from spark_jobs.decode_batch import Decoded, typed_changes
-from spark_jobs.floor import BEYOND, mark, mark_all
+from spark_jobs.floor import BEYOND, mark, mark_all, mark_between
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
-from spark_jobs.lake import TableId, changelog_id, target_id, tombstone_id
+from spark_jobs.lake import TableId, changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.plan import TablePlan
 from spark_jobs.resolve import Stored
 from spark_jobs.writer import stored_at
@@ -53,7 +53,13 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:
     if _put_together(job, plan):
         return mark_all(changes, floor)
-    return mark(changes, _stored(job, plan), floor, plan.key)
+    marked, versions = mark(changes, _stored(job, plan), floor, plan.key), _versions(job, plan)
+    return marked if versions is None else mark_between(marked, versions, floor, plan.key)
+
+
+def _versions(job: Job, plan: TablePlan) -> DataFrame | None:
+    table = history_id(plan)
+    return job.lake.rows(table, job.lake.base(table).snapshot) if plan.history else None
 
 
 def _put_together(job: Job, plan: TablePlan) -> bool:

@@ -14,12 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_INSERT, OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, quoted
 from spark_jobs.resolve import ROW, TOMBSTONE, Stored, with_stored
 
 BEYOND: Final = "_sluice_beyond"
 STOOD_AT: Final = "_sluice_stood_at"
 """Of a stored row that stands at the floor for what is forgotten, its own position."""
+_HELD: Final = "_sluice_held"
+_BEGAN: Final = "_sluice_began"
+_ENDED: Final = "_sluice_ended"
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
@@ -45,6 +48,30 @@ def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> 
     )
     marked = with_stored(changes, stored, key).withColumn(BEYOND, beyond)
     return marked.drop(ROW, TOMBSTONE)
+
+
+def mark_between(
+    changes: DataFrame, versions: DataFrame, floor: str, key: Sequence[str]
+) -> DataFrame:
+    """Add to what `mark` marked the events at or below the floor that no stored version holds.
+
+    What ended the version that such an event begins may be forgotten, whoever outlived it since.
+    Within a version of the history nothing else happened to its row.
+    """
+    began, ended = F.col(names.POSITION), F.col(names.POSITION_TO)
+    known = versions.select(
+        *(F.col(quoted(k)).alias(f"{_HELD}_{i}") for i, k in enumerate(key)),
+        began.alias(_BEGAN),
+        ended.alias(_ENDED),
+    )
+    position = F.col(names.POSITION)
+    within = (F.col(_BEGAN) <= position) & (F.col(_ENDED).isNull() | (position < F.col(_ENDED)))
+    for i, k in enumerate(key):
+        within &= F.col(quoted(k)) == F.col(f"{_HELD}_{i}")
+    begins = ~F.col(names.OP).isin(OP_DELETE, OP_TRUNCATE)
+    between = (position <= floor) & begins & F.col(_BEGAN).isNull()
+    held = changes.join(known, within, "left")
+    return held.withColumn(BEYOND, F.col(BEYOND) | between).select(*map(quoted, changes.columns))
 
 
 def _by_life(stored: Stored, key: Sequence[str]) -> Stored:

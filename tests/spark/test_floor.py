@@ -213,6 +213,29 @@ def test_a_deleted_row_that_is_kept_judges_no_younger_event(
     assert (letter["reason"], b"again" in letter["raw"]) == ("beyond_floor", True)
 
 
+def test_no_version_begins_where_its_end_may_be_forgotten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The row was deleted at 20: nobody remembers, and a row of its key lives since 30."""
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}
+    shop = Shop(spark, tmp_path, ORDERS | {"tables": {"public.orders": table}})
+    shop.run(event("d", "orders", 20, id=1, status="?"))
+    shop.run(
+        event("c", "orders", 30, id=1, status="new"), event("u", "orders", 40, id=1, status="paid")
+    )
+    shop.maintain()
+    shop.run(
+        event("u", "orders", 10, id=1, status="gone"),
+        event("u", "orders", 35, id=1, status="late"),
+        event("c", "orders", 30, id=1, status="new"),
+    )
+    assert shop.seen() == [(1, "paid")]
+    history = shop.rows("orders__history", metadata=True)
+    assert sorted(row["status"] for row in history) == ["late", "new", "paid"]
+    (letter,) = dead_letters(shop, "orders")
+    assert (letter["reason"], b"gone" in letter["raw"]) == ("beyond_floor", True)
+
+
 ORDERS = {
     "format": "debezium",
     "tables": {"public.orders": {"key": ["id"], "columns": {"id": "int"}}},
