@@ -1,0 +1,107 @@
+"""A shop of two tables with three published batches, for the tests of what undoes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from sluice.context import Context
+from sluice.ledger import (
+    INTENT,
+    PUBLISHED,
+    Publication,
+)
+from sluice.manifest import SourceFile
+from sluice.names import BATCH_ID, branch_name, changelog_table
+from sluice.result import StagedTable
+from sluice.snapshots import head, publish_table
+from tests.unit.projects import open_shop
+
+TABLES = ("orders", "users")
+
+
+def three_batches(tmp_path: Path) -> Context:
+    """Two tables with a row from before, and batches b1, b2, b3 that add a row to each."""
+    context = open_shop(tmp_path)
+    context.catalog.create_namespace("shop")
+    for name in TABLES:
+        context.catalog.create_table(
+            ("shop", name), Schema(NestedField(1, "id", LongType(), required=False))
+        )
+        write(context, name, 0)
+    for number in (1, 2, 3):
+        publish(context, f"b{number}", number)
+    return context
+
+
+def write(context: Context, name: str, value: int, branch: str = "main") -> None:
+    table = context.catalog.load_table(("shop", name))
+    table.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
+
+
+def stage(context: Context, batch: str, name: str, value: int, attempt: str = "a1") -> StagedTable:
+    """What a driver leaves: a branch of `main` with one row more."""
+    table, branch = context.catalog.load_table(("shop", name)), branch_name(batch, attempt)
+    base = head(table)
+    assert base is not None
+    table.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
+    write(context, name, value, branch)
+    after = head(context.catalog.load_table(("shop", name)), branch)
+    assert after is not None
+    return StagedTable("shop", name, branch, base, after, 0)
+
+
+def publish(
+    context: Context,
+    batch: str,
+    value: int,
+    tables: tuple[str, ...] = TABLES,
+    state: str = PUBLISHED,
+) -> None:
+    """A batch of one file that is published in `tables`, as the ledger has it; staged in all."""
+    file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
+    context.ledger.claim_files("shop", (file,), lambda _: batch)
+    rows = []
+    for name in TABLES:
+        s = stage(context, batch, name, value)
+        if name in tables:
+            publish_table(context.catalog, s, batch)
+        rows.append(
+            Publication("shop", batch, "a1", "shop", name, s.base_snapshot, 0, None,
+                        s.head_snapshot, s.branch)
+        )  # fmt: skip
+    # Of a publication under way the ledger has the intent alone.
+    told = PUBLISHED if state == PUBLISHED else INTENT
+    context.ledger.record_publications(replace(row, state=told) for row in rows)
+    context.ledger.record_batch("shop", batch, state, attempt="a1")
+
+
+def ids(context: Context, name: str) -> list[int]:
+    rows = context.catalog.load_table(("shop", name)).scan().to_arrow()
+    return sorted(rows["id"].to_pylist())
+
+
+def everything(context: Context) -> list[list[int]]:
+    return [ids(context, name) for name in TABLES]
+
+
+def state(context: Context, batch: str) -> str:
+    row = context.ledger.batch("shop", batch)
+    assert row is not None
+    return row.state
+
+
+def changelog(context: Context, name: str, *batches: str) -> None:
+    """A changelog with one change of each batch."""
+    rows = Schema(NestedField(1, BATCH_ID, StringType(), required=False))
+    by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), BATCH_ID))
+    context.catalog.create_namespace_if_not_exists("shop__cdc")
+    ident = ("shop__cdc", changelog_table(name))
+    table = context.catalog.create_table(ident, rows, partition_spec=by_batch)
+    table.append(pa.table({BATCH_ID: list(batches)}))
