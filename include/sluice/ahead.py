@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from sluice import ledger as states
-from sluice.claims import checksums, fresh_content, is_free, is_replaced
+from sluice.claims import Content, contents, fresh_content, is_free, is_replaced
 from sluice.context import Context
 from sluice.deadletters import EPOCH
 from sluice.land import Window, chunks, inspect_all, open_landing, selected
@@ -21,6 +21,7 @@ from sluice.ledger_rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.store import StoredObject
 from sluice.tablechoice import only
+from sluice.tablefolders import content_of
 
 
 def land_tables(
@@ -42,7 +43,8 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
     found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
-    seen = checksums(known)
+    content = content_of(ctx.pipeline)
+    seen = contents(known, content)
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for chunk in chunks(ctx, objects):
@@ -50,7 +52,11 @@ def land_tables(
             whole = tuple(look.file for _, look in looks)
             # What landing rejected is told by the batch that takes the file.
             manifest = Manifest(
-                ctx.pipeline.name, "", _originals(whole, known, seen), tables=names, epoch=epoch
+                ctx.pipeline.name,
+                "",
+                _originals(whole, known, seen, content),
+                tables=names,
+                epoch=epoch,
             )
             key = _record(ctx, replace(manifest, batch_id=name_by_content(manifest)), lease)
             made += [key] if key else []
@@ -84,11 +90,11 @@ def _by_epoch(
 
 
 def _originals(
-    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], seen: set[str]
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], seen: set[str], content: Content
 ) -> tuple[SourceFile, ...]:
     """Without those that bring the bytes of another object, as when they are landed."""
     free = tuple(file for file in files if is_free(known.get(file.key)))
-    copies = set(free) - set(fresh_content(free, seen))
+    copies = set(free) - set(fresh_content(free, seen, content))
     return tuple(file for file in files if file not in copies)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import fastavro
+import pyarrow as pa
+import zstandard
 
 from sluice.bounds import MEBIBYTE
 from sluice.rejects import RAW_BYTES
@@ -16,11 +20,14 @@ MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
 DAMAGED: Final = "damaged_avro"
 BAD_SCHEMA: Final = "bad_avro_schema"
+BAD_CODEC: Final = "unknown_avro_codec"
 MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
 MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
 
-_CODECS: Final = (b"null", b"deflate", b"bzip2", b"xz")
+_SNAPPY: Final = b"snappy"
+_ZSTANDARD: Final = b"zstandard"
+_CODECS: Final = (b"null", b"deflate", b"bzip2", b"xz", _SNAPPY, _ZSTANDARD)
 _SYNC_BYTES: Final = 16
 _HEADER: Final = fastavro.parse_schema(
     {
@@ -47,12 +54,13 @@ class BadBlock:
 @dataclass(frozen=True)
 class AvroFile:
     """`whole` bytes are header and whole blocks, the `bad` ones not counted; `damage` says why no
-    more."""
+    more. `known`: Spark reads what its blocks are compressed with."""
 
     schema: str = ""
     whole: int = 0
     damage: str = ""
     bad: tuple[BadBlock, ...] = ()
+    known: bool = True
 
 
 class _Bytes:
@@ -107,14 +115,19 @@ class _Bytes:
         return False
 
     def number(self) -> int:
-        """Avro's long: zigzag, seven bits a byte."""
+        """Avro's long: zigzag."""
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def varint(self) -> int:
+        """Seven bits a byte, the lowest first."""
         value = shift = 0
         while True:
             byte = self.read(1)[0]
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
+                return value
             if shift > 63:
                 raise ValueError("a number of more than 64 bits")
 
@@ -128,10 +141,11 @@ def walk(chunks: Iterator[bytes], thorough: bool = False) -> AvroFile:
     except (EOFError, ValueError, KeyError, IndexError) as error:
         return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
     stream.header_left = None
-    alone = _Alone(header) if thorough else None
+    known = _codec(header) in _CODECS
+    alone = _Alone(header) if thorough and known else None
     whole, damage = _walk_blocks(stream, header["sync"], alone)
     bad = alone.bad if alone else []
-    return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad))
+    return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad), known)
 
 
 def without(chunks: Iterator[bytes], bad: Sequence[BadBlock]) -> Iterator[bytes]:
@@ -153,19 +167,56 @@ class _Alone:
 
     def __init__(self, header: Any) -> None:
         start = io.BytesIO()
-        fastavro.schemaless_writer(start, _HEADER, header)
+        self._codec = _codec(header)
+        read = _UNPACKED.get(self._codec)
+        meta = header["meta"] | ({"avro.codec": b"null"} if read else {})
+        fastavro.schemaless_writer(start, _HEADER, header | {"meta": meta})
         self._start = start.getvalue()
-        self._known = header["meta"].get("avro.codec", b"null") in _CODECS
         self.bad: list[BadBlock] = []
 
     def look(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
         """Decode a block, which stands at `start` to `end` of the file."""
-        block = _zigzag(records) + _zigzag(len(body)) + body + sync
         try:
-            for _ in fastavro.reader(io.BytesIO(self._start + block)) if self._known else ():
-                pass
+            plain = _UNPACKED.get(self._codec, bytes)(body)
+            block = _block(records, plain, sync)
+            deque(fastavro.reader(io.BytesIO(self._start + block)), maxlen=0)
         except Exception:  # whatever a decoder says to bytes that nobody wrote
-            self.bad.append(BadBlock(start, end, block[:RAW_BYTES]))
+            self.bad.append(BadBlock(start, end, _block(records, body, sync)[:RAW_BYTES]))
+
+
+def _block(records: int, body: bytes, sync: bytes) -> bytes:
+    return _zigzag(records) + _zigzag(len(body)) + body + sync
+
+
+def _codec(header: Any) -> bytes:
+    codec: bytes = header["meta"].get("avro.codec", b"null")
+    return codec
+
+
+def _without_snappy(body: bytes) -> bytes:
+    """Raises ValueError or an Arrow error where size or checksum are not those of the bytes."""
+    size = _Bytes(iter([body])).varint()
+    if size > MOST_DECODED_BYTES:
+        raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
+    plain: bytes = pa.decompress(body[:-4], size, codec="snappy", asbytes=True)
+    if zlib.crc32(plain) != int.from_bytes(body[-4:], "big"):
+        raise ValueError("the checksum is that of other bytes")
+    return plain
+
+
+def _without_zstandard(body: bytes) -> bytes:
+    reader = zstandard.ZstdDecompressor().stream_reader(body)
+    plain: bytes = reader.read(MOST_DECODED_BYTES + 1)
+    if len(plain) > MOST_DECODED_BYTES:
+        raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
+    return plain
+
+
+# What fastavro would ask another library for.
+_UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
+    _SNAPPY: _without_snappy,
+    _ZSTANDARD: _without_zstandard,
+}
 
 
 def _zigzag(value: int) -> bytes:

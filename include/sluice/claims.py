@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sluice.ledger_rows import FILE_RELEASED, FileRow
 from sluice.manifest import SourceFile
 from sluice.store import StoredObject
+
+Content = Callable[[str, str], str]
+"""What objects with the same records have in common, of an object's key and its checksum."""
+
+
+def by_bytes(_key: str, checksum: str) -> str:
+    """The content of files whose records say all that there is to know of them."""
+    return checksum
 
 
 def is_free(row: FileRow | None) -> bool:
@@ -31,16 +39,20 @@ def _is_available(file: SourceFile, row: FileRow | None, again: bool) -> bool:
     return row is None or is_free(row) or (again and is_replaced(file, row))
 
 
-def fresh_content(files: tuple[SourceFile, ...], seen: set[str]) -> tuple[SourceFile, ...]:
-    """Those whose bytes no other object brought, by the checksums `seen`, which get theirs."""
+def fresh_content(
+    files: tuple[SourceFile, ...], seen: set[str], content: Content
+) -> tuple[SourceFile, ...]:
+    """Those whose content no other object brought, by what was `seen`, which gets theirs."""
     fresh = []
     for file in files:
-        if not file.sha256 or file.sha256 not in seen:
+        brings = content(file.key, file.sha256)
+        if not brings or brings not in seen:
             fresh.append(file)
-        seen.add(file.sha256)
+        seen.add(brings)
     return tuple(fresh)
 
 
-def checksums(known: Mapping[str, FileRow]) -> set[str]:
-    """The checksums of the objects that are claimed, loaded or held."""
-    return {row.sha256 for row in known.values() if row.sha256 and not is_free(row)}
+def contents(known: Mapping[str, FileRow], content: Content) -> set[str]:
+    """What the objects brought that are claimed, loaded or held."""
+    taken = (row for row in known.values() if row.sha256 and not is_free(row))
+    return {content(row.object_key, row.sha256) for row in taken}

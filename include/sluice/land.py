@@ -27,6 +27,7 @@ from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, nam
 from sluice.reading import Reading, reading_of
 from sluice.rejects import BatchRejects
 from sluice.store import ObjectStore, StoredObject, open_store
+from sluice.tablefolders import content_of
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -217,7 +218,7 @@ def _claim(
         return manifest.batch_id
 
     batch_id, won = ctx.ledger.claim_files(
-        ctx.pipeline.name, files, fix, once_by_content=True,
+        ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline),
         modified={found.key: found.modified for found, _ in inspected},
     )  # fmt: skip
     reach(Point.LAND_CLAIMED)

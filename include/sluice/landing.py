@@ -230,6 +230,8 @@ def _look_at_avro(plain: Iterator[bytes], thorough: bool) -> _Look:
     deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
     if avro.whole and not avrocheck.is_sound(avro.schema):
         return _Look(reason=avrofile.BAD_SCHEMA)
+    if not avro.known:
+        return _Look(reason=avrofile.BAD_CODEC)
     return _Look(container=AVRO, avro=avro)
 
 
@@ -240,6 +242,8 @@ def _look_at_parquet(plain: Iterator[bytes], head: bytes, thorough: bool) -> _Lo
             copy.writelines(plain)
             copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
+            if not parquetfile.is_codec_known(copy):  # type: ignore[arg-type]
+                return _Look(reason=parquetfile.BAD_CODEC, head=head[:RAW_BYTES])
             if thorough:
                 parquetfile.read_through(copy)  # type: ignore[arg-type]
         except (Damage, ValueError) as error:

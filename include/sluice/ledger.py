@@ -16,7 +16,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.table import Table
 
-from sluice.claims import available, checksums, fresh_content
+from sluice.claims import Content, available, contents, fresh_content
 from sluice.errors import LeaseHeld
 from sluice.leases import Lease, is_dead
 from sluice.ledger_rows import (
@@ -106,9 +106,9 @@ class Ledger:
         found = self._tables.read(FILES, _of(pipeline))
         return _latest(FileRow, found, lambda row: row.object_key)
 
-    def known_checksums(self, pipeline: str) -> set[str]:
-        """The checksums of the objects that are claimed, loaded or held."""
-        return checksums(self.known_files(pipeline))
+    def known_contents(self, pipeline: str, content: Content) -> set[str]:
+        """What the objects brought that are claimed, loaded or held."""
+        return contents(self.known_files(pipeline), content)
 
     def claim_files(
         self,
@@ -117,22 +117,23 @@ class Ledger:
         name: Callable[[tuple[SourceFile, ...]], str],
         *,
         again: frozenset[str] = frozenset(),
-        once_by_content: bool = False,
+        once_by: Content | None = None,
         modified: Mapping[str, datetime] | None = None,
     ) -> tuple[str, tuple[SourceFile, ...]]:
         """Take the files that nobody has, under the batch id that `name` gives to them.
 
         `name` is asked before the commit, again after a lost race: where it also writes the
         manifest, a claim never stands without one. A changed object (other ETag, version or
-        size) under a known key is taken only when `again` lists the key. `once_by_content`
-        leaves out bytes that another object brought. Returns ("", ()) when nothing is left.
+        size) under a known key is taken only when `again` lists the key. `once_by`
+        leaves out content that another object brought. Returns ("", ()) when nothing is left.
         """
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
             known = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
             won = available(files, known, again)
-            won = fresh_content(won, checksums(known)) if once_by_content else won
+            if once_by is not None:
+                won = fresh_content(won, contents(known, once_by), once_by)
             if not won:
                 return [], ("", ())
             batch_id = name(won)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 MAGIC: Final = b"PAR1"
 DAMAGED: Final = "damaged_parquet"
+BAD_CODEC: Final = "unknown_parquet_codec"
 INT96: Final = "int96"
 
 _PLAIN: Final = {
@@ -25,7 +26,17 @@ _LOGICAL: Final = {
     "time32[ms]": ("int", "time-millis"),
     "time64[us]": ("long", "time-micros"),
 }
+# Spark comes without their libraries.
+_UNREAD_CODECS: Final = frozenset({"BROTLI", "LZO"})
 _UNITS: Final = {"ms": "millis", "us": "micros", "ns": "nanos"}
+
+
+def is_codec_known(stream: BinaryIO) -> bool:
+    """Whether Spark reads what the columns are compressed with, of a file whose footer is sound."""
+    footer = pq.ParquetFile(stream).metadata
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    used = {group.column(i).compression for group in groups for i in range(group.num_columns)}
+    return not used & _UNREAD_CODECS
 
 
 def read_through(stream: BinaryIO) -> None:

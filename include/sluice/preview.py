@@ -19,6 +19,7 @@ from sluice.ledger import ROLLING_BACK
 from sluice.manifest import Manifest
 from sluice.result import Counts
 from sluice.submit import PLAN_BATCH, submit
+from sluice.tablefolders import content_of
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
 
@@ -115,8 +116,9 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
 
 def _by_content(ctx: Context, looks: list[Inspection]) -> tuple[list[Inspection], list[Inspection]]:
     """The files to take, and those with bytes that were taken before, as a claim would decide."""
-    seen = ctx.ledger.known_checksums(ctx.pipeline.name)
-    taken = set(fresh_content(tuple(look.file for look in looks), seen))
+    content = content_of(ctx.pipeline)
+    seen = ctx.ledger.known_contents(ctx.pipeline.name, content)
+    taken = set(fresh_content(tuple(look.file for look in looks), seen, content))
     fresh = [look for look in looks if look.file in taken]
     return fresh, [look for look in looks if look.file not in taken]
 

@@ -134,8 +134,11 @@ def _glob_part(part: str) -> str:
 
 
 def is_hidden(key: str) -> bool:
-    """True when a part of the key begins with `.`, or with `_` and is no `_name=value`."""
-    return any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in key.split("/"))
+    """True when a part of the key begins with `.`, or with `_` and is no `_name=value`; and for
+    `…._COPYING_`, as Hadoop's tools call what they still write. Spark passes over all of them."""
+    parts = key.split("/")
+    hidden = any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
+    return hidden or any(p.endswith("._COPYING_") for p in parts)
 
 
 class LocalStore:

@@ -7,12 +7,14 @@ nothing is rounded, shifted to a calendar or cut. The session's time zone has to
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from sluice.avrocheck import full_name
 from sluice.coltypes import STRING, ColumnType, decimal
 from spark_jobs.numbertext import bound, shift_point, whole_number
 from spark_jobs.values import decode
@@ -51,50 +53,68 @@ def parse(text: str) -> Node:
 
     Raises ValueError for a type that contains itself: no table column can hold it.
     """
-    return _resolve(json.loads(text), {})
+    return _resolve(json.loads(text), "", {})
 
 
-def _resolve(node: Any, named: dict[str, Node | None]) -> Node:
+def _resolve(node: Any, namespace: str, named: dict[str, Node]) -> Node:
     if isinstance(node, list):
-        return {"type": "union", "branches": [_resolve(n, named) for n in node]}
+        return {"type": "union", "branches": [_resolve(n, namespace, named) for n in node]}
     if isinstance(node, str):
-        return _named(node, named)
+        return _named(node, namespace, named)
     if not isinstance(node["type"], str):
-        return _resolve(node["type"], named)
+        return _resolve(node["type"], namespace, named)
     if node["type"] == "record":
-        return _record(node, named)
+        return _record(node, namespace, named)
     if node["type"] in ("array", "map"):
         inner = "items" if node["type"] == "array" else "values"
-        return {"type": node["type"], inner: _resolve(node[inner], named)}
+        return {"type": node["type"], inner: _resolve(node[inner], namespace, named)}
+    node = _without_wrong_decimal(node)
     if node["type"] in ("enum", "fixed"):
-        _register(node, named, node)
-    return node if node["type"] in _PRIMITIVES else _named(node["type"], named)
+        _register(node, namespace, named, node)
+    return node if node["type"] in _PRIMITIVES else _named(node["type"], namespace, named)
 
 
-def _named(name: str, named: dict[str, Node | None]) -> Node:
+def _named(name: str, namespace: str, named: dict[str, Node]) -> Node:
     if name in _PRIMITIVES:
         return {"type": name}
-    found = named.get(name)
+    found = named.get(f"{namespace}.{name}") or named.get(name)
     if found is None:
         raise ValueError(f"the Avro type {name!r} is not defined before it is used")
     return found
 
 
-def _register(node: Node, named: dict[str, Node | None], resolved: Node) -> None:
-    named[node["name"]] = resolved
-    if node.get("namespace"):
-        named[f"{node['namespace']}.{node['name']}"] = resolved
+def _register(node: Node, namespace: str, named: dict[str, Node], resolved: Node) -> None:
+    """By its full name; by the name alone too, for some writers use it so."""
+    full = full_name(node, namespace)
+    named[full] = named[full.rpartition(".")[2]] = resolved
 
 
-def _record(node: Node, named: dict[str, Node | None]) -> Node:
-    fields = [{"name": f["name"], "type": _resolve(f["type"], named)} for f in node["fields"]]
+def _record(node: Node, namespace: str, named: dict[str, Node]) -> Node:
+    inner = full_name(node, namespace).rpartition(".")[0]
+    fields = [
+        {"name": f["name"], "type": _resolve(f["type"], inner, named)} for f in node["fields"]
+    ]
     resolved = {"type": "record", "name": node["name"], "fields": fields}
-    _register(node, named, resolved)
+    _register(node, namespace, named, resolved)
     return resolved
 
 
+def _without_wrong_decimal(node: Node) -> Node:
+    """Avro's specification: a logical type that is not valid is not there."""
+    wrong = _is_decimal(node) and not _has_digits(node)
+    return {k: v for k, v in node.items() if not (wrong and k == "logicalType")}
+
+
+def _has_digits(node: Node) -> bool:
+    precision, scale = node.get("precision"), node.get("scale", 0)
+    if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision):
+        return False
+    bits = 8 * node["size"] - 1 if node["type"] == "fixed" else math.inf
+    return 0 < precision <= math.log10(2) * bits
+
+
 def reader_schema(text: str) -> str | None:
-    """The schema with decimals beyond 38 digits as plain bytes, where it has any.
+    """The schema with wrong decimals and those beyond 38 digits as plain bytes, where it has any.
 
     Spark refuses such a decimal even where it is asked for the bytes.
     """
@@ -108,6 +128,7 @@ def _without_wide_decimals(node: Any) -> Any:
         return [_without_wide_decimals(n) for n in node]
     if not isinstance(node, dict):
         return node
+    node = _without_wrong_decimal(node)
     wide = _is_decimal(node) and node["precision"] > MAX_DIGITS
     kept = {k: v for k, v in node.items() if not (wide and k == "logicalType")}
     return {k: v if k == "default" else _without_wide_decimals(v) for k, v in kept.items()}

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice import csvrows
 from sluice.manifest import SourceFile
+from sluice.tablefolders import folders
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -47,7 +48,6 @@ from spark_jobs.formats.tabular import (
     REPEATS,
     ROW,
     columns_of,
-    folders,
     read_rows,
 )
 
@@ -180,7 +180,7 @@ def _read_rows(
 
 def _told_by_key(file: SourceFile) -> dict[str, Any]:
     """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
-    schema, table = ["", "", *folders(file)][-2:]
+    schema, table = ["", "", *folders(file.key)][-2:]
     name = file.key.rpartition("/")[2]
     loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, _CHANGES_FILE))
     return {"schema": schema, "table": table, "loaded": loaded, "changes": changes}

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from sluice import csvrows
 from sluice.manifest import SourceFile
+from sluice.tablefolders import folders
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
@@ -24,7 +25,7 @@ from spark_jobs.formats.envelope import (
     select_envelope,
     with_facts,
 )
-from spark_jobs.formats.tabular import REPEATS, ROW, columns_of, folders, read_rows
+from spark_jobs.formats.tabular import REPEATS, ROW, columns_of, read_rows
 
 
 class Rows:
@@ -58,7 +59,7 @@ class Rows:
 
 
 def _table(file: SourceFile, options: Mapping[str, Any]) -> str:
-    return str(options.get("table") or ["", *folders(file)][-1])
+    return str(options.get("table") or ["", *folders(file.key)][-1])
 
 
 def _envelope(order: Column | None) -> dict[str, Column]:

@@ -8,7 +8,6 @@ has in this batch has NULL in it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -37,7 +36,6 @@ from spark_jobs.formats.envelope import (
 META: Final = "meta"
 ROW: Final = "row"
 REPEATS: Final = "repeats"
-_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
 
 
 def read_rows(
@@ -62,11 +60,6 @@ def columns_of(types: str) -> list[SourceColumn]:
     """The data columns of a typed file, by what `read_rows` gave as `types`."""
     fields = avro.fields_of(json.loads(types))
     return [SourceColumn(n, avro.column_type(f), avro.nullable(f)) for n, f in fields.items()]
-
-
-def folders(file: SourceFile) -> list[str]:
-    """The folders of an object's key, outermost first, without those of dates and partitions."""
-    return [part for part in file.key.split("/")[:-1] if not _DATE_FOLDER.fullmatch(part)]
 
 
 # JSON lines

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from pyspark.sql import SparkSession
 
 from sluice import stages
@@ -49,6 +54,89 @@ def container(*ids: int, codec: str = "null") -> bytes:
     rows = [{"id": i, "note": f"note {i}"} for i in ids]
     fastavro.writer(made, SCHEMA, rows, codec=codec, sync_interval=1)
     return made.getvalue()
+
+
+def snappy(plain: bytes) -> bytes:
+    packed: bytes = pa.compress(plain, codec="snappy", asbytes=True)
+    return packed + zlib.crc32(plain).to_bytes(4, "big")
+
+
+def zstd(plain: bytes) -> bytes:
+    return zstandard.compress(plain)
+
+
+def packed(codec: str, blocks: dict[int, bytes]) -> bytes:
+    """A container of blocks with one record each, which fastavro would not compress here."""
+    made = io.BytesIO(container())
+    reader = fastavro.block_reader(made)
+    assert reader.metadata is not None
+    sync = made.getvalue()[-16:]
+    name = codec.encode()
+    head = made.getvalue().replace(
+        b"avro.codec\x08null", b"avro.codec" + bytes([2 * len(name)]) + name
+    )
+    frames = (b"\x02" + number(len(body)) + body + sync for body in blocks.values())
+    return head + b"".join(frames)
+
+
+def number(value: int) -> bytes:
+    found = io.BytesIO()
+    fastavro.schemaless_writer(found, "long", value)
+    return found.getvalue()
+
+
+def plain(id_: int, note: str) -> bytes:
+    made = io.BytesIO()
+    fastavro.schemaless_writer(made, SCHEMA, {"id": id_, "note": note})
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(("codec", "pack"), [("snappy", snappy), ("zstandard", zstd)])
+def test_a_bad_block_is_found_behind_its_codec(
+    lake: Sandbox, codec: str, pack: Callable[[bytes], bytes]
+) -> None:
+    damaged = plain(2, "note 2").replace(b"\x0cnote", b"\x7enote")
+    blocks = {1: pack(plain(1, "a")), 2: pack(damaged), 3: pack(plain(3, "c"))[:-2] + b"??"}
+    (lake.landing / "bad.avro").write_bytes(packed(codec, blocks))
+    lake.run()
+    assert [row["id"] for row in lake.rows("t")] == [1]
+    assert [bad["reason"] for bad in lake.quarantined()] == ["damaged_avro"] * 2
+
+
+def test_a_decimal_that_none_can_be_is_bytes(lake: Sandbox) -> None:
+    """As Avro's specification has it, and a name within another namespace is found."""
+    code = {"type": "fixed", "name": "Code", "size": 2}
+    wrong = [
+        {"type": "bytes", "logicalType": "decimal"},
+        {"type": "bytes", "logicalType": "decimal", "precision": "9"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 5},
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": -2},
+    ]
+    fields = [{"name": f"v{n}", "type": kind} for n, kind in enumerate(wrong)]
+    narrow = code | {"name": "Narrow", "logicalType": "decimal", "precision": 30}
+    inner = {"type": "record", "name": "y.In", "fields": [{"name": "c", "type": "x.Code"}]}
+    fields += [
+        {"name": "id", "type": "int"},
+        {"name": "code", "type": code},
+        {"name": "narrow", "type": narrow},
+        {"name": "inner", "type": inner},
+    ]
+    schema = {"type": "record", "name": "x.Row", "fields": fields}
+    body = b"\x02\x05" * len(wrong) + b"\x02abcdef"
+    made = container().replace(*schemas(schema))
+    (lake.landing / "odd.avro").write_bytes(made + b"\x02" + number(len(body)) + body + made[-16:])
+    lake.run()
+    (row,) = lake.rows("t")
+    assert [row[f"v{n}"] for n in range(len(wrong))] == [b"\x05"] * len(wrong)
+    assert (row["id"], row["code"], row["narrow"]) == (1, b"ab", b"cd")
+    assert json.loads(row["inner"]) == {"c": base64.b64encode(b"ef").decode()}
+
+
+def schemas(schema: Any) -> tuple[bytes, bytes]:
+    """The schema in the header of an empty container, and another in its place."""
+    header = fastavro.reader(io.BytesIO(container())).metadata["avro.schema"].encode()
+    other = json.dumps(schema).encode()
+    return number(len(header)) + header, number(len(other)) + other
 
 
 def test_a_bad_block_costs_its_own_records(lake: Sandbox) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sluice import land as land_module
 from sluice.context import Context, open_context
 from sluice.errors import TerminalError, Unsettled
-from sluice.land import Window, covers, hour_start, land
+from sluice.land import Window, covers, hour_start, land, open_landing
 from sluice.landing import Inspection, inspect
 from sluice.ledger import LANDED, PUBLISHED
 from sluice.manifest import Manifest
@@ -198,3 +198,24 @@ def test_a_lander_that_took_long_after_its_claim_leaves_the_batch_to_who_took_it
     monkeypatch.setattr(context.ledger, "claim_files", claim_and_sleep)
     assert land(context) == []
     assert [row.state for row in context.ledger.batches("shop")] == [PUBLISHED]
+
+
+@pytest.mark.parametrize(
+    ("told", "taken"),
+    [
+        ("format: rows", ["a/2026-03-01/1.csv", "b/1.csv"]),
+        ("format: rows\nformat_options: {table: t}", ["a/2026-03-01/1.csv"]),
+        ("format: aws_dms", ["a/2026-03-01/1.csv", "b/1.csv"]),
+        ("format: canal", ["a/2026-03-01/1.csv"]),
+    ],
+)
+def test_the_same_bytes_are_another_content_in_the_folder_of_another_table(
+    tmp_path: Path, told: str, taken: list[str]
+) -> None:
+    context = open_shop(tmp_path, PIPELINE.replace("format: debezium", told))
+    store = open_landing(context)
+    for key in ("a/2026-03-01/1.csv", "a/2026-03-02/1.csv", "b/1.csv"):
+        store.put(key, b"id\n1\n")
+    (key,) = land(context)
+    assert keys(context, [key]) == taken
+    assert land(context) == []

@@ -17,6 +17,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from sluice import ledger_tables
+from sluice.claims import by_bytes
 from sluice.errors import LeaseHeld
 from sluice.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger import (
@@ -115,11 +116,11 @@ def test_a_changed_object_is_taken_only_when_told(ledger: Ledger) -> None:
 
 def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
     twice = some_files("a", "b", sha256="s")
-    won = ledger.claim_files("p", twice, named("p"), once_by_content=True)[1]
+    won = ledger.claim_files("p", twice, named("p"), once_by=by_bytes)[1]
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
-    assert ledger.claim_files("p", third, named("p"), once_by_content=True)[1] == ()
-    assert ledger.known_checksums("p") == {"s"}
+    assert ledger.claim_files("p", third, named("p"), once_by=by_bytes)[1] == ()
+    assert ledger.known_contents("p", by_bytes) == {"s"}
 
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:

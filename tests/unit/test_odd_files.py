@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sluice import avrocheck
 from sluice import land as land_module
 from sluice.context import Context
+from sluice.csvrows import CsvStyle
 from sluice.errors import SluiceError, TransientError
 from sluice.land import inspect_all, land, open_landing
 from sluice.landing import JSONL, Inspection, inspect
@@ -136,6 +140,7 @@ def nested(levels: int) -> Any:
     return node
 
 
+FIELD = {"name": "f", "type": "int"}
 BAD = {
     "no json": "not json",
     "brackets": "[" * 100_000,
@@ -150,6 +155,12 @@ BAD = {
     "doubling": json.dumps(doubling(40)),
     "deep": json.dumps(record("a", nested(120))),
     "deeper": json.dumps(record("a", nested(400))),
+    "field twice": json.dumps({**record("a", "int", "int"), "fields": [FIELD, FIELD]}),
+    "symbol twice": json.dumps({"type": "enum", "name": "e", "symbols": ["i", "i"]}),
+    "branch twice": json.dumps(record("a", ["int", "int"])),
+    "named branch twice": json.dumps(record("a", record("b", "int"), ["b", "b"])),
+    "union within a union": json.dumps(record("a", ["null", ["int"]])),
+    "negative size": json.dumps(record("a", {"type": "fixed", "name": "f", "size": -1})),
 }
 
 
@@ -178,12 +189,27 @@ GOOD = {
     "map": record("a", {"type": "map", "values": record("b", "int")}, "b"),
     "wide": record("a", *["string"] * 20_000),
     "deep": record("a", nested(90)),
+    "branches": record("a", ["null", "int", record("b", "int"), record("c", "int"), nested(1)]),
+    "one name in two namespaces": record(
+        "x.a", record("b", "int"), record("y.b", "int"), ["b", "y.b"]
+    ),
+    "wrong decimal": record("a", {"type": "bytes", "logicalType": "decimal"}),
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_schema_that_can_be_read_is(name: str) -> None:
     assert avrocheck.is_sound(json.dumps(GOOD[name]))
+
+
+def test_blocks_that_spark_cannot_decompress_refuse_their_file(lake: Lake) -> None:
+    of_lz4 = avro_bytes().replace(b"avro.codec\x08null", b"avro.codec\x06lz4")
+    assert of_lz4 != avro_bytes()
+    assert reasons(lake.look(of_lz4, "a.avro")) == [(0, "unknown_avro_codec")]
+    parquet = io.BytesIO()
+    pq.write_table(pa.table({"id": [1]}), parquet, compression="brotli")
+    look = lake.look(parquet.getvalue(), "a.parquet", tables=CsvStyle())
+    assert reasons(look) == [(0, "unknown_parquet_codec")]
 
 
 def test_a_schema_is_looked_at_in_a_cut_file_too(lake: Lake) -> None:

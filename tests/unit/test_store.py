@@ -55,6 +55,8 @@ def test_hidden_names_are_left_alone(lake: Lake) -> None:
         lake.landing.put(key, b"1")
     assert sorted(o.key for o in lake.landing.list()) == ["_day=1/e", "a", "x/b"]
     assert is_hidden("x/_y/z")
+    assert is_hidden("x/y.json._COPYING_")
+    assert not is_hidden("x/COPYING_")
 
 
 def test_links_out_of_the_folder_are_no_objects(lake: Lake, tmp_path: Path) -> None:
