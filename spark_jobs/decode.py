@@ -14,6 +14,7 @@ from sluice import names
 from sluice.coltypes import TIME_UNITS, ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
+from spark_jobs import wholerows
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
@@ -32,6 +33,7 @@ from spark_jobs.values import fitted
 BAD = "_sluice_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
+_NOT_SENT = "not_sent"
 _TYPES_ID = "_types_id"
 _DESCRIBED = "_described"
 _WIDTHS = {"bigint": "int", "double": "float"}
@@ -99,6 +101,8 @@ def _value_name(index: int) -> str:
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """An update that changes the key becomes a delete of the old and an upsert of the new."""
+    if plan.found.partial and not plan.keyed:
+        events = wholerows.completed(events)
     if plan.found.old_images and plan.found.moves and plan.keyed:
         split = changes_key(plan.key_columns)
     elif plan.found.old_images and not plan.keyed:
@@ -211,8 +215,10 @@ def _bad(plan: TablePlan) -> Column:
             misfits.append(F.when(text.isNotNull() & value.isNull(), F.lit(column.name)))
         if column.name in plan.key:
             nulls.append(F.when(row & text.isNull(), F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
-    doubled = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
-    return F.concat_ws(", ", *misfits, *nulls, *doubled)
+    others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
+    if plan.found.partial and not plan.keyed:
+        others.append(F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(names.ABSENT, ", ")))
+    return F.concat_ws(", ", *misfits, *nulls, *others)
 
 
 def _always_fits(column: PlannedColumn) -> bool:

@@ -1,0 +1,42 @@
+"""Rows of a table without a key: whole, for nothing else tells what an update left out.
+
+Such rows are known by all that they hold. So a value that an update did not send comes from its
+own old row, which a source of such tables sends in full (PostgreSQL's REPLICA IDENTITY FULL).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, OP_UPDATE
+from spark_jobs.formats.envelope import any_repeats_column
+
+_SENT = "_sluice_sent"
+_OLD = "_sluice_old"
+
+
+def completed(events: DataFrame) -> DataFrame:
+    """The envelope's events with `after` as the row is, and in `absent` what nobody tells of it.
+
+    `absent` is NULL for a row that is whole. Of an update that lists what it sent, whatever else
+    its old row lacks is no column of it.
+    """
+    absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
+    all_but = F.array_contains(absent, ALL_BUT)
+    partial = (F.col("op") == OP_UPDATE) & absent.isNotNull()
+    partial &= ~any_repeats_column(F.col("before"), F.col("after"))
+    sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, all_but))
+    parts = events.withColumn(_SENT, F.when(partial, sent)).withColumn(_OLD, before)
+    rest = F.map_filter(_OLD, lambda name, _: ~F.map_contains_key(_SENT, name))
+    lost = F.filter(absent, lambda name: ~F.map_contains_key(_OLD, name))
+    whole = {
+        "after": F.when(partial, F.map_concat(_SENT, rest)).otherwise(F.col("after")),
+        "absent": F.when(~all_but & (F.size(lost) > 0), lost),
+    }
+    return parts.withColumns(whole).drop(_SENT, _OLD)
+
+
+def _is_sent(name: Column, absent: Column, all_but: Column) -> Column:
+    listed = F.array_contains(absent, name)
+    return F.when(all_but, listed).otherwise(~listed)

@@ -1,0 +1,71 @@
+"""A table without a key whose updates leave large values out: the old row tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import stages
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+Row = dict[str, Any]
+UNSENT = "__debezium_unavailable_value"
+NOTES = {"format": "debezium", "tables": {"s.notes": {"key": [], "columns": {"id": "int"}}}}
+
+
+def event(lsn: int, before: Row | None, after: Row | None) -> Row:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "notes", "lsn": lsn}
+    op = "c" if before is None else "d" if after is None else "u"
+    return {"op": op, "before": before, "after": after, "source": source}
+
+
+def note(ident: int, doc: str) -> Row:
+    return {"id": ident, "doc": doc}
+
+
+EVENTS = [
+    event(10, None, note(1, "big")),
+    event(20, note(1, "big"), note(2, UNSENT)),
+    event(30, None, note(3, "other")),
+    event(40, note(3, "other"), note(4, UNSENT)),
+    event(50, note(4, "other"), None),
+]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param([EVENTS], id="once"),
+        *([[e] for e in order] for order in (EVENTS, EVENTS[::-1])),
+    ],
+)
+def test_what_was_not_sent_is_the_old_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    batches: Sequence[Sequence[Row]],
+) -> None:  # fmt: skip
+    lake = Sandbox(spark, tmp_path, NOTES)
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    for number, events in enumerate(batches):
+        lake.write(f"{number}.jsonl", events)
+        lake.run()
+    assert lake.rows("notes") == [note(2, "big")]
+    assert lake.agrees()
+
+
+def test_what_nobody_tells_is_quarantined(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Sandbox(spark, tmp_path, NOTES)
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    for number, old in enumerate((None, {"id": 5})):
+        lake.write(f"{number}.jsonl", [event(100 + number, None, note(1, "a"))])
+        lake.write(f"{number}u.jsonl", [event(200 + number, old, note(2, UNSENT)) | {"op": "u"}])
+    lake.run()
+    assert lake.rows("notes") == [note(1, "a")] * 2
+    details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
+    assert details == [("does_not_fit", "not_sent:doc")] * 2
