@@ -26,6 +26,7 @@ from sluice.result import StagedTable
 from spark_jobs.job import Job
 from spark_jobs.lake import TableId, target_id
 from spark_jobs.plan import TablePlan
+from spark_jobs.softdelete import living
 
 _SHOWN: Final = 3
 _ROW_CHARACTERS: Final = 300
@@ -52,7 +53,7 @@ def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
     rows = job.lake.rows(table, staged.head_snapshot)
     assert rows is not None
     if config.max_row_swing is not None and before is not None:
-        _refuse_swing(job, staged, plan, before.count(), rows.count())
+        _refuse_swing(job, staged, plan, living(before).count(), living(rows).count())
     for check in config.checks:
         if found := _found(job, staged, rows, check):
             raise AuditFailed(_told(job, staged, check, found))

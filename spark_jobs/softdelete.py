@@ -50,6 +50,13 @@ def _kept(rows: DataFrame | None, floor: str | None) -> Kept:
     return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
 
 
+def living(rows: DataFrame) -> DataFrame:
+    """A target's rows without those that are kept though deleted."""
+    if names.IS_DELETED not in rows.columns:
+        return rows
+    return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
+
+
 def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
     """The newest version of every key (see `versions.versions`), as the target's rows."""
     kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]

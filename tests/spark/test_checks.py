@@ -122,3 +122,14 @@ def test_a_table_does_not_lose_too_many_rows_at_once(shop: Sandbox) -> None:
     shop.configure(**project(max_row_swing=0.51))
     assert run(shop) == ""
     assert len(orders(shop)) == 49
+
+
+def test_rows_that_are_kept_though_deleted_count_as_gone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Sandbox(spark, tmp_path, project(modes=["soft_delete"], max_row_swing=0.5))
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    shop.write("a.jsonl", [event(n, n, 1) for n in range(1, 121)])
+    assert run(shop) == ""
+    shop.write("b.jsonl", [event(200 + n, n, 1, op="d") for n in range(1, 121)])
+    assert "from 120 rows to 0" in run(shop)
