@@ -9,9 +9,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from sluice.config import Pipeline
 from sluice.ddl import LONGEST, SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
 from sluice.errors import PlanError
 from sluice.shown import shown
+from sluice.sourcetables import APPLY, truncate_policy
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, PLACE
 from spark_jobs.discover import Found, Source, discover
 from spark_jobs.job import Job
@@ -69,6 +71,11 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
             return False
         if tables != [source.table.lower()]:
             raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
+        if job.pipeline.on_drop_table != _FAIL and _of_a_part(job.pipeline, source):
+            raise UnreadableDdl(
+                "the target has several `sources`; `on_truncate: apply` of the table lets one of "
+                "them empty it"
+            )
         if row["lost"] and source in ordered:
             raise UnreadableDdl("its place in the source's order is not told")
     except UnreadableDdl as problem:
@@ -79,6 +86,14 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
         )  # fmt: skip
         return False
     return True
+
+
+def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
+    """Whether the table is one of several that make a target, whose rows may not go with it."""
+    config = table_config(pipeline, source)
+    if config is None or not config.sources:
+        return False
+    return config.on_truncate is None and truncate_policy(pipeline, config) == APPLY
 
 
 def _refusal(source: Source) -> str:

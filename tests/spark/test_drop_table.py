@@ -95,3 +95,22 @@ def test_what_names_another_table_or_several_changes_nothing(
     shop.load_records([record(*each) for each in BATCHES["old"]] + records)
     assert places(shop) == {1: 1, 2: 2}
     assert capsys.readouterr().err.count("may drop a table could not be followed") == 2
+
+
+@pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
+def test_one_of_several_sources_takes_its_target_along_only_where_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None,
+    left: list[int],
+) -> None:  # fmt: skip
+    orders = {"key": ["id"], "columns": {"id": "int"}, "sources": ["shop_??.orders"]}
+    tables = {"shop.orders": orders | ({"on_truncate": told} if told else {})}
+    told_of = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
+    shop = Sandbox(spark, tmp_path, told_of)
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    rows = [
+        record("insert", at, "orders", {"id": at}) | {"database": f"shop_0{at}"} for at in (1, 2)
+    ]
+    dropped = record("DROP TABLE `orders`", 10, "orders", None) | {"database": "shop_01"}
+    shop.write("1.jsonl", [*rows, dropped])
+    shop.run()
+    assert sorted(row["id"] for row in shop.rows("orders")) == left
