@@ -32,9 +32,7 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     None are, where an operator accepts them: they apply at their own places.
     """
     plan, lowest = table.plan, table.span.lowest
-    if job.manifest.accepts_late:
-        return Counts()
-    floor = job.lake.property(target_id(plan), names.PROP_FLOOR)
+    floor = _floor(job, plan)
     if floor is None or lowest is None or lowest > floor:
         return Counts()
     changelog = changelog_id(plan).sql()
@@ -48,6 +46,21 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     if not beyond.isEmpty():
         marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
     return Counts(read=found, quarantined=found)
+
+
+def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, int]:
+    """Changes that are in no changelog yet, without those, and how many records they are."""
+    floor = _floor(job, plan)
+    if floor is None:
+        return changes, 0
+    marked = _marked(job, plan, changes, floor)
+    found = marked.where(F.col(BEYOND) & F.col(names.COUNTED)).count()
+    return marked.where(~F.col(BEYOND)).drop(BEYOND), found
+
+
+def _floor(job: Job, plan: TablePlan) -> str | None:
+    accepted = job.manifest.accepts_late
+    return None if accepted else job.lake.property(target_id(plan), names.PROP_FLOOR)
 
 
 def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFrame:

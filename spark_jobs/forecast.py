@@ -11,7 +11,7 @@ from sluice import names
 from sluice.preview import Forecast, TablePreview
 from sluice.result import Counts
 from sluice.sourcetables import truncate_policy
-from spark_jobs import defaults
+from spark_jobs import beyond, defaults
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.decode import BAD
 from spark_jobs.decode_batch import look_through, make_plans, typed_changes, whole_envelope
@@ -103,11 +103,12 @@ class _Outcome:
 
 
 def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
+    changes, lost = beyond.without(job, plan, changes)
     truncated = truncation(changes)
     told = _told(job, plan)
     rows = told.changes(changes.where(F.col(names.OP) != OP_TRUNCATE))
     stored = _stored(job, plan, told).cut_by(truncated.position)
-    more = truncated.counts(stored.truncated_at)
+    more = truncated.counts(stored.truncated_at) + Counts(read=lost, quarantined=lost)
     if not plan.keyed:
         return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
     data = [c.name for c in plan.columns]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import refolding, stages
+from sluice import preview, refolding, stages
 from sluice.names import PROP_FLOOR
 from sluice.reprocess import reprocess
 from sluice.result import BatchResult, Counts
@@ -155,6 +155,16 @@ def test_batches_from_before_retention_can_still_be_undone(told: Told) -> None:
     assert told.shop.table("orders").properties[PROP_FLOOR] == told.floors["orders"]
 
 
+def foresees(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sluice plan` tells of an event below the floor what its load will make of it."""
+    monkeypatch.setattr(preview, "submit", shop.look)
+    path = shop.landing / "late.jsonl"
+    path.write_text(event("u", "orders", 12, id=2, status="late") + "\n")
+    (table,) = preview.preview(shop.context()).forecast.tables
+    assert table.counts == Counts(read=1, quarantined=1)
+    path.unlink()
+
+
 def test_an_operator_accepts_what_is_beyond_the_floor(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +179,7 @@ def test_an_operator_accepts_what_is_beyond_the_floor(
     )
     shop.run(event("d", "orders", 20, id=2, status="new"))
     shop.maintain()
+    foresees(shop, monkeypatch)
     late = [
         event("u", "orders", 12, id=2, status="late"),
         event("u", "papers", 11, id=1, title="late", body="late"),
