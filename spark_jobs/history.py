@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import quoted
 from spark_jobs.gap import behind, leave_behind
-from spark_jobs.lake import history_id
-from spark_jobs.replay import Kept, replay
+from spark_jobs.lake import history_id, target_id
+from spark_jobs.replay import Forgotten, Kept, replay
 from spark_jobs.resolve import Stored
+from spark_jobs.softdelete import living
 from spark_jobs.versions import ENDED_AT, ENDED_TS
 from spark_jobs.writer import Writer
 
@@ -43,10 +44,18 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,
         whole=not behind(writer, table),
+        forgotten=_forgotten(writer, stored),
     )
     found = replay(writer, kept, newer, stored)
     rows = rows_of(found, [c.name for c in writer.plan.columns])
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
+
+
+def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
+    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    if floor is None or stored.rows is None:
+        return None
+    return Forgotten(living(stored.rows), floor)
 
 
 def rows_of(found: DataFrame, data: list[str]) -> DataFrame:

@@ -26,10 +26,19 @@ _AT = "_sluice_at"
 
 
 @dataclass(frozen=True)
+class Forgotten:
+    """The living rows of the target, which are what events up to the floor made of their keys."""
+
+    living: DataFrame
+    floor: str
+
+
+@dataclass(frozen=True)
 class Kept:
     """The versions that a table holds (None: none), and its columns for their times and end.
 
-    `whole`: it has those of all published batches. `floor`: up to where events have expired, for
+    `whole`: it has those of all published batches; `forgotten`: what it takes where it has not, and
+    maintenance has expired some of their events. `floor`: up to where events have expired, for
     a table that keeps the newest version alone, which may be put together from such events.
     """
 
@@ -39,6 +48,7 @@ class Kept:
     ended_ts: str
     whole: bool = True
     floor: str | None = None
+    forgotten: Forgotten | None = None
 
 
 def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
@@ -54,6 +64,8 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     moved = moves(_changes(writer, log), key) if writer.partial else None
     if rows is None or not kept.whole:
         changes = _changes(writer, log)
+        if kept.forgotten is not None:
+            changes = _with_living(key, changes, kept, kept.forgotten)
     elif newer:
         changes = _changes(writer, log)
         rows = rows.where(F.col(kept.ended_at).isNull())
@@ -121,6 +133,30 @@ def _concerned(
     end = F.col(kept.ended_at)
     ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
     return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
+
+
+def _with_living(
+    key: Sequence[str], changes: DataFrame, kept: Kept, forgotten: Forgotten
+) -> DataFrame:
+    """Changes, and rows in the place of those that have expired since the table was whole.
+
+    A version that was left open, of a row that is gone, ended when nobody remembers: at the floor.
+    """
+    keys = [quoted(k) for k in key]
+    known = changes.select(*keys, names.POSITION)
+    begins = begun(forgotten.living, names.SOURCE_TS)
+    ends = []
+    if kept.rows is not None:
+        known = known.union(kept.rows.select(*keys, names.POSITION))
+        gone = kept.rows.where(F.col(kept.ended_at).isNull())
+        for others in (forgotten.living, changes):
+            gone = gone.join(others.select(*keys), list(key), "left_anti")
+        at = {kept.ended_at: F.lit(forgotten.floor), kept.ended_ts: F.lit(None).cast("timestamp")}
+        below = gone.where(F.col(names.POSITION) <= forgotten.floor)
+        ends = [ended(below.withColumns(at), kept.ended_at, kept.ended_ts)]
+    for stored in (begins.join(known, known.columns, "left_anti"), *ends):
+        changes = changes.unionByName(stored, allowMissingColumns=True)
+    return changes
 
 
 def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:

@@ -289,3 +289,43 @@ def test_a_history_made_later_knows_a_truncate_whose_tombstone_is_forgotten(
     shop.run(event("c", "orders", 30, id=2, status="new"))
     history = shop.rows("orders__history", metadata=True)
     assert {row["id"]: row["_is_current"] for row in history} == {1: False, 2: True}
+
+
+def test_a_history_that_missed_forgotten_changes_goes_on_from_the_target(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """While it was switched off a row was deleted and another changed, and both are forgotten."""
+
+    def modes(*modes: str) -> dict[str, Any]:
+        table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", *modes]}
+        return ORDERS | {"tables": {"public.orders": table}}
+
+    shop = Shop(spark, tmp_path, modes("history"))
+    shop.run(*(event("c", "orders", 10 + id_, id=id_, status="new") for id_ in (1, 2, 3)))
+    shop.configure(**modes())
+    gone = event("d", "orders", 20, id=1, status="new")
+    shop.run(gone, event("u", "orders", 21, id=2, status="paid"))
+    shop.maintain()
+    shop.configure(**modes("history"))
+    shop.run(event("c", "orders", 40, id=4, status="new"))
+    history = shop.rows("orders__history", metadata=True)
+    current = {(row["id"], row["status"]) for row in history if row["_is_current"]}
+    assert current == {(2, "paid"), (3, "new"), (4, "new")} == set(shop.seen())
+    assert {row["id"] for row in history if not row["_is_current"]} == {1, 2}
+    assert shop.agrees()
+
+
+def test_a_history_of_which_all_is_forgotten_begins_with_the_target(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = Shop(spark, tmp_path, ORDERS)
+    shop.run(event("c", "orders", 10, id=1, status="new"))
+    shop.maintain()
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}
+    shop.configure(**ORDERS | {"tables": {"public.orders": table}})
+    shop.run(event("u", "orders", 30, id=1, status="paid"))
+    history = shop.rows("orders__history", metadata=True)
+    assert sorted((row["status"], row["_is_current"]) for row in history) == [
+        ("new", False),
+        ("paid", True),
+    ]
