@@ -38,15 +38,40 @@ _CONCERNS: Final = re.compile(
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
 _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*DROP\s+TABLE\b", re.IGNORECASE)
-# What the grammars do not know, and how they know it: of MySQL and MariaDB, and of Oracle.
-_SPELLED: Final = (
-    (re.compile(r"\bADD\s+COLUMN\s+(IF\s+NOT\s+EXISTS\s+)?\(", re.IGNORECASE), "ADD ("),
-    (re.compile(r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", re.IGNORECASE), r"\1"),
+_SPELLED: Final = tuple(
+    (re.compile(unknown, re.IGNORECASE), known)
+    for unknown, known in (
+        # MySQL and MariaDB
+        (r"\bALTER\s+(ONLINE|OFFLINE|IGNORE)\s+TABLE\b", "ALTER TABLE"),
+        (r"\bADD\s+COLUMN\s+(IF\s+NOT\s+EXISTS\s+)?\(", "ADD ("),
+        (r"\bCHANGE\s+(COLUMN\s+)?IF\s+EXISTS\b", "CHANGE"),
+        (
+            r"\bCONVERT\s+TO\s+(CHARACTER\s+SET|CHARSET)\s+[^\s,;]+(\s+COLLATE\s+[^\s,;]+)?",
+            "ENGINE = x",
+        ),
+        (r"\bSRID\s+\d+", ""),
+        # Oracle
+        (r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", r"\1"),
+        (r"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\)", r"DROP COLUMN \3"),
+        (r"\bSET\s+UNUSED\s+COLUMN\b", "DROP COLUMN"),
+        (r"\bDROP\s+UNUSED\s+COLUMNS\b", ""),
+        (r"(\bDROP\b[^;]*?)\s+CASCADE\s+CONSTRAINTS\b", r"\1"),
+        # SQL Server
+        (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
+        (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
+        (r"\bWITH\s+VALUES\b", ""),
+    )
 )
+"""What the grammars do not know, and as they know it; a part that concerns no column may go."""
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
+_ASIDE: Final = re.compile("\0([0-9]+)\0")
 _NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
 _MYSQL: Final = "mysql"
-_GRAMMARS: Final = (_MYSQL, "oracle", "postgres", "tsql")
+_SQL_SERVER: Final = "tsql"
+_GRAMMARS: Final = (_MYSQL, "oracle", "postgres", _SQL_SERVER)
+_RENAMES: Final = "sp_rename"
+_RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
+_KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
@@ -66,17 +91,15 @@ class Altered:
 def altered(text: str) -> list[Altered]:
     """What the statements rename, drop and add; case counts for nothing in a column's name.
 
-    `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, `DROP [COLUMN] a`, `ADD
-    [COLUMN] a …`. Raises UnreadableDdl for a statement that may rename or drop a column and that
-    no grammar reads.
+    `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`,
+    `DROP [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`. Raises UnreadableDdl for a
+    statement that may rename or drop a column and that no grammar reads.
     """
     if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
         return []
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
-    plain = _EXECUTED_COMMENT.sub(r" \1 ", text)
-    for pattern, known in _SPELLED:
-        plain = pattern.sub(known, plain)
+    plain = _as_known(_EXECUTED_COMMENT.sub(r" \1 ", text))
     for grammar in _grammars(plain):
         found = _altered(plain, grammar)
         if found is not None:
@@ -103,6 +126,20 @@ def dropped_tables(text: str) -> list[str]:
     raise UnreadableDdl("no grammar reads it")
 
 
+def _as_known(text: str) -> str:
+    """With the grammars' own spelling; what is in quotes stays as it is."""
+    quoted: list[str] = []
+
+    def aside(found: re.Match[str]) -> str:
+        quoted.append(found[0])
+        return f"\0{len(quoted) - 1}\0"
+
+    plain = _QUOTED.sub(aside, text.replace("\0", " "))
+    for unknown, known in _SPELLED:
+        plain = unknown.sub(known, plain)
+    return _ASIDE.sub(lambda found: quoted[int(found[1])], plain)
+
+
 def _grammars(text: str) -> list[str]:
     """To MySQL's a `#`, which the others have in names, begins a comment."""
     hash_in_name = _NAME_WITH_HASH.search(_QUOTED.sub(" ", text))
@@ -116,7 +153,11 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     statements = _read(text, grammar)
     if statements is None:
         return None
-    told = [_of_alter(s) for s in statements if isinstance(s, exp.Alter)]
+    told = [
+        _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s)
+        for s in statements
+        if isinstance(s, exp.Alter | exp.Execute)
+    ]
     return None if None in told else [t for t in told if t is not None and t.columns]
 
 
@@ -131,7 +172,9 @@ def _read(text: str, grammar: str) -> list[exp.Expr | None] | None:
             statements = sqlglot.parse(_spelled_out(text, grammar), dialect=grammar)
     except (SqlglotError, RecursionError, TypeError, AttributeError, LookupError, ValueError):
         return None  # the last of these are the parser's own slips on what it does not know
-    return None if any(isinstance(s, exp.Command | exp.Execute) for s in statements) else statements
+    return (
+        None if any(isinstance(s, exp.Command) or _is_call(s) for s in statements) else statements
+    )
 
 
 @contextmanager
@@ -179,6 +222,49 @@ def _of_alter(statement: exp.Expression) -> Altered | None:
     return Altered(table.name if isinstance(table, exp.Table) else "", moved)
 
 
+def _is_call(statement: exp.Expr | None) -> bool:
+    """Of another procedure than the one that renames, which may do anything."""
+    from sqlglot import exp
+
+    return isinstance(statement, exp.Execute) and statement.this.name.lower() != _RENAMES
+
+
+def _of_call(call: exp.Execute) -> Altered | None:
+    """SQL Server's `sp_rename 'schema.table.column', 'name', 'COLUMN'`: the name is as it stands.
+
+    None where it is given what only the server knows, such as a variable.
+    """
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    given = dict(_given(call))
+    if None in given.values():
+        return None
+    if (given.get("objtype") or "").upper() != _COLUMN:
+        return Altered("", ())
+    try:
+        old = exp.to_column(given.get("objname") or "", dialect=_SQL_SERVER)
+    except (SqlglotError, ValueError):
+        return None
+    new = given.get("newname")
+    if not isinstance(old, exp.Column) or not _is_name(old) or not old.table or not new:
+        return None
+    return Altered(old.table, ((old.name, new),))
+
+
+def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
+    """What a call of `sp_rename` is given, by its names or in their order; None: no text."""
+    from sqlglot import exp
+
+    for name, part in zip(_RENAMES_GIVEN, call.expressions, strict=False):
+        named = isinstance(part, exp.EQ)
+        value = part.expression if named else part
+        is_text = isinstance(value, exp.National) or (
+            isinstance(value, exp.Literal) and value.is_string
+        )
+        yield part.this.name.lower() if named else name, value.name if is_text else None
+
+
 def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
     """Former name and name since of each column that a part of an ALTER TABLE concerns."""
     from sqlglot import exp
@@ -212,4 +298,7 @@ def _is_cut(action: exp.Expression) -> bool:
 def _is_name(part: Any) -> bool:
     from sqlglot import exp
 
-    return isinstance(part, exp.Column | exp.Identifier) and bool(part.name)
+    if not isinstance(part, exp.Column | exp.Identifier) or not part.name:
+        return False
+    identifier = part if isinstance(part, exp.Identifier) else part.this
+    return bool(identifier.args.get("quoted")) or part.name.lower() not in _KEYWORDS
