@@ -10,63 +10,22 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import names, preview, refolding, stages
+from sluice import names
 from sluice.errors import PlanError
-from sluice.undo import release, rollback
 from spark_jobs.renames import Rename, renamed
+from tests.spark.renamed import (
+    BATCHES,
+    PLACEHOLDER,
+    WANTED,
+    Row,
+    ddl,
+    event,
+    names_of,
+    shop_of,
+)
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
-
-Row = dict[str, Any]
-PLACEHOLDER = "__debezium_unavailable_value"
-RENAME = "ALTER TABLE orders CHANGE COLUMN title name varchar(40)"
-
-
-def place(pos: int, table: str = "orders") -> Row:
-    """Where MySQL's log has an event."""
-    return {"connector": "mysql", "db": "shop", "table": table, "ts_ms": pos * 1000,
-            "file": "mysql-bin.000007", "pos": pos, "row": 0, "snapshot": "false"}  # fmt: skip
-
-
-def event(op: str, pos: int, before: Row | None = None, **after: Any) -> Row:
-    return {"op": op, "source": place(pos), "before": before, "after": after or None}
-
-
-def ddl(pos: int, text: str = RENAME) -> Row:
-    """An event of the schema-change topic."""
-    return {"source": place(pos), "databaseName": "shop", "ddl": text, "tableChanges": []}
-
-
-def shop_of(spark: SparkSession, root: Path, **table: Any) -> Sandbox:
-    config = {"key": ["id"], "columns": {"id": "int"}, **table}
-    return Sandbox(spark, root, {"format": "debezium", "tables": {"orders": config}})
-
-
-def names_of(shop: Sandbox, table: str = "orders") -> dict[int, tuple[Any, Any]]:
-    return {row["id"]: (row["name"], row.get("title")) for row in shop.rows(table)}
-
-
-BATCHES = {
-    "before": [
-        event("c", 1, id=1, title="untouched"),
-        event("c", 2, id=2, title="touched"),
-        event("c", 3, id=3, title="given up"),
-        event("c", 4, id=5, title=None),
-    ],
-    "renamed": [ddl(10)],
-    "since": [
-        event("u", 11, {"id": 2, "name": "touched"}, id=2, name="touched since"),
-        event("d", 12, {"id": 3, "name": "given up"}),
-        event("c", 13, id=4, name="new"),
-    ],
-}
-WANTED = {
-    1: ("untouched", None),
-    2: ("touched since", None),
-    4: ("new", None),
-    5: (None, None),
-}
 QUICK = ("since", "renamed", "before")
 
 
@@ -183,80 +142,6 @@ def test_names_resolve_by_position(
     for batch in batches:
         shop.load_records([source.events[i] for i in batch if i < len(source.events)])
     assert held(shop, source) == source.rows
-
-
-@pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    """With a ledger; drivers run in here."""
-    shop = shop_of(spark, tmp_path, modes=["soft_delete", "history"])
-    monkeypatch.setattr(stages, "submit", shop.drive)
-    return shop
-
-
-def run(lake: Sandbox, name: str) -> str:
-    """Load and publish one of BATCHES, as `sluice run` does."""
-    lake.write(f"{name}.jsonl", BATCHES[name])
-    return lake.run().batch_id
-
-
-def living(lake: Sandbox) -> dict[int, tuple[Any, Any]]:
-    gone = {row["id"] for row in lake.rows("orders") if row["_is_deleted"]}
-    return {i: both for i, both in names_of(lake).items() if i not in gone}
-
-
-@pytest.mark.long
-def test_a_rename_is_known_before_its_table(lake: Sandbox) -> None:
-    """No event of a row has the new name, and the source's table has it."""
-    run(lake, "renamed")
-    run(lake, "before")
-    untouched = {1: "untouched", 2: "touched", 3: "given up", 5: None}
-    assert names_of(lake) == {i: (name, None) for i, name in untouched.items()}
-    assert lake.agrees()
-
-
-@pytest.mark.long
-def test_a_look_tells_of_a_rename_until_it_is_done(
-    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preview, "submit", lake.look)
-    run(lake, "before")
-    lake.write("renamed.jsonl", BATCHES["renamed"])
-    (looked,) = preview.preview(lake.context()).forecast.tables
-    assert (looked.renamed, looked.counts.applied) == (("title → name",), 0)
-    lake.run()
-    lake.write("since.jsonl", BATCHES["since"])
-    (looked,) = preview.preview(lake.context()).forecast.tables
-    assert (looked.renamed, looked.counts.applied) == ((), 3)
-
-
-@pytest.mark.long
-def test_a_rename_is_rolled_back(lake: Sandbox) -> None:
-    before = run(lake, "before")
-    renamed = run(lake, "renamed")
-    assert names_of(lake)[1] == ("untouched", None)
-    rollback(lake.context(), renamed, hold=True)
-    assert {row["title"] for row in lake.rows("orders")} >= {"untouched", "touched"}
-    assert lake.agrees()
-    run(lake, "since")
-    assert living(lake)[1] == (None, "untouched")
-    release(lake.context(), renamed)
-    (result,), _ = stages.run(lake.context())
-    assert living(lake) == WANTED
-    assert lake.agrees()
-    assert before != result.batch_id
-
-
-@pytest.mark.long
-def test_a_rename_is_undone_beneath_others(lake: Sandbox) -> None:
-    run(lake, "before")
-    renamed = run(lake, "renamed")
-    run(lake, "since")
-    assert living(lake) == WANTED
-    refolding.rollback(lake.context(), renamed)
-    assert living(lake) == {
-        1: (None, "untouched"), 2: ("touched since", None), 4: ("new", None), 5: (None, None),
-    }  # fmt: skip
-    assert lake.agrees()
 
 
 @pytest.mark.long
@@ -386,32 +271,3 @@ def test_versions_are_put_together_again_by_a_rename_told_late(
 def by_place(shop: Sandbox, table: str) -> list[tuple[Any, ...]]:
     rows = sorted(shop.rows(table, metadata=True), key=lambda row: row["_position"])
     return [(r["id"], r["name"], r["note"], r.get("title"), r.get("_is_current")) for r in rows]
-
-
-def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a format that tells no defaults, so that nothing at all is told without it."""
-    orders = {"key": ["id"], "columns": {"id": "int"}}
-    shop = Sandbox(spark, tmp_path, {"format": "maxwell", "tables": {"orders": orders}})
-    monkeypatch.setattr(stages, "submit", shop.drive)
-    batches = []
-    for pos, told in enumerate(({"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"})):
-        shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, told)])
-        batches.append(shop.run().batch_id)
-    assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
-    refolding.rollback(shop.context(), batches[1])
-    assert names_of(shop) == {1: (None, "x"), 2: ("y", None)}
-    assert shop.agrees()
-    release(shop.context(), batches[1])
-    stages.run(shop.context())
-    assert names_of(shop) == {1: ("x", None), 2: ("y", None)}
-    assert shop.agrees()
-
-
-def of_maxwell(pos: int, told: Row | str) -> Row:
-    """A row's insert, or a statement."""
-    event = {"database": "shop", "table": "orders", "ts": pos, "position": f"bin.000001:{pos}"}
-    if isinstance(told, str):
-        return {"type": "table-alter", "sql": told, **event}
-    return {"type": "insert", "data": told, "xid": pos, "commit": True, **event}

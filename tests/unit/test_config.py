@@ -18,7 +18,7 @@ from sluice.config import (
     load_sound,
 )
 from sluice.errors import ConfigError
-from sluice.partitions import Partition, parse_partition
+from sluice.partitions import Partition
 from sluice.schemas import json_schemas, schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -363,27 +363,6 @@ def test_one_bad_record_is_too_many_where_told(tmp_path: Path) -> None:
     pipeline = shop(tmp_path, "on_bad_record: fail\n")
     assert pipeline.too_many_bad(bad=1, read=10_000)
     assert not pipeline.too_many_bad(bad=0, read=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected", "sql"),
-    [
-        ("region", Partition("region"), "`region`"),
-        ("days(created_at)", Partition("created_at", "days"), "days(`created_at`)"),
-        (" bucket( 16 , id ) ", Partition("id", "bucket", 16), "bucket(16, `id`)"),
-        ("truncate(4, name)", Partition("name", "truncate", 4), "truncate(4, `name`)"),
-        ("`odd name`", Partition("odd name"), "`odd name`"),
-    ],
-)
-def test_partitions(text: str, expected: Partition, sql: str) -> None:
-    assert parse_partition(text) == expected
-    assert expected.sql == sql
-
-
-@pytest.mark.parametrize("text", ["", "day(a)", "bucket(a)", "bucket(0, a)", "days(a, b)", "a b"])
-def test_wrong_partitions(text: str) -> None:
-    with pytest.raises(ValueError, match="bucket"):
-        parse_partition(text)
 
 
 def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
