@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.positions import encode_number
 from spark_jobs.formats.aws_dms import AwsDms
-from tests.spark.envelopes import assert_rejected, at, decode_named
+from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -41,7 +42,7 @@ MESSAGES: dict[str, Any] = {
     "prefixed": message("update", {"id": 2, "n": "b", "BI_id": 1, "BI_n": "a"}),
     "key_only": message("update", {"id": 2, "n": "b", "BI_id": 1}),
     "apart": message("update", {"id": 2, "n": "b"}, top={"before-image": {"id": 1}}),
-    "own_prefix": message("insert", {"id": 1, "BI_x": "mine"}),
+    "own_prefix": message("insert", {"id": 1, "BI_x": "mine", "MY_id": "too"}),
     "set_to_null": message("update", {"id": 1, "BI_id": 1, "BI_n": 2}),
     "ordered": message("insert", {"id": 1, "seq": "20241027123903000000000000000000123"}),
     "committed": message("insert", **{"commit-timestamp": "2024-10-27T12:39:02Z"}),
@@ -53,6 +54,7 @@ MESSAGES: dict[str, Any] = {
     "drop": {"metadata": {"record-type": "control", "operation": "drop-table",
                           "schema-name": "s", "table-name": "t"}},
     "unknown": message("merge"),
+    "unknown_of_no_type": message("merge", **{"record-type": None}),
     "wrong_case": message("INSERT"),
     "no_operation": message("x", operation=None),
     "no_table": message("insert", **{"table-name": None}),
@@ -84,7 +86,7 @@ NEW = {"id": "2", "n": "b"}
         ("prefixed", "update", {"id": "1", "n": "a"}, NEW),
         ("key_only", "update", {"id": "1", "n": "b"}, NEW),
         ("apart", "update", {"id": "1", "n": "b"}, NEW),
-        ("own_prefix", "insert", None, {"id": "1", "BI_x": "mine"}),
+        ("own_prefix", "insert", None, {"id": "1", "BI_x": "mine", "MY_id": "too"}),
         ("set_to_null", "update", {"id": "1", "n": "2"}, {"id": "1"}),
         ("ordered", "insert", None, {"id": "1"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
@@ -105,6 +107,7 @@ def test_operations(
     ("name", "reason"),
     [
         ("unknown", "unknown_op:merge"), ("wrong_case", "unknown_op:INSERT"),
+        ("unknown_of_no_type", "unknown_op:merge"),
         ("no_operation", "not_an_envelope"), ("other", "not_an_envelope"),
         ("no_table", "table_missing"), ("no_data", "image_missing"), ("bad_order", "bad_order"),
         ("twice", "duplicate_column"), ("cut", "not_json"), ("shape", "not_json"),
@@ -124,6 +127,28 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["insert"]["tx_id"] == "670014899490"
     assert rows["create"]["ddl"] == '{"table-def": {"columns": {}}}'
     assert rows["drop"]["ddl"] == "drop-table"
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "loaded"),
+    [
+        ("LOAD0000000A", {}, True),
+        ("LOAD0000000A", {"Op": "I"}, True),
+        ("20241027-123904210", {"Op": "I"}, False),
+        ("20241027-123904210", {}, False),
+        ("renamed", {}, True),
+        ("renamed", {"Op": "I"}, False),
+    ],
+)
+def test_what_is_a_row_of_a_full_load(
+    spark: SparkSession, tmp_path: Path, name: str, operation: dict[str, str], loaded: bool
+) -> None:
+    """The file's name says so; of a file with a name of its own, its rows' lack of an `Op`."""
+    landed = jsonl(tmp_path / f"{name}.csv", [{**operation, "id": "1"}])
+    file = replace(landed, key=f"s/t/{name}.csv")
+    (row,) = AwsDms().read(spark, (file,), {}).collect()
+    assert (row["outcome"], row["schema"], row["table"]) == ("event", "s", "t")
+    assert (row["position"] or "").startswith("0.") == loaded
 
 
 # Whole runs over the layout of the S3 target

@@ -23,6 +23,7 @@ DDL = (
 IGNORED = ("bootstrap-start", "bootstrap-complete")
 NOT_JSON = {
     "cut": '{"database":"d","table":"t","type":"ins',
+    "cut_mark": '{"database":"d","table":"t","type":"bootstrap-start","data":{',
     "encrypted": '{"database":"d","table":"t","type":"insert","xid":1,"data":"bm8="}',
     "deep": '{"type":"insert","data":{"a":' + "[" * 2000 + "]" * 2000 + "}}",
 }
@@ -54,7 +55,7 @@ RECORDS: dict[str, Any] = {
     "placed_without_offset": record("insert", ROW, position=PLACE, xoffset=...),
     "next_file": record("insert", ROW, position="master.1000000:4"),
     "unplaced": record("insert", ROW, xoffset=...),
-    "unplaced_next": record("delete", ROW, xoffset=...),
+    "unplaced_next": record("insert", ROW, xoffset=...),
     "no_key": record("insert", ROW, primary_key_columns=...),
     "empty_key": record("insert", ROW, primary_key_columns=[]),
     "half_key": record("insert", ROW, primary_key_columns=["id", "k"]),
@@ -62,6 +63,7 @@ RECORDS: dict[str, Any] = {
         '"id": 0', '"id": 18446744073709551615, "x": 1.10, "e": 1e999, "s": ["b", "c"], '
         '"j": {"k": 1.10}, "z": "0000-00-00 00:00:00"'),
     "far_future": record("insert", ROW, ts=9 * 10**18),
+    "far_statement": {"type": "table-drop", "table": "t", "ts": 9 * 10**18, "sql": "x"},
     "unknown": record("merge", ROW), "wrong_case": record("INSERT", ROW),
     "no_type": record(None, ROW), "other": {"a": 1},
     "no_table": record("insert", ROW, table=...),
@@ -99,7 +101,8 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
 
 @pytest.mark.parametrize("kind", IGNORED)
 def test_marks_of_a_bootstrap_are_ignored(rows: dict[str, Row], kind: str) -> None:
-    assert (rows[kind]["outcome"], rows[kind]["reason"]) == ("ignore", kind)
+    row = rows[kind]
+    assert (row["outcome"], row["reason"], row["raw"]) == ("ignore", kind, None)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,8 @@ def test_times_and_transactions(rows: dict[str, Row]) -> None:
     assert rows["insert"]["source_ts"].timestamp() == 1477053217
     assert rows["table-alter"]["source_ts"].timestamp() == 1477053217.123
     assert rows["bootstrap"]["source_ts"] is None
-    assert (rows["far_future"]["outcome"], rows["far_future"]["source_ts"]) == ("event", None)
+    for far in ("far_future", "far_statement"):
+        assert (rows[far]["outcome"], rows[far]["source_ts"]) == ("event", None)
     assert rows["insert"]["tx_id"] == "90"
 
 
