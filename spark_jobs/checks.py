@@ -112,7 +112,7 @@ def _where(job: Job, staged: StagedTable) -> str:
 def how_to_go_on(job: Job) -> str:
     """The commands by which a pipeline goes on without a batch whose data is wrong."""
     pipeline, batch = job.pipeline.name, job.manifest.batch_id
-    if job.manifest.repeats:  # its files are other batches'
+    if not job.manifest.claims:  # its files are other batches'
         return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"
     return (
         f"If the data is wrong: `sluice rollback {pipeline} --batch {batch}` goes on without its "

@@ -16,8 +16,9 @@ from sluice.config import Pipeline, TableConfig
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.renamelog import ToldRename, record
+from sluice.result import LeftOut
 from sluice.sourcetables import APPLY, FAIL, truncate_policy
-from spark_jobs import defaults, droptables, opening, quarantine
+from spark_jobs import apart, defaults, droptables, opening, quarantine
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -69,6 +70,7 @@ class DecodedBatch:
     envelope: DataFrame
     found: list[Found]
     tables: list[Decoded]
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def decode_batch(job: Job) -> DecodedBatch:
@@ -76,6 +78,8 @@ def decode_batch(job: Job) -> DecodedBatch:
 
     Raises PlanError with all that is wrong at once.
     """
+    if job.left_out:
+        return _decode_as_found(job)
     return _decode_as_known(job) or _decode_as_found(job)
 
 
@@ -137,19 +141,25 @@ def _decode_watched(
 
 def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
-    envelope, found = look_through(job, _kept(job, whole_envelope(job)))
+    looked_at = look_through(job, _kept(job, whole_envelope(job)))
+    envelope, found, left_out = apart.without(job, *looked_at)
     told = told_by(job, envelope, found)
     if told:
         batch = (job.pipeline.name, job.manifest.batch_id)
         record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
     plans = make_plans(job, found, told)
     job.lake.ensure_namespaces(job.pipeline.namespace)
-    tables = side_by_side(plans, lambda plan: _decode_table(job, envelope, plan))
+    tables = apart.each(
+        job.pipeline,
+        plans,
+        lambda plan: plan.source.name,
+        lambda plan: _decode_table(job, envelope, plan),
+    )
     # Of tables that are not planned: what an attempt, or a look by known shapes, made of them.
     kept = {(changes.namespace, changes.name) for changes in map(changelog_id, plans)}
     forget_changes(job.lake.catalog, job.pipeline.namespace, job.manifest.batch_id, kept)
     side_by_side(tables, lambda table: _remember(job, table))
-    return DecodedBatch(envelope, found, tables)
+    return DecodedBatch(envelope, found, tables, left_out)
 
 
 def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
@@ -251,7 +261,8 @@ def make_plans(
 
     Raises PlanError with all that is wrong at once.
     """
-    plans, mistakes = [], []
+    plans: list[TablePlan] = []
+    mistakes: dict[str, str] = {}
     known = {table.source for table in found}
     statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
     for table in (*found, *(Found(source) for source in told if source not in known)):
@@ -269,9 +280,9 @@ def make_plans(
             plan = _plan(job, table, stored, used_again(renames or ()))
             plans.append(following(plan, renames, stored))
         except PlanError as error:
-            mistakes.append(str(error))
+            mistakes[table.source.name] = str(error)
     if mistakes:
-        raise PlanError("\n".join(mistakes))
+        raise PlanError("\n".join(mistakes.values())).of_tables(mistakes)
     refuse_shared_targets(plans)
     return plans
 

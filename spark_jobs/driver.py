@@ -19,7 +19,7 @@ from sluice import ledger as states
 from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
 from sluice.config import Project
-from sluice.errors import LeaseHeld, SluiceError, TransientError
+from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger import Ledger
@@ -28,6 +28,7 @@ from sluice.names import branch_name
 from sluice.originals import refuse_replaced
 from sluice.result import BatchResult
 from sluice.snapshots import drop_branches, tables_of
+from spark_jobs.apart import may_go_without, say_left_out
 from spark_jobs.damage import is_of_a_file, without_damage
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
@@ -64,6 +65,7 @@ class Driver:
         self.files = BatchFiles(project)
         self.attempt = uuid.uuid4().hex[:10]
         self.lake: Lake | None = None
+        self._left_out: dict[str, str] = {}
         self._held = threading.Event()
         self._stop = threading.Event()
 
@@ -90,8 +92,22 @@ class Driver:
         return result
 
     def _work(self, retried: bool) -> BatchResult:
+        """Load, without the tables that cannot be where the others may be loaded for themselves."""
         if self.manifest.rebuild is not None:
             return rebuild(self._job(), self.manifest.rebuild, self._take_lease)
+        while True:
+            try:
+                return self._load(retried)
+            except TerminalError as error:
+                if not may_go_without(self.pipeline, error):
+                    raise
+                say_left_out(error)
+                self._left_out |= error.tables
+            self._restored()
+            self._drop_branches()
+            retried = True
+
+    def _load(self, retried: bool) -> BatchResult:
         try:
             return load(self._job(), self._take_lease, retried)
         except Exception as error:
@@ -115,7 +131,10 @@ class Driver:
         attempt = Attempt(batch_id, branch_name(batch_id, self.attempt))
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
         scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.attempt)
-        return Job(spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt, scratch)
+        return Job(
+            spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt, scratch,
+            self._left_out,
+        )  # fmt: skip
 
     def _take_lease(self) -> tuple[str, ...]:
         """Wait a little for the pipeline's lease; then the retry of the task has its turn.

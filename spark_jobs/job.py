@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,11 @@ def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
 
 @dataclass(frozen=True)
 class Job:
-    """What one driver works on; `scratch` is a URL for files that only it reads."""
+    """What one driver works on; `scratch` is a URL for files that only it reads.
+
+    `left_out`: the source tables that cannot be loaded, each with what is wrong of it; the others
+    are, with `consistency: table`.
+    """
 
     spark: SparkSession
     lake: Lake
@@ -31,3 +36,4 @@ class Job:
     attempt: Attempt
     attempt_id: str
     scratch: str
+    left_out: Mapping[str, str] = field(default_factory=dict)

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.config import Pipeline
-from sluice.errors import AuditFailed, PlanError
+from sluice.errors import AuditFailed, PlanError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger_tables import QUARANTINE
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.snapshots import drop_branches
 from sluice.sourcetables import truncate_policy
-from spark_jobs import quarantine
+from spark_jobs import apart, quarantine
 from spark_jobs.beyond import set_aside
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
 from spark_jobs.checks import how_to_go_on, refuse_unsound
@@ -36,7 +36,6 @@ from spark_jobs.lake import (
 )
 from spark_jobs.merge import Merged, merge_table
 from spark_jobs.plan import TablePlan
-from spark_jobs.threads import side_by_side
 
 
 def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
@@ -48,6 +47,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     """
     started = time.monotonic()
     batch = decode_batch(job)
+    if batch.left_out and not batch.tables:
+        raise TerminalError("\n".join(left.error for left in batch.left_out))
     reach(Point.LOAD_DECODED)
     found, plans = batch.found, [table.plan for table in batch.tables]
     bad = {table.plan.name: table.bad for table in batch.tables}
@@ -61,7 +62,12 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     reach(Point.LOAD_LEASED)
     for plan in plans:
         drop_older_branches(job, plan)
-    tables = side_by_side(batch.tables, lambda table: _merge(job, batch.envelope, table))
+    tables = apart.each(
+        job.pipeline,
+        batch.tables,
+        lambda table: table.plan.source.name,
+        lambda table: _merge(job, batch.envelope, table),
+    )
     result = BatchResult(
         job.pipeline.name,
         job.manifest.batch_id,
@@ -70,6 +76,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         unassigned,
         round(time.monotonic() - started, 2),
         job.pipeline.epoch,
+        batch.left_out,
     )
     audit(result)
     return result

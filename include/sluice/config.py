@@ -212,7 +212,7 @@ class Pipeline(ListedTables):
     max_bad_share: float = Field(0.1, ge=0, le=1)
     on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
     on_type_change: Literal["fail", "string", "quarantine"] = "fail"
-    consistency: Literal["batch"] = "batch"
+    consistency: Literal["batch", "table"] = "batch"
     on_truncate: OnTruncate = "apply"
     on_drop_table: Literal["keep", "empty", "fail"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 from sluice.shown import LINES, shown
@@ -37,9 +38,18 @@ class LeaseHeld(TransientError):
 
 
 class TerminalError(SluiceError):
-    """Stop: a person has to change configuration, code or data first."""
+    """Stop: a person has to change configuration, code or data first.
+
+    `tables`: what is wrong of each source table, where the others of the batch are sound.
+    """
 
     exit_code = 1
+    tables: Mapping[str, str] = {}
+
+    def of_tables(self, wrong: Mapping[str, str]) -> Self:
+        """The same error, which these source tables alone are to blame for."""
+        self.tables = wrong
+        return self
 
 
 class ConfigError(TerminalError):
@@ -57,6 +67,12 @@ class PlanError(TerminalError):
 
 class AuditFailed(TerminalError):
     """An audit of the staged batch failed; nothing was published."""
+
+
+class TablesLeftOut(TerminalError):
+    """A batch is published without some of its tables; the message says which, and why."""
+
+    layout = LINES
 
 
 class VerifyFailed(TerminalError):

@@ -90,7 +90,8 @@ class Manifest:
 
     `batch_id` follows from the other fields (see `name_batch` and `name_by_content`). `tables`:
     the source tables that it is for, all of them where it is empty. `epoch`: the one at which its
-    files were loaded before, where their positions are; None: the pipeline's.
+    files were loaded before, where their positions are; None: the pipeline's. `share_of`: the batch
+    that was published without these tables.
     """
 
     pipeline: str
@@ -103,11 +104,17 @@ class Manifest:
     tables: tuple[str, ...] = ()
     epoch: int | None = None
     rebuild: Rebuild | None = None
+    share_of: str = ""
 
     @property
     def repeats(self) -> bool:
-        """Whether other batches may have loaded the same records, or will: it claims no file."""
-        return self.reprocess is not None or bool(self.tables)
+        """Whether other batches may have loaded the same records, or will."""
+        return self.reprocess is not None or (bool(self.tables) and not self.share_of)
+
+    @property
+    def claims(self) -> bool:
+        """Whether its files are its own, and not another batch's."""
+        return not (self.repeats or self.share_of)
 
     @property
     def accepts_late(self) -> bool:

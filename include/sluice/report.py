@@ -50,6 +50,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
             }
             for t in result.tables
         ],
+        "left_out": [asdict(left) for left in result.left_out],
     }
 
 

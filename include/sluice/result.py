@@ -76,6 +76,16 @@ class TableResult:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A source table that the batch goes without, for it cannot be loaded, and its records, which
+    no other number of the batch counts."""
+
+    source: str
+    records: int
+    error: str
+
+
+@dataclass(frozen=True)
 class BatchResult:
     """The whole batch. `unassigned` counts records that belong to no target table; at `epoch` its
     positions are."""
@@ -87,6 +97,7 @@ class BatchResult:
     unassigned: Counts = Counts()
     seconds: float = 0.0
     epoch: int = 0
+    left_out: tuple[LeftOut, ...] = ()
 
     def to_json(self) -> str:
         """The document that the driver writes last, when everything else is done."""
@@ -98,6 +109,7 @@ class BatchResult:
         raw: dict[str, Any] = json.loads(text)
         raw["tables"] = tuple(_table(t) for t in raw["tables"])
         raw["unassigned"] = Counts(**raw["unassigned"])
+        raw["left_out"] = tuple(LeftOut(**one) for one in raw.get("left_out", ()))
         return BatchResult(**raw)
 
 

@@ -18,6 +18,7 @@ from sluice.ledger import Publication
 from sluice.ledger_rows import landed_anew
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, ComparedTable, StagedTable
+from sluice.shares import left_out, split_off, told_share, undone_origin
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.undo import (
@@ -40,6 +41,7 @@ __all__ = [
     "give_up",
     "land",
     "land_tables",
+    "left_out",
     "load",
     "load_and_publish",
     "open_context",
@@ -141,11 +143,13 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
     reach(Point.PUBLISH_FILES)
     # Before the batch is finished, for nobody looks at it after that.
+    split_off(ctx, manifest, result)
     _forget_copies(ctx, manifest)
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest) | told(manifest),
+        detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest) | told(manifest)
+        | told_share(manifest),
         expected=lambda row: row is not None and _is_under_way(row, result),
     )  # fmt: skip
     reach(Point.PUBLISH_DONE)
@@ -269,8 +273,8 @@ def reconcile(ctx: Context) -> list[str]:
             ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
             publish(ctx, key)
             continue
-        if undone := _undone_already(ctx, key):
-            ctx.say(f"reconcile: batch {row.batch_id} was to undo {undone}, which is done")
+        if why := _pointless(ctx, key):
+            ctx.say(f"reconcile: batch {row.batch_id} {why}")
             rollback(ctx, row.batch_id, hold=True)
             continue
         drop_all_branches(ctx, row.batch_id)
@@ -296,12 +300,15 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     return ctx.ledger.unfinished(ctx.pipeline.name)
 
 
-def _undone_already(ctx: Context, key: str) -> str:
-    """The batches that one was made to undo, where some are not published any more."""
-    rebuild = ctx.files.read_manifest(key).rebuild
-    without = set(rebuild.without) if rebuild else set()
+def _pointless(ctx: Context, key: str) -> str:
+    """Why a batch is not loaded again: others that it was to undo are undone, or the one that it
+    is a share of."""
+    manifest = ctx.files.read_manifest(key)
+    if origin := undone_origin(ctx, manifest):
+        return f"is a share of {origin}, which is rolled back"
+    without = set(manifest.rebuild.without) if manifest.rebuild else set()
     gone = without and without - ctx.ledger.published_batches(ctx.pipeline.name)
-    return ", ".join(sorted(gone))
+    return f"was to undo {', '.join(sorted(gone))}, which is done" if gone else ""
 
 
 def run(
@@ -374,6 +381,8 @@ def load_and_publish(
                 failure = failure or error
                 ctx.say(f"{type(error).__name__}: {error}")
                 _give_up(ctx, key)
+        else:
+            failure = failure or left_out(ctx, ctx.files.read_manifest(key), results[-1])
     return results, failure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from sluice.config import Pipeline, TableConfig
 from sluice.errors import ConfigError
@@ -20,9 +20,11 @@ def only(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
     return pipeline.choosing([_found(pipeline, pipeline.tables, name) for name in tables])
 
 
-def _found(pipeline: Pipeline, tables: Iterable[str], name: str) -> str:
+def _found(pipeline: Pipeline, tables: Collection[str], name: str) -> str:
+    if name in tables:
+        return name
     for listed in tables:
-        if listed == name or listed.endswith(f".{name}"):
+        if listed.endswith(f".{name}"):
             return listed
     known = ", ".join(tables)
     raise ConfigError(f"pipeline {pipeline.name} has no table {name!r}; its `tables:` are {known}")

@@ -14,6 +14,7 @@ from sluice.ledger import BatchRow, Publication
 from sluice.ledger_tables import equals
 from sluice.manifest import Manifest
 from sluice.names import BATCH_ID, is_changelog, published_tables, target_of_changelog
+from sluice.shares import SHARE_OF
 from sluice.snapshots import ancestors, head, tables_of
 
 UNDONE: Final = "undone"
@@ -61,6 +62,7 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
     """Raise RollbackRefused where a batch on its way, or a reprocess, is built on one of them."""
     _refuse_on_the_way(ctx, batches)
     _refuse_if_repeated(ctx, batches)
+    _refuse_if_shared(ctx, batches)
 
 
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
@@ -84,6 +86,17 @@ def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
             raise RollbackRefused(
                 f"batch {later} reprocessed batch {batch_id}, and has its changes too: roll that "
                 f"back first (sluice rollback {ctx.pipeline.name} --batch {later})"
+            )
+
+
+def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
+    """A batch's files are held when it is undone, those of a table that came later among them."""
+    for row in ctx.ledger.batches(ctx.pipeline.name):
+        origin = row.details.get(SHARE_OF)
+        if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
+            raise RollbackRefused(
+                f"batch {row.batch_id} has what {origin} was published without: roll that back "
+                f"first (sluice rollback {ctx.pipeline.name} --batch {row.batch_id})"
             )
 
 

@@ -98,7 +98,7 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         doc_md=_documentation(pipeline),
         render_template_as_native_obj=False,
     ) as dag:
-        _wire(str(project.root), pipeline.name)
+        _wire(str(project.root), pipeline)
     return dag
 
 
@@ -136,29 +136,30 @@ def _timetable(pipeline: Pipeline) -> CronDataIntervalTimetable | None:
     return CronDataIntervalTimetable(pipeline.schedule, timezone="UTC")
 
 
-def _wire(project: str, pipeline: str) -> None:
+def _wire(project: str, pipeline: Pipeline) -> None:
     @task(task_id="reconcile")
     def reconcile() -> list[str]:
-        return tasks.reconcile(project, pipeline)
+        return tasks.reconcile(project, pipeline.name)
 
     @task(task_id="land")
     def land() -> list[str]:
-        return tasks.land(project, pipeline, dict(get_current_context()))
+        return tasks.land(project, pipeline.name, dict(get_current_context()))
 
     landed = land()
     reconcile() >> landed
     _batches(project, [pipeline], landed)
 
 
-def _batches(project: str, pipelines: list[str], landed: Any) -> None:
+def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
     """One load and one publish a manifest; a teardown cleans up, and decides no run's state.
 
-    `pipelines`: those that the manifests may be of.
+    `pipelines`: those that the manifests may be of. Where tables may be left out, a task of its own
+    says so: a publish that failed would take the news of what it published with it.
     """
 
     @task(
         task_id="publish",
-        outlets=[AssetAlias(tasks.alias_name(pipeline)) for pipeline in pipelines],
+        outlets=[AssetAlias(tasks.alias_name(pipeline.name)) for pipeline in pipelines],
         map_index_template="{{ batch_id }}",
         priority_weight=SOON,
     )
@@ -166,6 +167,12 @@ def _batches(project: str, pipelines: list[str], landed: Any) -> None:
         context = get_current_context()
         context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
         return tasks.publish(project, tasks.pipeline_of(manifest), manifest, dict(context))
+
+    @task(task_id="left_out", map_index_template="{{ batch_id }}", priority_weight=SOON)
+    def left_out(manifest: str) -> None:
+        context = get_current_context()
+        context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
+        tasks.refuse_left_out(project, tasks.pipeline_of(manifest), manifest)
 
     @task(task_id="rollback", map_index_template="{{ batch_id }}", priority_weight=SOON)
     def rollback(manifest: str) -> list[str]:
@@ -183,15 +190,20 @@ def _batches(project: str, pipelines: list[str], landed: Any) -> None:
             max_active_tis_per_dag=MAX_LOADS,
             map_index_template=BATCH_OF_LOAD,
         )
-        load >> publish(manifest) >> rollback(manifest).as_teardown()
+        published = load >> publish(manifest)
+        if any(pipeline.consistency == "table" for pipeline in pipelines):
+            published = published >> left_out(manifest)
+        published >> rollback(manifest).as_teardown()
 
     batch.expand(manifest=landed)
 
 
 def _documentation(pipeline: Pipeline) -> str:
+    apart = pipeline.consistency == "table"
+    whole = "each table for itself" if apart else "all of its tables, or none"
     return f"""\
 **{pipeline.name}**: `{pipeline.format}` files of `{pipeline.landing.url}` into Iceberg tables of
-`{pipeline.namespace}`, a batch at a time: all of its tables, or none.
+`{pipeline.namespace}`, a batch at a time: {whole}.
 
 - *Scheduled*: everything landed before the interval's end that is not loaded yet, late files too.
 - *Backfill*, or a window in the form: exactly the files of that window.
@@ -258,7 +270,8 @@ def reprocess_dag(project: Project) -> DAG:
                 bool(params["accept_late"]),
             )
 
-        _batches(str(project.root), sorted(project.pipelines), land())
+        pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
+        _batches(str(project.root), pipelines, land())
     return dag
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,6 @@ from sluice.errors import ConfigError
 
 if TYPE_CHECKING:
     from sluice.context import Context
-    from sluice.ledger import FileRow
 
 BACKFILL: Final = "backfill"
 MANUAL: Final = "manual"
@@ -36,11 +35,10 @@ class Selection:
         """True when a window or files were named."""
         return bool(self.files or self.window)
 
-    def covers(self, ctx: Context, rows: Iterable[FileRow]) -> bool:
-        """True when a batch of these files is part of the selection."""
+    def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
+        """True when a batch of these files, each a key and an hour, is part of the selection."""
         from sluice.land import Window, covers
 
-        taken = [(row.object_key, row.hour) for row in rows]
         window = Window(*self.window) if self.window else None
         return bool(taken) and covers(ctx, taken, window, self.until, self.files)
 

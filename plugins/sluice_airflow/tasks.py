@@ -18,6 +18,7 @@ from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
 from sluice.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.result import BatchResult
+from sluice.shares import waiting_files
 from sluice.shown import LINES, shown
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
@@ -34,6 +35,7 @@ ADVICE: Final = {
     "load": "nothing was published. Clear this task to load the same manifest again",
     "publish": "clear this task (a table published already stays so), or run the DAG"
     " sluice_rollback for this batch",
+    "left_out": "the other tables are published. The next run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "clean_up": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "rollback": "where it was refused nothing moved, and the message says why; else run it again,"
@@ -139,7 +141,7 @@ def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
             continue
         told = again or (chosen.explicit and row.state == FAILED)
         old = datetime.now(UTC) - row.at >= STALE
-        if (told or old) and chosen.covers(ctx, ctx.ledger.batch_files(row.pipeline, row.batch_id)):
+        if (told or old) and chosen.covers(ctx, waiting_files(ctx, row)):
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
             found.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
     return found
@@ -182,6 +184,17 @@ def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any])
         result = stages.publish(open_context(project, pipeline), manifest)
         emit_assets(result, context["outlet_events"][AssetAlias(alias_name(pipeline))])
         return summary(result)
+
+
+def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
+    """Raise TablesLeftOut where the batch was published without some of its tables."""
+    from sluice import stages
+
+    ctx = open_context(project, pipeline)
+    result = stages.current_result(ctx, batch_of(manifest))
+    with advised("left_out", pipeline):
+        if error := stages.left_out(ctx, ctx.files.read_manifest(manifest), result):
+            raise error
 
 
 def alias_name(pipeline: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sluice.errors import ConfigError
 
@@ -73,6 +74,25 @@ def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:
 def test_a_reprocess_goes_through_the_same_tasks(dags: dict[str, Any]) -> None:
     order = [task.task_id for task in dags["sluice_reprocess"].topological_sort()]
     assert order == ["land", "batch.load", "batch.publish", "batch.rollback"]
+
+
+def test_tables_that_were_left_out_fail_a_task_of_their_own(
+    parsed: Callable[[], dict[str, Any]], project: Path
+) -> None:
+    """After publish, which would lose its assets' events by failing; the teardown comes last."""
+    file = project / "pipelines" / "apart.yaml"
+    shop = yaml.safe_load((project / "pipelines" / "shop.yaml").read_text())
+    file.write_text(
+        yaml.safe_dump(shop | {"name": "apart", "namespace": "apart", "consistency": "table"})
+    )
+    try:
+        found = parsed()
+    finally:
+        file.unlink()
+    last = found["sluice_apart"].get_task("batch.left_out")
+    assert last.upstream_task_ids == {"batch.publish", "land"}  # the latter maps it
+    assert last.downstream_task_ids == {"batch.rollback"}
+    assert not found["sluice_shop"].has_task("batch.left_out")
 
 
 def test_the_teardown_decides_no_runs_state(shop: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
+from sluice.manifest import Manifest, SourceFile
 from sluice_airflow import submit
 from sluice_airflow.selection import Selection
 from sluice_airflow.tasks import STALE, leftovers
@@ -56,6 +58,19 @@ def test_what_a_run_takes_over(
 ) -> None:
     found = leftovers(context(state, at), chosen, again)
     assert found == (["shop/b/manifest.json"] if taken else [])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "taken"), [(EVERYTHING, True), (AT_FIVE, True), (AT_SIX, False)]
+)
+def test_a_run_takes_over_what_another_batch_left_out(chosen: Selection, taken: bool) -> None:
+    """It claims no file: its manifest tells the hour."""
+    shared: Any = context(FAILED, OLD)
+    row = replace(shared.ledger.unfinished("shop")[0], detail='{"share_of": "a"}')
+    manifest = Manifest("shop", "b", (SourceFile("a", "file:///a", 1, hour="20260101T05"),))
+    shared.ledger.unfinished = lambda pipeline: [row]
+    shared.files = SimpleNamespace(read_manifest=lambda key: manifest)
+    assert leftovers(shared, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
 
 def test_a_batch_that_somebody_holds_is_left_alone() -> None:

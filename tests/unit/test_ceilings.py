@@ -23,7 +23,7 @@ def job(records: int, most: int, again: Reprocess | None = None) -> Any:
         max_bad_records=most, max_bad_share=1,
     )  # fmt: skip
     rejects = (LandingReject("k", 0, "too_many_rejects: invalid_utf8 70", "", records),)
-    manifest = SimpleNamespace(rejects=rejects, reprocess=again, batch_id="b", repeats=False)
+    manifest = SimpleNamespace(rejects=rejects, reprocess=again, batch_id="b", claims=True)
     return SimpleNamespace(pipeline=pipeline, manifest=manifest)
 
 

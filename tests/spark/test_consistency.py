@@ -1,0 +1,175 @@
+"""`consistency: table`: what cannot be loaded of a batch waits, the other tables are published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice import refolding, stages
+from sluice.errors import RollbackRefused, SluiceError, TablesLeftOut
+from sluice.leases import this_holder
+from sluice.ledger import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.result import BatchResult, Counts
+from spark_jobs.driver import drive
+from tests.spark.sandbox import NAMESPACE, Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+KEYED: dict[str, Any] = {"key": ["id"], "columns": {"id": "bigint"}}
+NO_BAD = {"name": "no_bad_text", "sql": "SELECT id FROM {table} WHERE text = 'bad'"}
+TABLES = {"s.orders": KEYED, "s.notes": KEYED | {"checks": [NO_BAD]}}
+SOUND = TABLES | {"s.notes": KEYED}
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """Two tables, each for itself; loads are driven as `spark-submit` would."""
+    sandbox = Sandbox(spark, tmp_path, pipeline())
+
+    def submit(project: Any, _: Path, *arguments: str, small: bool = False) -> str:
+        key = arguments[arguments.index("--manifest") + 1]
+        return drive(sandbox.project, key, lambda: sandbox.spark, this_holder()).to_json()
+
+    monkeypatch.setattr(stages, "submit", submit)
+    return sandbox
+
+
+def pipeline(tables: dict[str, Any] | None = TABLES, consistency: str = "table") -> dict[str, Any]:
+    return {"format": "debezium", "consistency": consistency, "tables": tables}
+
+
+def event(lsn: int, table: str, ident: int, text: str) -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": table, "lsn": lsn}
+    return {"op": "u", "after": {"id": ident, "text": text}, "source": source, "ts_ms": 1}
+
+
+def run(sandbox: Sandbox) -> tuple[list[BatchResult], SluiceError | None]:
+    return stages.run(sandbox.context())
+
+
+def texts(sandbox: Sandbox, table: str) -> dict[int, str]:
+    return {row["id"]: row["text"] for row in sandbox.rows(table)}
+
+
+def states_of(sandbox: Sandbox) -> dict[str, str]:
+    return {row.batch_id: row.state for row in sandbox.context().ledger.batches("p")}
+
+
+def left(sandbox: Sandbox, batch: BatchResult) -> str:
+    """The batch that waits for the other one's table."""
+    (share,) = set(states_of(sandbox)) - {batch.batch_id}
+    return share
+
+
+def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
+    (batch,), failure = run(lake)
+    assert isinstance(failure, TablesLeftOut)
+    assert "d.s.notes (1 records)" in str(failure)
+    assert "fails check no_bad_text" in str(failure)
+    assert total(batch) == Counts(read=1, applied=1)
+    assert texts(lake, "orders") == {1: "a"}
+    share = left(lake, batch)
+    assert states_of(lake) == {batch.batch_id: PUBLISHED, share: FAILED}
+    assert lake.agrees()
+
+    lake.write("b.jsonl", [event(12, "orders", 1, "b"), event(13, "notes", 7, "good")])
+    (newer,), failure = run(lake)
+    assert "fails check no_bad_text" in str(failure)
+    assert (texts(lake, "orders"), texts(lake, "notes")) == ({1: "b"}, {7: "good"})
+
+    lake.configure(**pipeline(SOUND))
+    (caught_up,), failure = run(lake)
+    assert failure is None
+    assert (caught_up.batch_id, total(caught_up)) == (share, Counts(read=2, late=1, ignored=1))
+    assert set(states_of(lake).values()) == {PUBLISHED}
+    assert texts(lake, "notes") == {7: "good"}
+    assert lake.agrees()
+    assert run(lake) == ([], None)
+    assert newer.left_out == ()
+
+
+def test_a_table_that_no_plan_can_be_made_for_is_left_out(lake: Sandbox) -> None:
+    lake.configure(**pipeline(None))
+    keyed = {"id": 1, "text": "a"}
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "lsn": 5}
+    orders = {"op": "r", "after": keyed, "source": source | {"table": "orders"}}
+    lake.write("a.jsonl", [orders, event(11, "notes", 7, "x")])
+    results, failure = run(lake)
+    assert results == []  # neither has a key: of a batch without any table nothing is published
+    assert failure is not None
+    assert "nobody tells the key of table d.s.orders" in str(failure)
+    assert "nobody tells the key of table d.s.notes" in str(failure)
+
+    lake.configure(**pipeline({"s.orders": KEYED, "s.notes": {}}))
+    (batch,), failure = run(lake)
+    assert "nobody tells the key of table d.s.notes" in str(failure)
+    assert texts(lake, "orders") == {1: "a"}
+    assert not lake.catalog.table_exists((NAMESPACE, "notes"))
+
+    lake.configure(**pipeline(SOUND))
+    (_,), failure = run(lake)
+    assert failure is None
+    assert texts(lake, "notes") == {7: "x"}
+    assert batch.left_out[0].source == "d.s.notes"
+
+
+def test_all_tables_wait_where_the_batch_is_one(lake: Sandbox) -> None:
+    lake.configure(**pipeline(consistency="batch"))
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
+    results, failure = run(lake)
+    assert results == []
+    assert "fails check no_bad_text" in str(failure)
+    assert list(states_of(lake).values()) == [FAILED]
+
+
+def test_a_publisher_that_dies_leaves_out_the_same(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "_forget_copies", die)
+        with pytest.raises(KeyboardInterrupt):
+            run(lake)
+    assert sorted(states_of(lake).values()) == [FAILED, PUBLISHING]
+    (dead,) = (b for b in lake.context().ledger.batches("p") if b.state == PUBLISHING)
+    stages.publish(lake.context(), dead.manifest)  # as the next run's reconcile does
+
+    lake.configure(**pipeline(SOUND))
+    (caught_up,), failure = run(lake)
+    assert failure is None
+    assert total(caught_up) == Counts(read=2, applied=1, ignored=1)
+    assert list(states_of(lake).values()) == [PUBLISHED, PUBLISHED]
+    assert (texts(lake, "orders"), texts(lake, "notes")) == ({1: "a"}, {7: "bad"})
+
+
+def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
+    (batch,), _ = run(lake)
+    share = left(lake, batch)
+    refolding.rollback(lake.context(), batch.batch_id)
+    assert run(lake) == ([], None)
+    assert states_of(lake) == {batch.batch_id: ROLLED_BACK, share: ROLLED_BACK}
+
+    stages.release(lake.context(), batch.batch_id)
+    (again,), failure = run(lake)
+    assert isinstance(failure, TablesLeftOut)
+    assert states_of(lake) == {again.batch_id: PUBLISHED, share: FAILED}
+
+
+def test_a_batch_is_undone_after_what_was_left_out_of_it(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
+    (batch,), _ = run(lake)
+    lake.configure(**pipeline(SOUND))
+    (caught_up,), _ = run(lake)
+    with pytest.raises(RollbackRefused, match=f"{caught_up.batch_id} has what"):
+        refolding.rollback(lake.context(), batch.batch_id)
+    refolding.rollback(lake.context(), caught_up.batch_id)
+    refolding.rollback(lake.context(), batch.batch_id)
+    assert texts(lake, "notes") == texts(lake, "orders") == {}
