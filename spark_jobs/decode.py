@@ -85,10 +85,20 @@ def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
     """
     texts = _split_key_changes(events, plan).select(*_texts(plan), *_carried(plan, batch))
     values = texts.select("*", *(_value(c, i) for i, c in enumerate(plan.columns)))
-    named = [F.col(_value_name(i)).alias(c.name) for i, c in enumerate(plan.columns)]
+    named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
     about = (_bad(plan).alias(BAD), RECORD, *placed)
     return values.select(*named, *names.CHANGELOG_METADATA, *about)
+
+
+def _named(plan: TablePlan, index: int) -> Column:
+    """A column's value; of one that stands for a key with NULLs what its value compares by."""
+    column, text = plan.columns[index], F.col(_text_name(index))
+    if not column.holds_nulls:
+        return F.col(_value_name(index))
+    of = next(i for i, c in enumerate(plan.columns) if c.name == column.compares)
+    compared = column.compared(F.col(_value_name(of)), plan.columns[of].stored)
+    return F.when(text.isNotNull(), compared)
 
 
 def _text_name(index: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sluice.collations import source_name
+from sluice.collations import rules, source_name
 from sluice.coltypes import (
     STRING,
     VARIABLE,
@@ -39,7 +39,7 @@ from spark_jobs.descriptions import descriptions, refuse_too_many_columns
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.opening import Opening, opening_of
-from spark_jobs.plannedcolumn import PlannedColumn, key_by_collations
+from spark_jobs.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.renames import Renames
 from spark_jobs.spelling import spelling
 
@@ -159,7 +159,8 @@ def plan_table(
     columns = tuple(
         replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
     )
-    key, columns = key_by_collations(stated.table, key, columns, hints.collations)
+    compared = rules(hints.collations, hints.null_keys)
+    key, columns = key_by_rules(stated.table, key, columns, compared)
     _refuse_other_key(stated.table, key, stored_key)
     _check_names(found, names)
     modes = pipeline.modes_of(config)

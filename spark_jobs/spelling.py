@@ -55,7 +55,8 @@ class Spelling:
         key = None if config.key is None else [*map(self.of, config.key)]
         columns = {self.of(name): kind for name, kind in config.columns.items()}
         collations = {self.of(name): rule for name, rule in config.collations.items()}
-        told = {"key": key, "columns": columns, "collations": collations}
+        nulls = [*map(self.of, config.null_keys)]
+        told = {"key": key, "columns": columns, "collations": collations, "null_keys": nulls}
         return config.model_copy(update=told)
 
 

@@ -1,13 +1,15 @@
-"""`collations:` of a table: key columns whose texts the source compares otherwise than by bytes.
+"""`collations:` and `null_keys:` of a table: key columns that compare otherwise than by value.
 
-Such a source takes 'abc' and 'ABC', or 'abc' and 'abc ', for one key, and events may bring either.
-A column of Sluice's own stands beside the key column, holds what all equal texts have in common,
-and is the key in its place; the column itself holds the text of the newest event.
+Such a source takes 'abc' and 'ABC', or 'abc' and 'abc ', for one key, and events may bring either;
+or NULL is a value of its key like any other. A column of Sluice's own stands beside the key column,
+holds what all equal values have in common, and is the key in its place; the column itself holds
+the value of the newest event.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -17,6 +19,7 @@ from sluice.names import OWN_COLUMNS
 NOCASE: Final = "nocase"
 RTRIM: Final = "rtrim"
 NOCASE_RTRIM: Final = "nocase_rtrim"
+NULL: Final = "null"
 
 Collation = Literal["nocase", "rtrim", "nocase_rtrim"]
 Collations = Annotated[
@@ -27,15 +30,20 @@ Collations = Annotated[
     ),
 ]
 
-_WORDS: Final = {name.replace("_", ""): name for name in (NOCASE, RTRIM, NOCASE_RTRIM)}
 _COMPARED: Final = re.compile(
-    rf"{re.escape(OWN_COLUMNS)}(?:{'|'.join(_WORDS)})_(?P<column>.+)", re.DOTALL
+    rf"{re.escape(OWN_COLUMNS)}(?!_)(?:{NULL})?(?:{NOCASE})?(?:{RTRIM})?_(?P<column>.+)", re.DOTALL
 )
 
 
-def compared_name(column: str, collation: str) -> str:
+def rules(collations: Mapping[str, str], null_keys: Iterable[str]) -> dict[str, str]:
+    """How each key column compares that does not by its value alone."""
+    nulls = {name: "_".join(filter(None, (NULL, collations.get(name)))) for name in null_keys}
+    return {**collations, **nulls}
+
+
+def compared_name(column: str, rule: str) -> str:
     """The name of the column that is the key in the place of this one."""
-    return f"{OWN_COLUMNS}{collation.replace('_', '')}_{column}"
+    return f"{OWN_COLUMNS}{rule.replace('_', '')}_{column}"
 
 
 def source_name(column: str) -> str:

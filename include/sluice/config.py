@@ -143,6 +143,9 @@ class TableConfig(SourceTables):
         default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
     )
     collations: Collations = Field(default_factory=dict)
+    null_keys: list[str] = Field(
+        default_factory=list, description="key columns in which NULL is a value like any other"
+    )
     renamed_columns: RenamedColumns = Field(default_factory=dict)
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"

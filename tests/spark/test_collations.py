@@ -104,3 +104,47 @@ def test_a_collation_needs_a_text_of_the_key(spark: SparkSession, tmp_path: Path
     shop.configure(format="debezium", tables={"customers": plain})
     shop.load_records(EVENTS[:1])
     assert "stored table has ['code']" in refused(**COLLATED)
+
+
+NULLED = {
+    "key": ["code", "part"],
+    "columns": {"part": "decimal(9,2)", "visits": "int"},
+    "null_keys": ["code", "part"],
+}
+NULLS = [
+    event("c", 1, None, {"code": None, "part": "1.0", "visits": 1}),
+    event("c", 2, None, {"code": "", "part": "1.0", "visits": 2}),
+    event("c", 3, None, {"code": "=", "part": None, "visits": 3}),
+    event("c", 4, None, {"code": None, "part": None, "visits": 4}),
+    event("u", 5, {"code": None, "part": "1"}, {"code": None, "part": "1.00", "visits": 5}),
+    event("d", 6, {"code": None, "part": None, "visits": 4}, None),
+    event("u", 7, {"code": "=", "part": None}, {"code": "=", "part": "2", "visits": 7}),
+    event("d", 8, {"code": "", "part": "1.00", "visits": 2}, None),
+    event("c", 9, None, {"code": None, "part": None, "visits": 9}),
+]
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_null_is_a_value_of_the_key_where_told(lake: Sandbox, parts: int) -> None:
+    """NULL is one key, an empty text another; a decimal is one key however it is written."""
+    lake.configure(
+        format="debezium", tables={"customers": {**NULLED, "modes": ["current", "history"]}}
+    )
+    size = -(-len(NULLS) // parts)
+    for number, start in enumerate(reversed(range(0, len(NULLS), size))):
+        lake.write(f"{number}.jsonl", NULLS[start : start + size])
+        lake.run()
+    rows = {(r["code"], str(r["part"]), r["visits"]) for r in lake.rows("customers")}
+    assert rows == {(None, "1.00", 5), ("=", "2.00", 7), (None, "None", 9)}
+    open_versions = [r for r in lake.rows("customers__history") if r["_is_current"]]
+    assert sorted(r["visits"] for r in open_versions) == [5, 7, 9]
+    assert lake.agrees()
+
+
+def test_a_key_that_a_record_does_not_tell_is_no_null(lake: Sandbox) -> None:
+    lake.configure(format="debezium", max_bad_records=5, tables={"customers": NULLED})
+    lake.write("a.jsonl", [NULLS[0], event("c", 2, None, {"code": "a", "visits": 2})])
+    lake.run()
+    assert [r["visits"] for r in lake.rows("customers")] == [1]
+    (lost,) = lake.quarantined()
+    assert (lost["reason"], lost["detail"]) == ("does_not_fit", "key_is_null:part")
