@@ -1,5 +1,7 @@
 """JSON documents however a file holds them: one a line, pretty-printed, an array, `KEY^VALUE`.
 
+A key that is an object may also stand before `;` or `|`.
+
 Everything here works on bytes and text alone. A document's text is kept as it is: only line
 breaks between its tokens turn into blanks. Numbers are never read as numbers.
 """
@@ -29,6 +31,7 @@ _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _LINE: Final = re.compile(r"[^\r\n]*")
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*[{\]])")
 _OTHER_KEY: Final = re.compile(r"[^\r\n^{}\[\]]*\^")
+_OTHER_SEPARATOR: Final = re.compile(r"[ \t]{0,8}[;|][ \t]{0,8}(?=\{)")
 _NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _BREAKS: Final = str.maketrans("\r\n", "  ")
@@ -245,11 +248,22 @@ class _Splitter:
         return not self._line_from(end).strip()
 
     def _take(self, found: Document) -> Line | Refused:
+        key = self.text[self.at : found.end]
         if self.text[found.end : found.end + 1] == "^":
-            key = self.text[self.at : found.end]
             return self._key_and_value(key, found.end + 1 - self.at)
-        text = self._pass_to(found.end)
+        other = None if self.in_array else _OTHER_SEPARATOR.match(self.text, found.end)
+        if other and self._is_of_key(found.value, offset := other.end() - self.at):
+            return self._key_and_value(key, offset)
+        text = self._pass_to(self.at + len(key))
         return _line(text, is_lossy(text, found.value))
+
+    def _is_of_key(self, key: Any, offset: int) -> bool:
+        """Whether a record is at `offset` and `key` is its key: two records share a field's name.
+
+        To take a record for the key of another would lose it.
+        """
+        found = self._document(offset)
+        return found.found and _names(key).isdisjoint(_names(found.value))
 
     def _key_and_value(self, key: str, offset: int) -> Line | Refused:
         while not self._has_line(offset) and self._within_limit() and self._more():
@@ -309,6 +323,12 @@ class _Splitter:
         text = self.text[self.at : end]
         self.at = end
         return text
+
+
+def _names(document: Any) -> set[str]:
+    """The names of a document's fields, within what describes them."""
+    inner = document.get("payload", document) if "schema" in document else document
+    return set(inner) if isinstance(inner, dict) else set()
 
 
 def _line_end(text: str, at: int) -> int:

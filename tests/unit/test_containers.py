@@ -84,6 +84,13 @@ def test_text_of_numbers_is_kept(number: str) -> None:
         ("7^\n", b'{"key":7,"value":null}'),
         ('{"id":1}^', b'{"key":{"id":1},"value":null}'),
         ('{"id":1}^  \r\n', b'{"key":{"id":1},"value":null}'),
+        ('{"id":1};{"op":"c"}\n', b'{"key":{"id":1},"value":{"op":"c"}}'),
+        ('{"id":";"} | {"op":"c"}\n', b'{"key":{"id":";"},"value":{"op":"c"}}'),
+        (
+            '{"schema":null,"payload":{"id":1}};{"schema":{},"payload":{"op":"c"}}',
+            b'{"key":{"schema":null,"payload":{"id":1}},'
+            b'"value":{"schema":{},"payload":{"op":"c"}}}',
+        ),
     ],
 )
 def test_key_and_value(text: str, expected: bytes, size: int) -> None:
@@ -115,6 +122,17 @@ def test_key_and_value(text: str, expected: bytes, size: int) -> None:
         ('{\n  "a": 1,', [(UNPARSEABLE, b'{\n  "a": 1,')]),
         ('[{"a":1},\n{"a":2}', [b'{"a":1}', b'{"a":2}', (CUT_ARRAY, b"")]),
         ("err ^ oops\n", [b"err ^ oops"]),
+        # Two records are no key and its value.
+        ('{"op":"c"};{"op":"d"}\n', [b'{"op":"c"}', b';{"op":"d"}']),
+        (
+            '{"schema":1,"payload":{"op":"c"}}|{"schema":1,"payload":{"op":"d"}}\n{"a":2}',
+            [
+                b'{"schema":1,"payload":{"op":"c"}}',
+                b'|{"schema":1,"payload":{"op":"d"}}',
+                b'{"a":2}',
+            ],
+        ),
+        ('{"a":1};\n{"a":2}', [b'{"a":1}', b";", b'{"a":2}']),
         ("/* never closed\n", [b"/* never closed"]),
         ('{"a":"\\ud800"}\n{"a":"\\ud83d\\ude00"}',
          [(LONE_SURROGATE, b'{"a":"\\ud800"}'), b'{"a":"\\ud83d\\ude00"}']),
@@ -260,7 +278,7 @@ AFTER = b'\n{"z":1}\n'
     [
         b'{"a":1}{"a":2}', b'{"a":1},{"a":2}', b'{"a":1} x', b'{"a":1}}', b'{"a":1}"x"',
         b'{"a":1}]', b'{"a":"}"} \\', b'{"a":', b"{", b'{"a":1,', b'[{"a":1}]', b' [{"a":1}]',
-        b"/* c */", b'{"a":"\xff"}', b'{"a":\r1}', b'{"a":1}^{"b":1}', b"x^{}",
+        b"/* c */", b'{"a":"\xff"}', b'{"a":\r1}', b'{"a":1}^{"b":1}', b'{"a":1};{"b":1}', b"x^{}",
         b'\xef\xbb\xbf{"a":1}', b'{"a":"\\ud800"}',
     ],
 )  # fmt: skip
