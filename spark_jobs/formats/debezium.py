@@ -33,7 +33,13 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, read_head
-from spark_jobs.formats.debezium_order import CONNECTORS, SHARING, source_fields, with_position
+from spark_jobs.formats.debezium_order import (
+    CONNECTORS,
+    KEYSPACE,
+    SHARING,
+    source_fields,
+    with_position,
+)
 from spark_jobs.formats.envelope import (
     WHOLE_TEXTS,
     instant,
@@ -275,7 +281,7 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
     return placed.select(
         _outcome().alias("outcome"),
         "reason",
-        F.expr("coalesce(source.db, databaseName) AS database"),
+        _database(connector).alias("database"),
         F.expr("coalesce(source.schema, schemaName) AS schema"),
         F.expr("coalesce(source.table, source.collection) AS table"),
         F.expr(f"CASE WHEN {_STATEMENT} THEN 'ddl' ELSE kind END AS op"),
@@ -294,6 +300,15 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
         "block",
         "ordinal",
     )
+
+
+def _database(connector: str | None) -> Column:
+    """Of Vitess its keyspace, for its `db` is empty."""
+    named = F.expr("coalesce(source.db, databaseName)")
+    if connector:
+        return named
+    keyspace = F.col("source")[KEYSPACE]
+    return F.when((named == "") & keyspace.isNotNull(), keyspace).otherwise(named)
 
 
 def _reason(connector: str | None, refused: str, documents: bool) -> Column:

@@ -32,6 +32,8 @@ _SHARED: Final = {
 }
 SHARING: Final = frozenset(_SHARED)
 """Connectors of which several events may share a place in the source's log."""
+KEYSPACE: Final = "keyspace"
+"""What Vitess, a connector whose order is arrival, calls a database; its `db` is empty."""
 _LCR_DIGITS: Final = 16
 _LCR_PARTS: Final = 4
 
@@ -100,7 +102,8 @@ def _number(component: str, index: int) -> Column:
 def source_fields(connector: str | None) -> tuple[str, ...]:
     """What of `source` is read: of one connector's events its own order's fields, else all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
-    return tuple(dict.fromkeys((*_ALL, *(f for order in orders for f in order))))
+    others = () if connector else (KEYSPACE,)
+    return tuple(dict.fromkeys((*_ALL, *others, *(f for order in orders for f in order))))
 
 
 def _required(text: str) -> str:

@@ -156,6 +156,7 @@ EVENTS: dict[str, Any] = {
     "sqlserver_later": streamed("sqlserver", commit_lsn="00000100:00000001:0001",
                                 change_lsn="00000027:00000001:0001", event_serial_no=1),
     "other": streamed("db2", change_lsn="x"),
+    "vitess": streamed("vitess", db="", keyspace="shop", shard="0", vgtid="[]"),
     "pg_snapshot": event("r", src=source("postgresql", lsn=5, sequence='[null,"5"]'),
                          ts_ns=1704164645000000007),
     "pg_incremental": event("r", src=source("postgresql", lsn=None, sequence=None),
@@ -206,6 +207,12 @@ def test_events(
     assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
     assert (row["before"], row["after"]) == (before, after)
     assert (row["database"], row["table"]) == ("shop", "t")
+
+
+def test_a_keyspace_of_vitess_is_a_database(rows: dict[str, Row]) -> None:
+    row = rows["vitess"]
+    assert (row["outcome"], row["position"]) == ("event", None)
+    assert (row["database"], row["schema"], row["table"]) == ("shop", None, "t")
 
 
 @pytest.mark.parametrize(
