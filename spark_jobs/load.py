@@ -48,7 +48,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     started = time.monotonic()
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
-        raise TerminalError("\n".join(left.error for left in batch.left_out))
+        raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
     reach(Point.LOAD_DECODED)
     found, plans = batch.found, [table.plan for table in batch.tables]
     bad = {table.plan.name: table.bad for table in batch.tables}

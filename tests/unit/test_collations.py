@@ -1,0 +1,34 @@
+"""How key columns compare: the names of the columns that stand for them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.collations import compared_name, rules, source_name
+
+RULES = [
+    "nocase",
+    "rtrim",
+    "nocase_rtrim",
+    "null",
+    "null_nocase",
+    "null_rtrim",
+    "null_nocase_rtrim",
+]
+
+
+def test_null_and_a_collation_are_one_rule() -> None:
+    found = rules({"a": "nocase", "b": "rtrim"}, ["b", "c"])
+    assert found == {"a": "nocase", "b": "null_rtrim", "c": "null"}
+
+
+@given(st.sampled_from(RULES), st.text(min_size=1))
+def test_the_sources_name_is_in_the_columns_own(rule: str, column: str) -> None:
+    assert source_name(compared_name(column, rule)) == column
+
+
+@pytest.mark.parametrize("column", ["code", "_sluice__code", "_sluice_other_code", "null_code"])
+def test_any_other_name_is_the_sources(column: str) -> None:
+    assert source_name(column) == column
