@@ -29,6 +29,9 @@ Collations = Annotated[
         "end), nocase_rtrim (neither does)",
     ),
 ]
+NullKeys = Annotated[
+    list[str], Field(description="key columns in which NULL is a value like any other")
+]
 
 _COMPARED: Final = re.compile(
     rf"{re.escape(OWN_COLUMNS)}(?!_)(?:{NULL})?(?:{NOCASE})?(?:{RTRIM})?_(?P<column>.+)", re.DOTALL

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
-from sluice.collations import Collations
+from sluice.collations import Collations, NullKeys
 from sluice.coltypes import ColumnType, parse_type
 from sluice.configchecks import Check
 from sluice.configepochs import MAX_EPOCH, FullLoads
@@ -136,16 +136,12 @@ class Landing(Strict):
 class TableConfig(SourceTables):
     """What the events do not say about one table, or what should win over them."""
 
-    key: list[str] | None = Field(
-        None, description="key columns; [] says that the table has none; absent: the events tell"
-    )
+    key: list[str] | None = Field(None, description="[]: the table has none; absent: as told")
     columns: dict[str, Hint] = Field(
         default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
     )
     collations: Collations = Field(default_factory=dict)
-    null_keys: list[str] = Field(
-        default_factory=list, description="key columns in which NULL is a value like any other"
-    )
+    null_keys: NullKeys = Field(default_factory=list)
     renamed_columns: RenamedColumns = Field(default_factory=dict)
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"

@@ -78,6 +78,7 @@ def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLef
 
 
 def undone_origin(ctx: Context, manifest: Manifest) -> str:
-    """The batch that this one is a share of, where that is rolled back: then this one is too."""
+    """Says that the batch is a share of one that is rolled back, if so: then it is too."""
     row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of) if manifest.share_of else None
-    return manifest.share_of if row is not None and row.state == states.ROLLED_BACK else ""
+    undone = row is not None and row.state == states.ROLLED_BACK
+    return f"is a share of {manifest.share_of}, which is rolled back" if undone else ""

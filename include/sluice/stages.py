@@ -21,6 +21,7 @@ from sluice.result import BatchResult, ComparedTable, StagedTable
 from sluice.shares import left_out, split_off, told_share, undone_origin
 from sluice.snapshots import head, is_published, publish_table
 from sluice.submit import LOAD_BATCH, is_small, spark_conf, submit
+from sluice.sweep import forget_copies
 from sluice.undo import (
     complete_rollbacks,
     drop_all_branches,
@@ -144,7 +145,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     reach(Point.PUBLISH_FILES)
     # Before the batch is finished, for nobody looks at it after that.
     split_off(ctx, manifest, result)
-    _forget_copies(ctx, manifest)
+    forget_copies(ctx.files, ctx.ledger, manifest)
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
@@ -173,16 +174,6 @@ def _may_begin(row: states.BatchRow, result: BatchResult) -> bool:
 
 def _is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
     return row.state == states.PUBLISHING and row.attempt == result.attempt
-
-
-def _forget_copies(ctx: Context, manifest: Manifest) -> None:
-    """Unless a batch that goes on may read the same copies; maintenance removes them then."""
-    mine = {file.url for file in manifest.files if file.staged}
-    others = ctx.ledger.unfinished(ctx.pipeline.name) if mine else []
-    keys = [row.manifest for row in others if row.batch_id != manifest.batch_id and row.manifest]
-    read = {file.url for key in keys for file in ctx.files.read_manifest(key).files}
-    if not mine & read:
-        ctx.files.forget_staged(manifest)
 
 
 def _hold(ctx: Context, result: BatchResult) -> None:
@@ -301,14 +292,12 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
 
 
 def _pointless(ctx: Context, key: str) -> str:
-    """Why a batch is not loaded again: others that it was to undo are undone, or the one that it
-    is a share of."""
+    """Why a batch is not loaded again: what it was to undo, or is a share of, is undone."""
     manifest = ctx.files.read_manifest(key)
-    if origin := undone_origin(ctx, manifest):
-        return f"is a share of {origin}, which is rolled back"
     without = set(manifest.rebuild.without) if manifest.rebuild else set()
     gone = without and without - ctx.ledger.published_batches(ctx.pipeline.name)
-    return f"was to undo {', '.join(sorted(gone))}, which is done" if gone else ""
+    done = f"was to undo {', '.join(sorted(gone))}, which is done" if gone else ""
+    return done or undone_origin(ctx, manifest)
 
 
 def run(

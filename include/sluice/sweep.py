@@ -9,6 +9,7 @@ from datetime import datetime
 from sluice.batchfiles import SCRATCH, BatchFiles
 from sluice.errors import TerminalError
 from sluice.ledger import Ledger
+from sluice.manifest import Manifest
 from sluice.store import StoredObject
 
 
@@ -34,6 +35,17 @@ def sweep(
             files.store.delete_prefix(key)
         files.store.forget_unfinished(f"{pipeline}/", before)
     return len(doomed)
+
+
+def forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:
+    """Remove the copies that a finished batch read, unless one that goes on may read some of them;
+    `sweep` removes them then."""
+    mine = {file.url for file in manifest.files if file.staged}
+    others = ledger.unfinished(manifest.pipeline) if mine else []
+    keys = [row.manifest for row in others if row.batch_id != manifest.batch_id and row.manifest]
+    read = {file.url for key in keys for file in files.read_manifest(key).files}
+    if not mine & read:
+        files.forget_staged(manifest)
 
 
 def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:

@@ -37,6 +37,7 @@ from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     KEYSPACE,
     SHARING,
+    SNAPSHOT,
     source_fields,
     with_position,
 )
@@ -55,6 +56,10 @@ _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
 _STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
 """Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
+_FOUND: Final = "snapshot_schema"
+_PASSED: Final = (
+    "logical_message", "transaction_marker", "heartbeat", "tombstone", "no_change_told", _FOUND,
+)  # fmt: skip
 _OPS: Final = {
     "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
 }  # fmt: skip
@@ -315,6 +320,8 @@ def _reason(connector: str | None, refused: str, documents: bool) -> Column:
     """Why a record is no event; NULL for an event."""
     untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
+    # A snapshot drops and makes each table that it finds, at the place of its rows.
+    found = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_FOUND}', NULL)"
     needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
         ELSE after IS NULL END"""
     return F.expr(
@@ -322,7 +329,7 @@ def _reason(connector: str | None, refused: str, documents: bool) -> Column:
         WHEN op = 'm' THEN 'logical_message'
         WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing'
             WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
-        WHEN {_STATEMENT} THEN NULL
+        WHEN {_STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'
         WHEN key IS NOT NULL THEN 'tombstone'
@@ -333,7 +340,7 @@ def _reason(connector: str | None, refused: str, documents: bool) -> Column:
 
 def _outcome() -> Column:
     """From the reason."""
-    passed = "'logical_message', 'transaction_marker', 'heartbeat', 'tombstone', 'no_change_told'"
+    passed = ", ".join(f"'{reason}'" for reason in _PASSED)
     return F.expr(
         f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
         WHEN reason IN ({passed}) THEN '{OUTCOME_IGNORE}' ELSE '{OUTCOME_REJECT}' END"""

@@ -34,6 +34,8 @@ SHARING: Final = frozenset(_SHARED)
 """Connectors of which several events may share a place in the source's log."""
 KEYSPACE: Final = "keyspace"
 """What Vitess, a connector whose order is arrival, calls a database; its `db` is empty."""
+SNAPSHOT: Final = "snapshot"
+"""Whether a record tells of what a snapshot found; of changes it is `false`, or not there."""
 _LCR_DIGITS: Final = 16
 _LCR_PARTS: Final = 4
 
@@ -102,7 +104,7 @@ def _number(component: str, index: int) -> Column:
 def source_fields(connector: str | None) -> tuple[str, ...]:
     """What of `source` is read: of one connector's events its own order's fields, else all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
-    others = () if connector else (KEYSPACE,)
+    others = () if connector else (KEYSPACE, SNAPSHOT)
     return tuple(dict.fromkeys((*_ALL, *others, *(f for order in orders for f in order))))
 
 

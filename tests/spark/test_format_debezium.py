@@ -81,6 +81,10 @@ EVENTS: dict[str, Any] = {
     "ddl_schema": {"schema": {}, "payload": {
         "source": source("postgresql"), "databaseName": "shop", "schemaName": "public",
         "ddl": "CREATE TABLE t (id int)"}},
+    "ddl_of_change": {"source": {**source(), "snapshot": "false"}, "databaseName": "shop",
+                      "ddl": "DROP TABLE t"},
+    "ddl_of_snapshot": {"source": {**source(), "snapshot": "true"}, "databaseName": "shop",
+                        "ddl": "DROP TABLE IF EXISTS `shop`.`t`"},
     "ddl_no_text": CHANGED_SCHEMA,
     "ddl_no_text_keyed": {"key": {"databaseName": "shop"}, "value": CHANGED_SCHEMA},
     # nothing to load
@@ -195,6 +199,7 @@ def test_every_line_is_one_record(rows: dict[str, Row]) -> None:
         ("update_before", "update", TEXT, TEXT), ("delete", "delete", TEXT, None),
         ("read", "insert", None, TEXT), ("truncate", "truncate", None, None),
         ("ddl", "ddl", None, None), ("ddl_schema", "ddl", None, None),
+        ("ddl_of_change", "ddl", None, None),
         ("ddl_no_text", "ddl", None, None), ("ddl_no_text_keyed", "ddl", None, None),
         ("key_number", "update", None, TEXT), ("key_text", "insert", None, TEXT),
         ("key_list", "delete", TEXT, None), ("key_number_schema", "insert", None, TEXT),
@@ -222,6 +227,7 @@ def test_a_keyspace_of_vitess_is_a_database(rows: dict[str, Row]) -> None:
         ("message", "logical_message"), ("heartbeat", "heartbeat"),
         ("heartbeat_schema", "heartbeat"), ("begin", "transaction_marker"),
         ("end", "transaction_marker"), ("begin_schema", "transaction_marker"),
+        ("ddl_of_snapshot", "snapshot_schema"),
     ],
 )  # fmt: skip
 def test_what_is_no_change_is_ignored(rows: dict[str, Row], name: str, reason: str) -> None:
