@@ -18,6 +18,7 @@ from sluice.coltypes import (
     EXACT,
     STRING,
     UNSCALED,
+    UNSIGNED,
     VARIABLE,
     ColumnType,
     widest_or_text,
@@ -125,10 +126,20 @@ def _boolean(text: Column, kind: ColumnType) -> Column:
 def _decimal(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == BASE64:
         return _scaled(unscaled_text(F.try_to_binary(text, F.lit(BASE64))), kind)
+    if kind.encoding == UNSIGNED:
+        return bound(_decimal(text, replace(kind, encoding="")), lambda n: _unsigned(n, kind))
     value = F.when(~_has_long_exponent(text), text).try_cast(kind.spark)
     # Most texts are spelled as the value itself would be: only the others need a closer look.
     same = (value.cast("string") == text) | (text.rlike(_PLAIN_NUMBER) & _same_number(text, value))
     return F.when(same, value)
+
+
+def _unsigned(number: Column, kind: ColumnType) -> Column:
+    """What the bits of a signed number of 64 bits are without a sign; others as they are."""
+    least, range_of = (F.lit(str(n)).cast("decimal(20,0)") for n in (_LEAST_LONG, 2**64))
+    return F.when(number >= 0, number).when(
+        number >= least, (number + range_of).try_cast(kind.spark)
+    )
 
 
 def _has_long_exponent(text: Column) -> Column:

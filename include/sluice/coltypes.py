@@ -20,13 +20,15 @@ EXACT: Final = "exact"
 """A float in whose text a decimal may hide: one of more digits than a float has does not fit."""
 VARIABLE: Final = "variable"
 """A decimal that brings its scale along, as Debezium's VariableScaleDecimal does."""
+UNSIGNED: Final = "unsigned"
+"""An unsigned number of 64 bits, which may have come as the negative one of the same bits."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("", *TIME_UNITS),
     "timestamp_ntz": ("", *TIME_UNITS),
     "date": ("", "days", *TIME_UNITS),
     "time": ("", *TIME_UNITS),
     "binary": ("", BASE64, "hex", "utf8", "latin1"),
-    "decimal": ("", BASE64, VARIABLE),
+    "decimal": ("", BASE64, VARIABLE, UNSIGNED),
     "double": ("", EXACT),
     "boolean": ("",),
     "string": ("", VARIABLE),
