@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from pyspark.sql import DataFrame
@@ -55,9 +55,10 @@ def _told(error: Exception) -> str:
     return f"{type(told).__name__}: {told}"
 
 
-def may_go_without(pipeline: Pipeline, error: TerminalError) -> bool:
-    """Whether the batch's other tables may be loaded without those that are to blame."""
-    return pipeline.consistency == "table" and bool(error.tables)
+def may_go_without(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, str]) -> bool:
+    """Whether the batch's other tables may be loaded without those that are to blame; not where
+    it was tried without them (`gone`) already."""
+    return pipeline.consistency == "table" and bool(error.tables.keys() - gone.keys())
 
 
 def say_left_out(error: TerminalError) -> None:

@@ -99,7 +99,7 @@ class Driver:
             try:
                 return self._load(retried)
             except TerminalError as error:
-                if not may_go_without(self.pipeline, error):
+                if not may_go_without(self.pipeline, error, self._left_out):
                     raise
                 say_left_out(error)
                 self._left_out |= error.tables

@@ -74,3 +74,19 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
     assert row.state == FAILED
+
+
+def test_a_table_is_left_out_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is to blame without its records too, the batch ends instead of trying for ever."""
+    tried: list[dict[str, str]] = []
+
+    def load(driver: Driver, _: bool) -> BatchResult:
+        tried.append(dict(driver._left_out))
+        raise TerminalError("its key").of_tables({"s.notes": "its key"})
+
+    monkeypatch.setattr(Driver, "_load", load)
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver.pipeline = driver.pipeline.model_copy(update={"consistency": "table"})
+    with pytest.raises(TerminalError, match="its key"):
+        driver._work(False)
+    assert tried == [{}, {"s.notes": "its key"}]
