@@ -26,6 +26,7 @@ from sluice.configepochs import MAX_EPOCH, FullLoads
 from sluice.configerrors import explain
 from sluice.configfields import (
     Hint,
+    Key,
     Location,
     Name,
     Namespace,
@@ -136,7 +137,7 @@ class Landing(Strict):
 class TableConfig(SourceTables):
     """What the events do not say about one table, or what should win over them."""
 
-    key: list[str] | None = Field(None, description="[]: the table has none; absent: as told")
+    key: Key = None
     columns: dict[str, Hint] = Field(
         default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
     )

@@ -20,6 +20,14 @@ _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
+Key = Annotated[
+    list[str] | None,
+    Field(
+        description="key columns; [] says that the table has none; absent: the events tell",
+    ),
+]
+
+
 class Strict(BaseModel):
     """What every part of the configuration has in common: no unknown keys, no coercion."""
 

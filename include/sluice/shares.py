@@ -8,9 +8,10 @@ then it is published.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from sluice import ledger as states
+from sluice.ahead import told_tables
 from sluice.config import Pipeline
 from sluice.context import Context
 from sluice.errors import TablesLeftOut
@@ -29,7 +30,8 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         key = ctx.files.write_manifest(share)
         ctx.ledger.record_batch(
             ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
-            detail={"error": left.error[:2000], **told_share(share)}, expected=landed_anew,
+            detail={"error": left.error[:2000]} | told_tables(share) | told_share(share),
+            expected=landed_anew,
         )  # fmt: skip
 
 
@@ -42,11 +44,9 @@ def share_of(pipeline: Pipeline, manifest: Manifest, source: str) -> Manifest:
     return replace(share, batch_id=name_by_content(share))
 
 
-def told_share(manifest: Manifest) -> dict[str, Any]:
-    """What the ledger keeps of such a batch; nothing for any other."""
-    if not manifest.share_of:
-        return {}
-    return {SHARE_OF: manifest.share_of, "tables": list(manifest.tables)}
+def told_share(manifest: Manifest) -> dict[str, str]:
+    """What the ledger keeps of such a batch beside its tables; nothing for any other."""
+    return {SHARE_OF: manifest.share_of} if manifest.share_of else {}
 
 
 def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
