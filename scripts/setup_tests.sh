@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What only the tests need: a real S3 server, and PostgreSQL's programs. Called by `make test`. Where
-# one of them cannot be had the tests that need it say so and are skipped; in CI that is a failure.
+# What only the tests need: a real S3 server, and the programs of PostgreSQL and MariaDB. Called by
+# `make test`. Where one of them cannot be had the tests that need it say so and are skipped; in CI
+# that is a failure.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -61,10 +62,24 @@ install_postgres() {
 a real Airflow scheduler and of a live source will be skipped. Install it: sudo apt-get install postgresql"
 }
 
+mariadb_programs() {
+    [[ -x /usr/sbin/mariadbd ]] || command -v mariadbd >/dev/null
+}
+
+# These packages have the programs alone; no server is started by them.
+install_mariadb() {
+    if mariadb_programs; then return; fi
+    install_packages "MariaDB" mariadb-server-core mariadb-client-core || true
+    mariadb_programs || missing "MariaDB is missing and could not be installed here; the tests of it as
+a live source will be skipped. Install it: sudo apt-get install mariadb-server-core mariadb-client-core"
+}
+
 one_at_a_time
 rm -f "$STAMPS/incomplete"
 [[ -x $TOOLS/bin/versitygw ]] || rm -f "$STAMPS/s3-server"
 postgres_programs || rm -f "$STAMPS/postgres"
-step s3-server "test set-up 1/2: an S3 server, built by Go: half a minute to 2 minutes" \
+mariadb_programs || rm -f "$STAMPS/mariadb"
+step s3-server "test set-up 1/3: an S3 server, built by Go: half a minute to 2 minutes" \
     build_s3_server -- "$VERSITYGW" scripts/go.txt
-step postgres "test set-up 2/2: PostgreSQL's programs" install_postgres -- postgres
+step postgres "test set-up 2/3: PostgreSQL's programs" install_postgres -- postgres
+step mariadb "test set-up 3/3: MariaDB's programs" install_mariadb -- mariadb

@@ -1,127 +1,89 @@
-"""PostgreSQL as a source to compare with: its tables, their columns and their rows as text.
-
-Values come as the server's own text, so that nothing on the way there rounds, pads or zones them.
-Each table is read by one statement over one connection: that is one state of it.
-"""
+"""PostgreSQL as a source to compare with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from sluice.errors import TerminalError
-from sluice.livesource import credentials
-from spark_jobs.kept import keep
+from spark_jobs.sourcedatabase import SourceColumn, SourceDatabase, SourceTable, Spelling
 
 _DRIVER: Final = "org.postgresql.Driver"
 _SESSION: Final = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET extra_float_digits = 1; "
     "SET default_transaction_read_only = on"
 )
-_ROWS_AT_ONCE: Final = "10000"
-_BYTES: Final = "bytea"
-ENUM: Final = "e"
+_ENUM: Final = "e"
 """Of `pg_type.typtype`."""
 
 _TABLES: Final = """
-SELECT n.nspname::text AS schema, c.relname::text AS name, c.oid::bigint AS oid
+SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
+# Of a domain the type behind it.
 _COLUMNS: Final = """
 SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind,
        coalesce(b.typtype, t.typtype)::text AS sort
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_type b ON b.oid = t.typbasetype AND t.typtype = 'd'
-WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.attisdropped
 """
+_KINDS: Final = {
+    Spelling.NUMBER: "int2 int4 int8 oid numeric money",
+    Spelling.DOUBLE: "float4 float8",
+    Spelling.BOOLEAN: "bool",
+    Spelling.MOMENT: "date timestamp timestamptz",
+    Spelling.CLOCK: "time",
+    Spelling.TEXT: "text varchar bpchar char name citext uuid json jsonb xml inet cidr macaddr "
+    "macaddr8",
+    Spelling.BYTES: "bytea",
+}
+_SPELLINGS: Final = {kind: spelling for spelling, kinds in _KINDS.items() for kind in kinds.split()}
 
 
-@dataclass(frozen=True)
-class SourceTable:
-    """A table of the database; `oid` is PostgreSQL's own number for it."""
-
-    schema: str
-    name: str
-    oid: int
-
-    @property
-    def text(self) -> str:
-        """Its dotted name."""
-        return f"{self.schema}.{self.name}"
-
-    def is_called(self, source: str) -> bool:
-        """Whether an event may call it so; the database may have had another name then."""
-        return source in (self.name, self.text) or source.endswith(f".{self.text}")
-
-    @property
-    def sql(self) -> str:
-        """Its quoted name."""
-        return f"{_quoted(self.schema)}.{_quoted(self.name)}"
-
-
-@dataclass(frozen=True)
-class SourceColumn:
-    """A column; of a domain `kind` and `sort` are those of the type behind it."""
-
-    name: str
-    kind: str
-    sort: str
-
-    @property
-    def text(self) -> str:
-        """SQL for its value as text: bytes in hex, blanks of a `char` as they are stored."""
-        column = _quoted(self.name)
-        if self.kind == _BYTES:
-            return f"encode({column}, 'hex')"
-        if self.kind == "bpchar":  # a cast to text strips the blanks, output does not
-            return f"CASE WHEN {column} IS NOT NULL THEN concat({column}) END"
-        if self.kind == "money":
-            return f"{column}::numeric::text"
-        return f"{column}::text"
-
-
-class Postgres:
-    """One database, read over JDBC."""
+class Postgres(SourceDatabase):
+    """One database."""
 
     def __init__(self, spark: SparkSession, address: str) -> None:
-        self._reader = spark.read.format("jdbc").options(
-            url=address, driver=_DRIVER, sessionInitStatement=_SESSION,
-            fetchsize=_ROWS_AT_ONCE, **credentials(),
-        )  # fmt: skip
-        self._tables = [
-            SourceTable(row["schema"], row["name"], row["oid"])
-            for row in self._query(_TABLES).collect()
+        super().__init__(spark, address, {"driver": _DRIVER, "sessionInitStatement": _SESSION})
+
+    def tables(self) -> list[SourceTable]:
+        """Tables, also partitioned and foreign ones."""
+        return [
+            SourceTable(schema, name, f"{_quoted(schema)}.{_quoted(name)}")
+            for schema, name in self.query(_TABLES).collect()
         ]
-
-    def table(self, source: str) -> SourceTable | None:
-        """The table that events call so; None where there is none.
-
-        Raises TerminalError where several could be meant.
-        """
-        found = [table for table in self._tables if table.is_called(source)]
-        if len(found) > 1:
-            listed = ", ".join(table.text for table in found)
-            raise TerminalError(f"the source has more than one table {source}: {listed}")
-        return found[0] if found else None
 
     def columns(self, table: SourceTable) -> list[SourceColumn]:
         """Its columns, by name."""
-        rows = self._query(_COLUMNS.format(oid=table.oid)).orderBy("name").collect()
-        return [SourceColumn(*row) for row in rows]
+        asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
+        rows = self.query(asked).orderBy("name").collect()
+        return [
+            SourceColumn(name, kind, _spelling(kind, sort), _text(_quoted(name), kind))
+            for name, kind, sort in rows
+        ]
 
-    def rows(self, table: SourceTable, columns: Sequence[SourceColumn]) -> DataFrame:
-        """All rows, every column as text under its own name; read once."""
-        listed = ", ".join(f"{c.text} AS c{at}" for at, c in enumerate(columns))
-        rows = self._query(f"SELECT {listed} FROM {table.sql}")
-        return keep(rows.toDF(*(c.name for c in columns)))
 
-    def _query(self, sql: str) -> DataFrame:
-        return self._reader.option("query", sql).load()
+def _spelling(kind: str, sort: str) -> Spelling | None:
+    return Spelling.TEXT if sort == _ENUM else _SPELLINGS.get(kind)
+
+
+def _text(column: str, kind: str) -> str:
+    """SQL for a value as text: blanks of a `char` as they are stored."""
+    if kind == "bytea":
+        return f"encode({column}, 'hex')"
+    if kind == "bpchar":  # a cast to text strips the blanks, output does not
+        return f"CASE WHEN {column} IS NOT NULL THEN concat({column}) END"
+    if kind == "money":
+        return f"{column}::numeric::text"
+    return f"{column}::text"
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8')"

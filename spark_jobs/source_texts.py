@@ -1,7 +1,8 @@
 """Values of a live source and of a target in one spelling, so that equal values are equal texts.
 
 The source's come as its server's text, the target's by their Iceberg type. A text that is no value
-of the target's type stays as it is, and so differs from whatever the target holds.
+of the target's type stays as it is, and so differs from whatever the target holds; only a zero
+date is NULL, which is what a connector makes of it.
 """
 
 from __future__ import annotations
@@ -23,60 +24,58 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_jobs.postgres import ENUM, SourceColumn
+from spark_jobs.sourcedatabase import SourceColumn, Spelling
 
 Types = tuple[type[DataType], ...]
 
-_FLOATS: Final = {"float4", "float8"}
-_NUMBERS: Final = {"int2", "int4", "int8", "oid", "numeric", "money"}
-_MOMENTS: Final = {"date", "timestamp", "timestamptz"}
-_TEXTS: Final = {
-    "text", "varchar", "bpchar", "char", "name", "citext", "uuid", "json", "jsonb", "xml", "inet",
-    "cidr", "macaddr", "macaddr8", "time",
-}  # fmt: skip
-_FLOAT_TYPES: Final[Types] = (FloatType, DoubleType)
-_PARSED: Final[Types] = (BooleanType, DateType, TimestampType, TimestampNTZType)
-_HELD_AS: Final[tuple[tuple[set[str], Types], ...]] = (
-    (_FLOATS, _FLOAT_TYPES),
-    (_NUMBERS, (NumericType, StringType)),
-    (_MOMENTS, _PARSED[1:]),
-    (_TEXTS, (StringType,)),
-    ({"bool"}, (BooleanType,)),
-    ({"bytea"}, (BinaryType,)),
-)
+_MOMENTS: Final[Types] = (DateType, TimestampType, TimestampNTZType)
+_FLOATS: Final[Types] = (FloatType, DoubleType)
+_HELD_AS: Final[dict[Spelling, Types]] = {
+    Spelling.NUMBER: (NumericType, StringType, BooleanType),
+    Spelling.DOUBLE: _FLOATS,
+    Spelling.SINGLE: _FLOATS,
+    Spelling.BOOLEAN: (BooleanType,),
+    Spelling.MOMENT: _MOMENTS,
+    Spelling.CLOCK: (StringType,),
+    Spelling.TEXT: (StringType,),
+    Spelling.JSON: (StringType,),
+    Spelling.BYTES: (BinaryType,),
+}
+_ZERO_DATE: Final = r"^\d{4}-(00-|\d{2}-00)"
 
 
 def comparable(column: SourceColumn, held: DataType) -> bool:
     """Whether a column has a common spelling with what a target of this type holds of it."""
-    if column.sort == ENUM:
-        return isinstance(held, StringType)
-    return any(column.kind in kinds and isinstance(held, types) for kinds, types in _HELD_AS)
+    return column.spelling is not None and isinstance(held, _HELD_AS[column.spelling])
 
 
 def spelled_source(text: Column, column: SourceColumn, held: DataType) -> Column:
     """The server's text of a column in the common spelling."""
-    if isinstance(held, _FLOAT_TYPES):
-        return F.coalesce(_float(text.try_cast(held)), text)
-    if column.kind in _MOMENTS:
-        text = _signed(text)
-    if isinstance(held, _PARSED):
+    if column.spelling == Spelling.MOMENT:
+        text = F.when(~text.rlike(_ZERO_DATE), _signed(text))
+    if isinstance(held, (*_MOMENTS, BooleanType)):
         return F.coalesce(text.try_cast(held).cast("string"), text)
-    return _short(text) if _has_zeros(column) else text
+    if isinstance(held, _FLOATS):
+        return F.coalesce(_float(text.try_cast(held), column), text)
+    return _spelled(text, column)
 
 
 def spelled_target(value: Column, column: SourceColumn, held: DataType) -> Column:
     """A target's value in the common spelling."""
     if isinstance(held, BinaryType):
         return F.lower(F.hex(value))
-    if isinstance(held, _FLOAT_TYPES):
-        return _float(value)
-    text = value.cast("string")
-    return _short(text) if _has_zeros(column) else text
+    if isinstance(held, _FLOATS):
+        return _float(value, column)
+    return _spelled(value.cast("string"), column)
 
 
-def _has_zeros(column: SourceColumn) -> bool:
-    """Whether 1.50 and 1.5 are one value."""
-    return column.kind in _NUMBERS or column.kind == "time"
+def _spelled(text: Column, column: SourceColumn) -> Column:
+    """1.50 and 1.5 are one value, and so are documents that differ by blanks and order alone."""
+    if column.spelling in (Spelling.NUMBER, Spelling.CLOCK):
+        return _short(text)
+    if column.spelling == Spelling.JSON:
+        return F.coalesce(F.to_json(F.try_parse_json(text)), text)
+    return text
 
 
 def _short(text: Column) -> Column:
@@ -84,8 +83,10 @@ def _short(text: Column) -> Column:
     return F.regexp_replace(F.regexp_replace(text, r"(\.\d*?)0+$", "$1"), r"\.$", "")
 
 
-def _float(value: Column) -> Column:
+def _float(value: Column, column: SourceColumn) -> Column:
     """-0.0 is 0.0, as in SQL."""
+    if column.spelling == Spelling.SINGLE:
+        value = value.cast("float")
     return F.when(value == 0, F.lit("0.0")).otherwise(value.cast("string"))
 
 

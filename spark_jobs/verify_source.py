@@ -17,17 +17,19 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.collations import source_name
 from sluice.errors import TerminalError
-from sluice.livesource import LiveSource
+from sluice.livesource import POSTGRES, LiveSource
 from sluice.verification import TableReport, Verification
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.comparison import compared
 from spark_jobs.cut import Cut, Cutter, Trio
+from spark_jobs.mariadb import Mariadb
 from spark_jobs.plan import is_reserved
-from spark_jobs.postgres import Postgres, SourceColumn, SourceTable
+from spark_jobs.postgres import Postgres
 from spark_jobs.published import changes_at, is_partial, living_at
 from spark_jobs.refold import refold, rows_of
 from spark_jobs.source_texts import comparable, spelled_source, spelled_target
+from spark_jobs.sourcedatabase import SourceColumn, SourceDatabase, SourceTable
 
 
 def verify_source(
@@ -39,7 +41,7 @@ def verify_source(
     TransientError while a batch is being published.
     """
     started, at = time.monotonic(), datetime.now(UTC)
-    database, trios = Postgres(spark, source.address), cutter.trios(only)
+    database, trios = _database(spark, source.address), cutter.trios(only)
     cut = cutter.cut(trios)
     found = [_Side(spark, cut, trio, database, source) for trio in trios]
     there = [side for side in found if side.table is not None]
@@ -53,6 +55,11 @@ def verify_source(
         cutter.pipeline, f"{at:%Y-%m-%dT%H:%M:%SZ}", len(cut.published), reports, notes, seconds,
         source.shown,
     )  # fmt: skip
+
+
+def _database(spark: SparkSession, address: str) -> SourceDatabase:
+    known = Postgres if address.startswith(POSTGRES) else Mariadb
+    return known(spark, address)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ class _Side:
     """One target and its table at the source; `notes` say what else a reader has to know."""
 
     def __init__(
-        self, spark: SparkSession, cut: Cut, trio: Trio, database: Postgres, asked: LiveSource
+        self, spark: SparkSession, cut: Cut, trio: Trio, database: SourceDatabase, asked: LiveSource
     ) -> None:
         self.spark, self.cut, self.trio, self.database = spark, cut, trio, database
         self.asked, self.notes = asked, list[str]()

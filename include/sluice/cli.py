@@ -228,7 +228,8 @@ def verify(
     table: Annotated[str | None, typer.Option(help="Only this target")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report to this file, too")] = None,
     source: Annotated[
-        str | None, typer.Option(help="Compare with this database: jdbc:postgresql://host/database")
+        str | None,
+        typer.Option(help="Compare with this database: jdbc:postgresql://host/db, or mariadb"),
     ] = None,
     watermark: Annotated[
         datetime | None, typer.Option(help="With --source: as it was at this time, UTC")

@@ -12,7 +12,10 @@ from sluice.errors import ConfigError
 
 ENV_USER: Final = "SLUICE_SOURCE_USER"
 ENV_PASSWORD: Final = "SLUICE_SOURCE_PASSWORD"
-_POSTGRES: Final = "jdbc:postgresql:"
+POSTGRES: Final = "jdbc:postgresql:"
+MARIADB: Final = "jdbc:mariadb:"
+MYSQL: Final = "jdbc:mysql:"
+_KNOWN: Final = (POSTGRES, MARIADB, MYSQL)
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,10 @@ class LiveSource:
                 f"--source: expected no password in the address; set {ENV_USER} and "
                 f"{ENV_PASSWORD} in the environment"
             )
-        if not self.address.startswith(_POSTGRES):
+        if not self.address.startswith(_KNOWN):
             raise ConfigError(
-                f"--source: expected {_POSTGRES}//host:port/database, got {self.address!r}; no "
-                "other database can be read yet"
+                f"--source: expected {', '.join(_KNOWN[:-1])} or {_KNOWN[-1]} and "
+                f"//host:port/database, got {self.address!r}; no other database can be read"
             )
 
     @property

@@ -17,7 +17,7 @@ ADDRESS = "jdbc:postgresql://db:5432/shop"
 @pytest.mark.parametrize(
     "address",
     [f"{ADDRESS}?user=a&password=hush", "jdbc:postgresql://a:hush@db/shop", "postgresql://db/shop",
-     "jdbc:mysql://db/shop"],
+     "jdbc:oracle:thin:@db/shop"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_read_or_shown(address: str) -> None:
     with pytest.raises(ConfigError, match="--source: expected") as raised:
@@ -32,6 +32,11 @@ def test_what_the_driver_gets_and_a_report_shows() -> None:
     )  # fmt: skip
     assert live.shown == ADDRESS
     assert LiveSource(ADDRESS).arguments == ("--source", ADDRESS)
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_the_other_databases_that_can_be_read(scheme: str) -> None:
+    assert LiveSource(f"jdbc:{scheme}://db:3306/?sslMode=verify-full").shown.endswith("//db:3306/")
 
 
 def test_credentials_are_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
