@@ -13,11 +13,11 @@ COLUMNS = [
 ]
 
 
-def event(lsn: int, op: str, row: dict[str, Any], millis: int) -> str:
+def event(lsn: int, op: str, row: dict[str, Any], millis: int, table: str = "orders") -> str:
     """One message with its schema, as the JSON converter writes it."""
     source = {
         "version": "3.0.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": millis,
-        "snapshot": "false", "db": "shop", "schema": "public", "table": "orders",
+        "snapshot": "false", "db": "shop", "schema": "public", "table": table,
         "txId": lsn, "lsn": lsn, "sequence": json.dumps([str(lsn - 1), str(lsn)]),
     }  # fmt: skip
     before, after = (row, None) if op == "d" else (None, row)
