@@ -89,13 +89,17 @@ def test_a_file_without_a_table_is_quarantined(spark: SparkSession, tmp_path: Pa
     assert reasons == ["malformed_csv", "no_line_of_names", "table_missing"]
 
 
-def test_a_name_that_no_column_may_have_costs_its_line_alone(
+def test_a_name_that_no_column_may_have_or_that_comes_twice_costs_its_line_alone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Lines of JSON have the columns of their table, whichever of its lines brought them."""
     sandbox = dumps(spark, tmp_path)
-    lines = ['{"id": 1, "name": "pen"}', '{"id": 2, "na\\u0001me": "ink"}', '{"id": 3, "price": 1}']
+    lines = [
+        '{"id": 1, "name": "pen"}', '{"id": 2, "na\\u0001me": "ink"}', '{"id": 3, "price": 1}',
+        '{"id": 4, "price": 1, "price": 2}',
+    ]  # fmt: skip
     put(sandbox, "shop/products/1.jsonl", "\n".join(lines))
-    assert total(sandbox.load_landed()).quarantined == 1
+    assert total(sandbox.load_landed()).quarantined == 2
     assert [row["id"] for row in ordered(sandbox)] == [1, 3]
-    assert [row["reason"] for row in sandbox.quarantined()] == ["bad_column_name"]
+    reasons = sorted(row["reason"] for row in sandbox.quarantined())
+    assert reasons == ["bad_column_name", "duplicate_column"]
