@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +16,7 @@ _SESSION: Final = {
     "sessionVariables": "time_zone='+00:00',sql_mode='ANSI_QUOTES'",
 }
 
+# Of tables that keep their old rows a query reads the present ones.
 _TABLES: Final = """
 SELECT table_schema AS place, table_name AS name FROM information_schema.tables
 WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
@@ -41,24 +42,24 @@ _SPELLINGS: Final = {kind: spelling for spelling, kinds in _KINDS.items() for ki
 class Mariadb(SourceDatabase):
     """One server with all its databases; those are what events call the table's schema."""
 
+    tables: ClassVar[str] = _TABLES
+
     def __init__(self, spark: SparkSession, address: str) -> None:
         # The driver speaks to both, under one name.
         if address.startswith(MYSQL):
             address = MARIADB + address.removeprefix(MYSQL)
         super().__init__(spark, address, _SESSION)
 
-    def tables(self) -> list[SourceTable]:
-        """Tables, also those that keep their old rows, of which the present ones are read."""
-        return [
-            SourceTable(schema, name, f"{_quoted(schema)}.{_quoted(name)}")
-            for schema, name in self.query(_TABLES).collect()
-        ]
+    @staticmethod
+    def quoted(name: str) -> str:
+        """A name as an identifier."""
+        return "`" + name.replace("`", "``") + "`"
 
     def columns(self, table: SourceTable) -> list[SourceColumn]:
         """Its columns, by name; `kind` is the type without length and sign."""
         asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
         return [
-            SourceColumn(name, kind, _SPELLINGS.get(kind), _text(_quoted(name), kind))
+            SourceColumn(name, kind, _SPELLINGS.get(kind), _text(self.quoted(name), kind))
             for name, kind in self.query(asked).orderBy("name").collect()
         ]
 
@@ -73,10 +74,6 @@ def _text(column: str, kind: str) -> str:
     if spelling in (Spelling.SINGLE, Spelling.DOUBLE):  # the text of a float has six digits
         column = f"{column} + 0e0"
     return f"CONVERT({column} USING utf8mb4)"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _literal(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +16,7 @@ _SESSION: Final = (
 _ENUM: Final = "e"
 """Of `pg_type.typtype`."""
 
+# Partitioned and foreign tables too.
 _TABLES: Final = """
 SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -46,22 +47,22 @@ _SPELLINGS: Final = {kind: spelling for spelling, kinds in _KINDS.items() for ki
 class Postgres(SourceDatabase):
     """One database."""
 
+    tables: ClassVar[str] = _TABLES
+
     def __init__(self, spark: SparkSession, address: str) -> None:
         super().__init__(spark, address, {"driver": _DRIVER, "sessionInitStatement": _SESSION})
 
-    def tables(self) -> list[SourceTable]:
-        """Tables, also partitioned and foreign ones."""
-        return [
-            SourceTable(schema, name, f"{_quoted(schema)}.{_quoted(name)}")
-            for schema, name in self.query(_TABLES).collect()
-        ]
+    @staticmethod
+    def quoted(name: str) -> str:
+        """A name as an identifier."""
+        return '"' + name.replace('"', '""') + '"'
 
     def columns(self, table: SourceTable) -> list[SourceColumn]:
         """Its columns, by name."""
         asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
         rows = self.query(asked).orderBy("name").collect()
         return [
-            SourceColumn(name, kind, _spelling(kind, sort), _text(_quoted(name), kind))
+            SourceColumn(name, kind, _spelling(kind, sort), _text(self.quoted(name), kind))
             for name, kind, sort in rows
         ]
 
@@ -79,10 +80,6 @@ def _text(column: str, kind: str) -> str:
     if kind == "money":
         return f"{column}::numeric::text"
     return f"{column}::text"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str) -> str:

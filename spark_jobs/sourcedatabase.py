@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -69,20 +69,26 @@ class SourceColumn:
 
 
 class SourceDatabase(ABC):
-    """One database, or one server of several, read over JDBC.
+    """One database, or one server of several, read over JDBC; a dialect says in which words.
 
-    A dialect says how to list what is there; what it lists is read by `query`.
+    `tables`: SQL for the schema and name of every table but the server's own.
     """
+
+    tables: ClassVar[str]
 
     def __init__(self, spark: SparkSession, address: str, options: Mapping[str, str]) -> None:
         self._reader = spark.read.format("jdbc").options(
             url=address, fetchsize=_ROWS_AT_ONCE, **options, **credentials()
         )
-        self._tables = self.tables()
+        self._tables = [
+            SourceTable(schema, name, f"{self.quoted(schema)}.{self.quoted(name)}")
+            for schema, name in self.query(self.tables).collect()
+        ]
 
+    @staticmethod
     @abstractmethod
-    def tables(self) -> list[SourceTable]:
-        """Every table but the server's own."""
+    def quoted(name: str) -> str:
+        """A name as an identifier."""
 
     @abstractmethod
     def columns(self, table: SourceTable) -> list[SourceColumn]:
