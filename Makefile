@@ -47,7 +47,7 @@ down: ## Stop what `make up` started
 ##@ Develop
 
 .PHONY: setup-tests
-setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 server, PostgreSQL's programs
+setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 server, two database servers
 	@:
 
 .venv/.setup/tests-done: scripts/setup_tests.sh scripts/go.txt .venv/.setup/done
