@@ -1,6 +1,6 @@
 """JSON documents however a file holds them: one a line, pretty-printed, an array, `KEY^VALUE`.
 
-A key that is an object may also stand before `;` or `|`.
+A key may also stand before a tab, and one that is an object before `;` or `|`.
 
 Everything here works on bytes and text alone. A document's text is kept as it is: only line
 breaks between its tokens turn into blanks. Numbers are never read as numbers.
@@ -30,8 +30,11 @@ _NEAR_END: Final = 32
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _LINE: Final = re.compile(r"[^\r\n]*")
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*[{\]])")
-_OTHER_KEY: Final = re.compile(r"[^\r\n^{}\[\]]*\^")
-_OTHER_SEPARATOR: Final = re.compile(r"[ \t]{0,8}[;|][ \t]{0,8}(?=\{)")
+# What kafka-console-consumer writes by default; a null value is a word there.
+_TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"
+_OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{_TAB}")
+_KEY_END: Final = re.compile(rf"\^|{_TAB}")
+_OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}(?=\{{)|{_TAB}")
 _NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _BREAKS: Final = str.maketrans("\r\n", "  ")
@@ -225,6 +228,7 @@ class _Splitter:
         found = self._document(0)
         if found.found and self._stands_alone(found.end):
             return self._take(found)
+        self._read_line(0)
         key = _OTHER_KEY.match(self.text, self.at)
         if key:
             return self._key_and_value("null", key.end() - self.at)
@@ -243,7 +247,7 @@ class _Splitter:
 
     def _stands_alone(self, end: int) -> bool:
         """A bare word or number is a document only where nothing follows it on the line."""
-        if self.text[self.at] == "{" or self.in_array or self.text[end : end + 1] == "^":
+        if self.text[self.at] == "{" or self.in_array or _KEY_END.match(self.text, end):
             return True
         return not self._line_from(end).strip()
 
@@ -260,14 +264,16 @@ class _Splitter:
     def _is_of_key(self, key: Any, offset: int) -> bool:
         """Whether a record is at `offset` and `key` is its key: two records share a field's name.
 
-        To take a record for the key of another would lose it.
+        To take a record for the key of another would lose it. So before a null only fields that
+        hold no others are a key.
         """
         found = self._document(offset)
-        return found.found and _names(key).isdisjoint(_names(found.value))
+        if found.found and found.value is None:
+            return not any(isinstance(part, (dict, list)) for part in _inner(key).values())
+        return found.found and set(_inner(key)).isdisjoint(_inner(found.value))
 
     def _key_and_value(self, key: str, offset: int) -> Line | Refused:
-        while not self._has_line(offset) and self._within_limit() and self._more():
-            pass
+        self._read_line(offset)
         if not self._line_from(self.at + offset).strip():
             self._pass_to(self.at + offset)
             return _line(f'{{"key":{key},"value":null}}')
@@ -279,6 +285,11 @@ class _Splitter:
         value = self._pass_to(found.end)[value_at:]
         return _line(f'{{"key":{key},"value":{value}}}', is_lossy(key + value, [key, found.value]))
 
+    def _read_line(self, offset: int) -> None:
+        """Have the rest of the line from `offset` in the window, as far as the limit lets it."""
+        while not self._has_line(offset) and self._within_limit() and self._more():
+            pass
+
     def _has_line(self, offset: int) -> bool:
         return self.ended or _line_end(self.text, self.at + offset) < len(self.text)
 
@@ -288,8 +299,6 @@ class _Splitter:
     def _take_broken(self, found: Document) -> Line | Refused:
         """No document here: this line, or all up to where the next document seems to begin."""
         error = -1 if found.found else found.error_at - self.at
-        while not self._has_line(0) and self._within_limit() and self._more():
-            pass
         end = _line_end(self.text, self.at)
         if found.incomplete and self.ended and self.cut:
             reason, self.cut = self.cut, ""
@@ -325,10 +334,11 @@ class _Splitter:
         return text
 
 
-def _names(document: Any) -> set[str]:
-    """The names of a document's fields, within what describes them."""
-    inner = document.get("payload", document) if "schema" in document else document
-    return set(inner) if isinstance(inner, dict) else set()
+def _inner(document: Any) -> dict[str, Any]:
+    """A document's fields, within what describes them."""
+    described = isinstance(document, dict) and "schema" in document
+    inner = document.get("payload", document) if described else document
+    return inner if isinstance(inner, dict) else {}
 
 
 def _line_end(text: str, at: int) -> int:

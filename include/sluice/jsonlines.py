@@ -102,4 +102,4 @@ def _is_odd(line: bytes, last: bool = False) -> bool:
     if found.found:
         return bool(text[found.end :].strip()) or is_lossy(text, found.value)
     goes_on = found.error_at >= len(text)  # a string cut by the line's end cannot
-    return "^" in text or (goes_on and not last)
+    return "^" in text or "\t" in text or (goes_on and not last)

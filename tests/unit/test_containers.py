@@ -86,6 +86,13 @@ def test_text_of_numbers_is_kept(number: str) -> None:
         ('{"id":1}^  \r\n', b'{"key":{"id":1},"value":null}'),
         ('{"id":1};{"op":"c"}\n', b'{"key":{"id":1},"value":{"op":"c"}}'),
         ('{"id":";"} | {"op":"c"}\n', b'{"key":{"id":";"},"value":{"op":"c"}}'),
+        ('{"id":1}\t{"op":"c"}\n', b'{"key":{"id":1},"value":{"op":"c"}}'),
+        ('{"id":1}\tnull\r\n', b'{"key":{"id":1},"value":null}'),
+        ('"a key"\t{"op":"c"}', b'{"key":"a key","value":{"op":"c"}}'),
+        ('a key\t{"op":"c"}', b'{"key":null,"value":{"op":"c"}}'),
+        ("a key of more letters than are looked ahead^{}", b'{"key":null,"value":{}}'),
+        ("7\tnull", b'{"key":7,"value":null}'),
+        ('null\t{"op":"c"}', b'{"key":null,"value":{"op":"c"}}'),
         (
             '{"schema":null,"payload":{"id":1}};{"schema":{},"payload":{"op":"c"}}',
             b'{"key":{"schema":null,"payload":{"id":1}},'
@@ -106,6 +113,11 @@ def test_key_and_value(text: str, expected: bytes, size: int) -> None:
         ('{"a":1} rest\n{"a":2}', [b'{"a":1}', b"rest", b'{"a":2}']),
         ('{"a":1}}\n{"a":2}', [b'{"a":1}', b"}", b'{"a":2}']),
         ('hello world\n{"a":2}', [b"hello world", b'{"a":2}']),
+        # A tab between two records, or before what is no record, makes no key.
+        ('{"a":1}\t{"a":2}', [b'{"a":1}', b'{"a":2}']),
+        ('{"a":{}}\tnull', [b'{"a":{}}', b"null"]),
+        ('hello\tworld\n{"a":2}', [b"hello\tworld", b'{"a":2}']),
+        ('hello\tnullable\n{"a":2}', [b"hello\tnullable", b'{"a":2}']),
         ('2026-01-01 error\n{"a":2}', [b"2026-01-01 error", b'{"a":2}']),
         ('[info] started\n{"a":2}', [b"[info] started", b'{"a":2}']),
         ('{"a": oops}\n{"a":2}', [b'{"a": oops}', b'{"a":2}']),
@@ -279,6 +291,7 @@ AFTER = b'\n{"z":1}\n'
         b'{"a":1}{"a":2}', b'{"a":1},{"a":2}', b'{"a":1} x', b'{"a":1}}', b'{"a":1}"x"',
         b'{"a":1}]', b'{"a":"}"} \\', b'{"a":', b"{", b'{"a":1,', b'[{"a":1}]', b' [{"a":1}]',
         b"/* c */", b'{"a":"\xff"}', b'{"a":\r1}', b'{"a":1}^{"b":1}', b'{"a":1};{"b":1}', b"x^{}",
+        b'{"a":1}\t{"b":1}', b'x\t{"b":1}', b"7\tnull",
         b'\xef\xbb\xbf{"a":1}', b'{"a":"\\ud800"}',
     ],
 )  # fmt: skip
