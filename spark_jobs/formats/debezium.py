@@ -54,6 +54,7 @@ from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
+_FLATTENED: Final = ("__op", "__deleted")
 _STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
 """Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
 _FOUND: Final = "snapshot_schema"
@@ -81,11 +82,16 @@ class _Layout:
     scalars: tuple[str, ...]
 
 
-def _layout(expected: Head | None, documents: bool) -> _Layout:
-    """Everything; where events are as `expected` only theirs, for each field costs."""
+def _layout(expected: Head | None, documents: bool, enveloped: bool) -> _Layout:
+    """Everything; where events are as `expected` only theirs, for each field costs.
+
+    Where none of the first lines is an `enveloped` event, what the transform that takes the
+    envelope away may leave of it too.
+    """
     scalars = (*_SCALARS, *debezium_documents.SCALARS) if documents else _SCALARS
     if expected is None:
-        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL))
+        flattened = () if enveloped or documents else _FLATTENED
+        return _Layout(FORMS, source_fields(None), (*scalars, *_DDL, *flattened))
     return _Layout((expected.form,), source_fields(expected.connector), scalars)
 
 
@@ -145,7 +151,8 @@ class Debezium:
         documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
         any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
-            flat = _read_json(spark, found.lines, expected, documents, known.old_columns)
+            layout = _layout(expected, documents, bool(head or messages))
+            flat = _read_json(spark, found.lines, layout, documents, known.old_columns)
             flat = flat if documents else _with_key_names(flat, tombstones.wanted(options))
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
@@ -200,11 +207,10 @@ def _read_avro(
 def _read_json(
     spark: SparkSession,
     files: tuple[SourceFile, ...],
-    expected: Head | None,
+    layout: _Layout,
     documents: bool,
     old_columns: frozenset[str] | None,
 ) -> DataFrame:
-    layout = _layout(expected, documents)
     image = _DOCUMENT_TEXT if documents else IMAGE_TYPE
     few = None if documents else old_columns
     before = image if few is None else _struct(dict.fromkeys(map(quoted, sorted(few)), "string"))
@@ -229,11 +235,15 @@ def _as_map(row: Column, columns: frozenset[str]) -> Column:
 
 
 def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
-    """Of the record's key its names are all that is needed; where tombstones are `deletes`, their
-    keys are old rows."""
+    """Of the record's key its names are all that is needed, but of a delete without its row.
+
+    Then the key is what is known of that row; so it is of tombstones where they are `deletes`.
+    """
+    gone = F.col("op") == "d"
     if deletes:
-        gone = F.when(F.col("op").isNull() & F.col("source").isNull(), F.col("key"))
-        flat = flat.withColumn("before", F.coalesce("before", gone))
+        gone |= F.col("op").isNull() & F.col("source").isNull()
+    row = F.when(gone & (F.size("key") > 0), F.col("key"))
+    flat = flat.withColumn("before", F.coalesce("before", row))
     return flat.withColumn("key", F.map_keys("key"))
 
 
@@ -281,7 +291,7 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
     refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
-    reason = _reason(connector, refused, debezium_documents.UNTOLD in flat.columns)
+    reason = _reason(connector, refused, frozenset(flat.columns))
     placed = with_position(named.withColumn("reason", reason), connector)
     return placed.select(
         _outcome().alias("outcome"),
@@ -316,9 +326,12 @@ def _database(connector: str | None) -> Column:
     return F.when((named == "") & keyspace.isNotNull(), keyspace).otherwise(named)
 
 
-def _reason(connector: str | None, refused: str, documents: bool) -> Column:
+def _reason(connector: str | None, refused: str, columns: frozenset[str]) -> Column:
     """Why a record is no event; NULL for an event."""
+    documents = debezium_documents.UNTOLD in columns
     untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
+    left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in _FLATTENED]
+    flattened = " ".join(left) if columns.issuperset(_FLATTENED) else ""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
     # A snapshot drops and makes each table that it finds, at the place of its rows.
     found = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_FOUND}', NULL)"
@@ -327,12 +340,14 @@ def _reason(connector: str | None, refused: str, documents: bool) -> Column:
     return F.expr(
         f"""CASE WHEN {refused} {other} {untold}
         WHEN op = 'm' THEN 'logical_message'
-        WHEN kind IS NOT NULL THEN CASE WHEN {needs} THEN 'image_missing'
+        WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
+            WHEN {needs} THEN 'image_missing'
             WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
         WHEN {_STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'
         WHEN key IS NOT NULL THEN 'tombstone'
+        {flattened}
         WHEN ts_ms IS NOT NULL AND source IS NULL THEN 'heartbeat'
         ELSE 'not_an_envelope' END"""
     )

@@ -74,6 +74,10 @@ EVENTS: dict[str, Any] = {
     "update": event("u"),
     "update_before": event("u", before=ROW),
     "delete": event("d"),
+    "delete_by_key": {"key": {"id": 1}, "value": event("d", before=None)},
+    "delete_by_key_schema": {
+        "key": {"schema": {"type": "struct"}, "payload": {"id": 1}},
+        "value": {"schema": None, "payload": event("d", before=None)}},
     "read": event("r", ts_ms=1704164645999),
     "truncate": event("t", after=None),
     "ddl": {"source": source(), "databaseName": "shop", "ddl": "ALTER TABLE t ADD c INT",
@@ -112,6 +116,9 @@ EVENTS: dict[str, Any] = {
     "key_alone": {"key": 1001, "other": 1},
     "no_after": event("c", after=None),
     "no_before": event("d", before=None),
+    "no_before_number": {"key": 1, "value": event("d", before=None)},
+    "no_before_empty": {"key": {}, "value": event("d", before=None)},
+    "avro_json": event(after={"s.shop.t.Value": ROW}, ts_ms={"long": 5}),
     "no_table": event(src=source(table=None)), "empty_table": event("d", src=source(table="")),
     "no_source": event("u", source=None), "no_table_truncate": event("t", src={}, after=None),
     # values
@@ -197,6 +204,8 @@ def test_every_line_is_one_record(rows: dict[str, Row]) -> None:
         ("keyed_schema", "update", None, TEXT), ("key_null", "insert", None, TEXT),
         ("spaced", "insert", None, TEXT), ("update", "update", None, TEXT),
         ("update_before", "update", TEXT, TEXT), ("delete", "delete", TEXT, None),
+        ("delete_by_key", "delete", {"id": "1"}, None),
+        ("delete_by_key_schema", "delete", {"id": "1"}, None),
         ("read", "insert", None, TEXT), ("truncate", "truncate", None, None),
         ("ddl", "ddl", None, None), ("ddl_schema", "ddl", None, None),
         ("ddl_of_change", "ddl", None, None),
@@ -248,6 +257,8 @@ def test_a_heartbeat_with_a_key_is_ignored(rows: dict[str, Row]) -> None:
         ("unknown_op", "unknown_op:x"), ("no_after", "image_missing"),
         ("unknown_op_changes", "unknown_op:x"), ("key_alone", "not_an_envelope"),
         ("no_before", "image_missing"), ("no_table", "table_missing"),
+        ("no_before_number", "image_missing"), ("no_before_empty", "image_missing"),
+        ("avro_json", "avro_json_encoding"),
         ("empty_table", "table_missing"), ("no_source", "table_missing"),
         ("no_table_truncate", "table_missing"),
     ],
@@ -256,6 +267,19 @@ def test_rejects_say_why(rows: dict[str, Row], name: str, reason: str) -> None:
     assert (rows[name]["outcome"], rows[name]["reason"]) == ("reject", reason)
     if reason == "not_json":
         assert rows[name]["raw"] == EVENTS[name]
+
+
+def test_events_without_their_envelope_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    """As ExtractNewRecordState leaves them, with the fields that it may be told to add."""
+    flattened = [
+        ROW | {"__op": "c", "__lsn": 5},
+        {"schema": {}, "payload": ROW | {"__deleted": "true", "ts_ms": 5}},
+        {"key": {"id": 1}, "value": ROW | {"__op": "d", "__deleted": "true"}},
+        ROW,
+    ]
+    found = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", flattened),), {}).collect()
+    assert [r["reason"] for r in found] == ["flattened_event"] * 3 + ["not_an_envelope"]
+    assert {r["outcome"] for r in found} == {"reject"}
 
 
 def test_ddl_keeps_its_text(rows: dict[str, Row]) -> None:
