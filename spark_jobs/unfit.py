@@ -65,7 +65,8 @@ class Unfit:
 
 def unfit_names(pipeline: Pipeline, found: Sequence[Found]) -> Unfit:
     """The names of a batch that fit no table and no column (see `sluice.sourcenames`)."""
-    ours = [f for f in found if f.records and table_config(pipeline, f.source) is not None]
+    # A statement makes no table, and one on a database or a role names none.
+    ours = [f for f in found if f.records > f.ddl and table_config(pipeline, f.source) is not None]
     tables = [f.source for f in ours if not is_table_name(target_name(pipeline, f.source))]
     columns = {name for f in ours for name in f.columns if not is_column_name(name)}
     return Unfit(tuple(tables), tuple(sorted(columns)))

@@ -92,6 +92,14 @@ def test_any_visible_name_is_a_tables_name_and_the_others_are_quarantined(lake: 
     assert outside == set()
 
 
+def test_a_statement_that_names_no_table_is_counted(lake: Sandbox) -> None:
+    """CREATE DATABASE, CREATE ROLE: nothing of it is to be loaded, and nothing is wrong with it."""
+    lake.configure(format="maxwell", table_name="{table}")
+    statement = {"type": "database-create", "database": "d", "ts": 5, "sql": "CREATE DATABASE d"}
+    counts = total(lake.load_records([statement]))
+    assert (counts.ignored, counts.quarantined) == (1, 0)
+
+
 def test_a_name_that_no_column_may_have_costs_its_record_alone(lake: Sandbox) -> None:
     events = [event(n, "t", {"id": n, name: "x"}) for n, name in enumerate(BAD_COLUMNS, 2)]
     lake.configure(format="debezium", table_name="{table}", tables={"s.t": {"key": ["id"]}})
