@@ -2,7 +2,8 @@
 
 Source: Oracle GoldenGate for Big Data, "Using the JSON Formatter", operation modeled, and "Using
 the Kafka Connect Handler", which wraps the same. Order: `pos`, the place in the trail, as an
-integer. A column that an image lacks, or that is flagged as missing, was not in the trail.
+integer; what an initial load extracted is in a trail of number -1. A column that an image lacks,
+or that is flagged as missing, was not in the trail.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
+    full_load_position,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
@@ -31,6 +33,7 @@ from spark_jobs.formats.envelope import (
     carried_key,
     line_or,
     looked_up,
+    or_zero,
     outcome,
     read_lines,
     select_envelope,
@@ -51,6 +54,8 @@ _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
 _IMAGES: Final = ("before", "after")
 # Names that the envelope has too.
 _TAKEN: Final = ("table", *_IMAGES)
+# Ten digits of the trail's number, ten or more of the place in it: 00000000-10000001391.
+_INITIAL: Final = r"^0*-1(\d{10,99})$"
 _IS_MISSING: Final = "_isMissing"
 
 
@@ -76,7 +81,7 @@ class GoldenGate:
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
         records = renamed.withColumns({**images, "op": looked_up(F.col("op_type"), OPS)})
         rows = with_row(records, "_before", "_after")
-        judged = with_numbers(rows, {"_place": F.col("pos")}).withColumn("_reason", _reason())
+        judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -96,18 +101,33 @@ def _sent(image: Column) -> Column:
     return F.when(flagged, F.map_filter(image, sent)).otherwise(image)
 
 
+def _numbers() -> dict[str, Column]:
+    """The texts of all numbers that a place consists of; of an initial load, when it was read."""
+    return {
+        "_place": F.col("pos"),
+        "_loaded": F.regexp_extract("pos", _INITIAL, 1),
+        "_read": F.unix_micros(_time()).cast("string"),
+    }
+
+
+def _time() -> Column:
+    return F.col("op_ts").try_cast("timestamp")
+
+
 def _envelope() -> dict[str, Column]:
     op, reason = F.col("op"), F.col("_reason")
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
         **table_names(F.col("_table")),
-        "position": source_position(F.col("_place")),
+        "position": F.coalesce(
+            full_load_position(or_zero("_read"), F.col("_loaded")), source_position(F.col("_place"))
+        ),
         "before": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_before")),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row")),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("_after"), F.col("_row"))),
         "key": carried_key(F.col("primary_keys"), F.map_keys(F.coalesce("_row", "_before"))),
-        "source_ts": F.col("op_ts").try_cast("timestamp"),
+        "source_ts": _time(),
         "raw": F.when(reason.isNotNull(), _raw()),
     }
 
@@ -125,7 +145,7 @@ def _reason() -> Column:
         F.when(~table.rlike(TABLE_NAME), F.lit("bad_table")),
         F.when(lacks_image, F.lit("image_missing")),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
-        F.when(~F.col("pos").rlike(f"^{DIGITS}$"), F.lit("bad_pos")),
+        F.when(~F.col("pos").rlike(f"^{DIGITS}$|{_INITIAL}"), F.lit("bad_pos")),
     )
 
 

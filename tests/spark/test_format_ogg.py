@@ -53,6 +53,7 @@ RECORDS: dict[str, Any] = {
     "twice_before": json.dumps(record("U", {"ID": 0}, ROW)).replace('"ID": 0', '"ID": 1, "ID": 2'),
     "twice_after": json.dumps(record("U", ROW, {"ID": 0})).replace('"ID": 0', '"ID": 1, "ID": 2'),
     "bad_pos": record("I", None, ROW, pos="0x8f"),
+    "below_one": record("I", None, ROW, pos="00000000-20000001391"),
     "flagged": record("U", {"ID": 1, "ID_isMissing": False, "P": 5, "P_isMissing": False},
                       {"ID": 1, "ID_isMissing": False, "P": None, "P_isMissing": True,
                        "N": None, "N_isMissing": False, "ODD_isMissing": True}),
@@ -91,7 +92,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
         ("update_without_after", "image_missing"), ("no_before", "image_missing"),
         ("empty", "image_missing"), ("twice", "duplicate_column"),
         ("twice_before", "duplicate_column"), ("twice_after", "duplicate_column"),
-        ("bad_pos", "bad_pos"), ("wrapped_unknown", "unknown_op:K"),
+        ("bad_pos", "bad_pos"), ("below_one", "bad_pos"), ("wrapped_unknown", "unknown_op:K"),
         ("wrapped_nothing", "not_an_envelope"), *((name, "not_json") for name in NOT_JSON),
     ],
 )  # fmt: skip
@@ -181,3 +182,21 @@ def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
         sandbox.load_halves(history, cut, again=2)
         assert sorted((int(r["ID"]), r["A"], r["B"]) for r in sandbox.rows("S_T")) == expected
         assert {r["reason"] for r in sandbox.quarantined()} == {"not_json"}
+
+
+def test_an_initial_load_ranks_below_every_change(spark: SparkSession, tmp_path: Path) -> None:
+    """Its trail has the number -1; of two loads of a row the later one wins, wherever it stands."""
+    times = {"op_ts": "2020-05-14 00:00:00.000000"}
+    loaded = [
+        record("U", {"ID": 1, "A": "a"}, {"ID": 1, "A": "changed"}, pos="00000000000000001742"),
+        record("I", None, {"ID": 1, "A": "a"}, pos="00000000-10000001391"),
+        record("I", None, {"ID": 2, "A": "again"}, pos="00000000-10000001400", **times),
+        record("I", None, {"ID": 2, "A": "first"}, pos="00000000-10000009999"),
+        record("I", None, {"ID": 3, "A": "later"}, pos="00000000-11000000000"),
+        record("I", None, {"ID": 3, "A": "sooner"}, pos="00000000-10999999999"),
+    ]
+    sandbox = Sandbox(spark, tmp_path, {"format": "ogg"})
+    sandbox.load_records(loaded)
+    assert sorted((r["ID"], r["A"]) for r in sandbox.rows("T")) == [
+        ("1", "changed"), ("2", "again"), ("3", "later"),
+    ]  # fmt: skip
