@@ -116,12 +116,13 @@ def is_lossy(text: str, value: Any) -> bool:
     return False
 
 
-def split(chunks: Iterator[bytes], limit: int) -> Iterator[Line | Refused]:
+def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Refused]:
     """Every document of a file on a line of its own, in order; damage shows as Refused.
 
+    A key and its value become `{"key": …, "value": …}`, without `keys` the value alone.
     Raises Damage where nothing of the file can be trusted.
     """
-    return _Splitter(chunks, limit).run()
+    return _Splitter(chunks, limit, keys).run()
 
 
 class _Splitter:
@@ -131,9 +132,10 @@ class _Splitter:
     comment ends that has not ended yet, so that each is looked at once for that.
     """
 
-    def __init__(self, chunks: Iterator[bytes], limit: int) -> None:
+    def __init__(self, chunks: Iterator[bytes], limit: int, keys: bool) -> None:
         self.chunks = chunks
         self.limit = limit
+        self.keys = keys
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self.text = _Window()
         self.at = 0
@@ -265,8 +267,10 @@ class _Splitter:
         """Whether a record is at `offset` and `key` is its key: two records share a field's name.
 
         To take a record for the key of another would lose it. So before a null only fields that
-        hold no others are a key.
+        hold no others are a key, and none are where keys are not kept.
         """
+        if isinstance(key, dict) and not self.keys:
+            return False
         found = self._document(offset)
         if found.found and found.value is None:
             return not any(isinstance(part, (dict, list)) for part in _inner(key).values())
@@ -276,14 +280,17 @@ class _Splitter:
         self._read_line(offset)
         if not self._line_from(self.at + offset).strip():
             self._pass_to(self.at + offset)
-            return _line(f'{{"key":{key},"value":null}}')
+            return _line(self._pair(key, "null"))
         blanks = _BLANKS.match(self.text, self.at + offset)
         value_at = blanks.end() - self.at if blanks else offset
         found = self._document(value_at)
         if not found.found:
             return self._take_broken(found)
         value = self._pass_to(found.end)[value_at:]
-        return _line(f'{{"key":{key},"value":{value}}}', is_lossy(key + value, [key, found.value]))
+        return _line(self._pair(key, value), is_lossy(key + value, [key, found.value]))
+
+    def _pair(self, key: str, value: str) -> str:
+        return f'{{"key":{key},"value":{value}}}' if self.keys else value
 
     def _read_line(self, offset: int) -> None:
         """Have the rest of the line from `offset` in the window, as far as the limit lets it."""

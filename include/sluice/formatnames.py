@@ -34,6 +34,9 @@ CSV_NULLS: Final = {"aws_dms": ("", "NULL")}
 # Avro records that may come as bare datums, without a container around them.
 DATUM_FORMATS: Final = frozenset({"dts_avro"})
 
+# Messages of Kafka of which the key tells something.
+KEYED_FORMATS: Final = frozenset({"debezium"})
+
 
 def one_of_formats(value: str) -> str:
     """A format's name as it is; raises ValueError with all of them."""

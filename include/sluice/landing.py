@@ -70,6 +70,7 @@ class _Look:
     head: bytes = b""
     framed_as: str = ""
     framing: str = ""
+    keys: bool = True
 
 
 def inspect(
@@ -197,6 +198,7 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
         split=bool(reading.layout),
         csv=reading.tables if csvrows.is_csv(key) else None,
         framed_as=reading.layout,
+        keys=reading.keys,
     )
     try:
         head, plain = _peek(plain)
@@ -351,7 +353,9 @@ def _whole(parts: Iterator[_T | Refused], rejects: Rejects) -> Iterator[_T]:
 def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | Refused]:
     if look.framed_as:
         return framed.split(plain, limit, look.framed_as)
-    return csvrows.documents(plain, look.csv, limit) if look.csv else split(plain, limit)
+    if look.csv:
+        return csvrows.documents(plain, look.csv, limit)
+    return split(plain, limit, look.keys)
 
 
 def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Rejects) -> None:

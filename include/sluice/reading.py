@@ -9,7 +9,7 @@ from sluice import datums, framed
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
 from sluice.config import Pipeline
 from sluice.csvrows import NOTHING, CsvStyle, style_of
-from sluice.formatnames import CSV_NULLS, DATUM_FORMATS, TABLE_FORMATS
+from sluice.formatnames import CSV_NULLS, DATUM_FORMATS, KEYED_FORMATS, TABLE_FORMATS
 
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 _LAYOUT: Final = "layout"
@@ -23,7 +23,8 @@ class Reading:
     Parquet, or CSV of this style. `layout`: one of `framed.LAYOUTS`, where what is no Avro
     container holds binary messages; `framing`: how files hold bare Avro datums, where they may, see
     `sluice.datums`. `bounds`: what a file may not exceed.
-    `thorough`: containers are decoded, for one of them cannot be.
+    `thorough`: containers are decoded, for one of them cannot be. `keys`: a key that stands before
+    its record on a line is kept.
     """
 
     limit: int = DOCUMENT_LIMIT
@@ -32,6 +33,7 @@ class Reading:
     framing: str = ""
     bounds: Bounds = DEFAULT
     thorough: bool = False
+    keys: bool = True
 
 
 PLAIN: Final = Reading()
@@ -47,6 +49,7 @@ def reading_of(pipeline: Pipeline) -> Reading:
         layout=layout if layout in framed.LAYOUTS else "",
         framing=datums.framing_of(options) if pipeline.format in DATUM_FORMATS else "",
         bounds=_bounds_of(pipeline),
+        keys=pipeline.format in KEYED_FORMATS,
     )
 
 

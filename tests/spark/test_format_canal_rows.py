@@ -107,6 +107,17 @@ def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> N
     assert total(result).quarantined == 4
 
 
+def test_keys_of_kafka_are_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    """As console tools print them before the messages: Canal's tell nothing."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
+    messages = [json.dumps(shop("INSERT", good(str(n), "1"))) for n in range(1, 4)]
+    keys = ("null\t", "some key\t", '{"id":3}^')
+    sandbox.write("1.txt", map("".join, zip(keys, messages, strict=True)))
+    result = sandbox.load_landed()
+    assert sorted(r["id"] for r in sandbox.rows("goods")) == [1, 2, 3]
+    assert total(result).quarantined == 0
+
+
 def test_a_truncate_of_dts_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = Sandbox(spark, tmp_path, {"format": "canal"})
     sandbox.load_records([

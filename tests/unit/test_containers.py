@@ -105,6 +105,23 @@ def test_key_and_value(text: str, expected: bytes, size: int) -> None:
     assert parts(text.strip() + "\n" + text, size) == [expected] * 2
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"id":1}^{"b":1}', [b'{"b":1}']),
+        ('a key^{"b":1}', [b'{"b":1}']),
+        ('null\t{"b":1}', [b'{"b":1}']),
+        ('"a key"\t{"b":1}', [b'{"b":1}']),
+        ("7^", [b"null"]),
+        # Two records may be no key and value here, and none is lost.
+        ('{"a":1}\t{"b":1}', [b'{"a":1}', b'{"b":1}']),
+    ],
+)
+def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]) -> None:
+    found = split(pieces(text.encode()), LIMIT, keys=False)
+    assert [part.text for part in found if isinstance(part, Line)] == expected
+
+
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize(
     ("text", "expected"),
