@@ -54,6 +54,7 @@ _REPLACED: Final = "\ufffd"
 _SECOND: Final = 1_000_000
 _IN_MICROS: Final = ("MySQL", "PostgreSQL")
 _DATE: Final = (10, 14)
+_DATETIME: Final = (12, 18)
 _TIME: Final = (11, 19)
 _YEAR: Final = 13
 _JSONB: Final = 3802
@@ -164,15 +165,18 @@ def _instant(value: Column) -> Column:
 def _wall_clock(value: Column, told: Told) -> Column:
     """Date, time of day, both, or a bare year, by MySQL's type or else the parts that are there.
 
-    A missing part of a date is 00, as MySQL writes it; a negative time has negative parts.
+    A missing part of a date is 00, as MySQL writes it, and of its DATE and DATETIME all may be
+    missing; a negative time has negative parts.
     """
     part = {name: value[name].cast("bigint") for name in PARTS}
     nanos = _nanos(part["millis"], told)
     has_date, has_clock = _any(part, PARTS[:3]), _any(part, PARTS[3:])
+    zero = value.isNotNull() & ~_any(part, PARTS) & told.is_of(MYSQL, *_DATE, *_DATETIME)
+    has_date |= zero
     is_date = told.is_of(MYSQL, *_DATE) & has_date & _nothing(part, PARTS[3:])
     is_time = told.is_of(MYSQL, *_TIME) & has_clock & _nothing(part, PARTS[:3])
     is_year = told.is_of(MYSQL, _YEAR) & _nothing(part, PARTS[1:])
-    bare_year = is_year | (~_any(part, PARTS[1:]) & ~is_date)
+    bare_year = is_year | (~_any(part, PARTS[1:]) & ~is_date & ~zero)
     date = F.when(has_date & ~is_time, _date(part))
     clock = F.when(has_clock & ~is_date, _clock(part, nanos))
     fits = (has_date | has_clock) & (nanos < 1000 * _SECOND)

@@ -51,6 +51,8 @@ MESSAGES: dict[str, Any] = {
         (10, when(2024)), (14, when(2024, 2, 29, 0, 0, 0, 0)), (10, when(2024, 2, 29, 1, 0, 0)),
         (11, when(0, 0, 0, 12, 1, 2, 0)), (19, when(0, 0, 0, -1, 0, 0)),
         (11, when(2024, 1, 1, 1, 2, 3)), (13, when(1999, 0, 0, 0, 0, 0, 0)), (13, when(1999, 1))),
+    "zero_dates": typed((10, when()), (14, when()), (12, when()), (18, when())),
+    "no_time": typed((19, when())),
     "typed_elsewhere": typed((10, when(2024)), (11, when(0, 0, 0, 12, 1, 2)), source="Oracle"),
     "jsonb": typed((3802, value("BinaryObject", "", '{"k": "ä"}'.encode())),
                    (17, value("BinaryObject", "JSONB", b"[]")),
@@ -99,6 +101,8 @@ def test_mysqls_dates_times_and_years_by_their_type(rows: dict[str, Row]) -> Non
         "2024-00-00", "2024-02-29", "2024-02-29T01:00:00", "12:01:02", "-01:00:00",
         "2024-01-01T01:02:03", "1999", "1999-01-00",
     ]  # fmt: skip
+    assert values(rows["zero_dates"]) == ["0000-00-00"] * 4
+    assert rows["no_time"]["reason"] == "unreadable_value"
     assert values(rows["typed_elsewhere"]) == ["2024", "0000-00-00T12:01:02"]
 
 
