@@ -74,6 +74,8 @@ ROW_OPS: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
 HIDDEN_KEYS: Final = ("__#alibaba_rds_row_id#__", "_drds_implicit_id_")
 HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
+# As milliseconds a day of April 1970.
+_LAST_OF_TEN_DIGITS: Final = 9_999_999_999
 _COMMENT: Final = r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*"
 _BYTES: Final = r"(?i)^\s*(var)?binary|blob"
 _NUMBERS: Final = r"^\[[\d\s,+-]*\]$"
@@ -282,9 +284,12 @@ def _good_rows() -> Column:
 
 
 def _described() -> dict[str, Column]:
-    """Names as the rows spell them: `pkNames` and `mysqlType` may have another case."""
+    """Names as the rows spell them: `pkNames` and `mysqlType` may have another case.
+
+    Canal of 2019 adds the key to `pkNames` anew for each row of the message.
+    """
     carried = F.map_keys(F.get("_rows", F.lit(0)))
-    keys, described = _filled("pkNames"), F.map_keys("mysqlType")
+    keys, described = F.array_distinct(_filled("pkNames")), F.map_keys("mysqlType")
     return {
         "_carried": carried,
         "_keys": _spelled(keys, carried),
@@ -316,7 +321,6 @@ def _images(told: _Told) -> dict[str, Column]:
 
 def _envelope(told: _Told) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
-    millis = F.col("es").try_cast("bigint")
     lacking = _lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
     return {
@@ -329,12 +333,19 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "position": _position(told),
         "key": _key(),
         "types": F.when(F.col("_columns").isNotNull(), F.to_json(described)),
-        "source_ts": F.when(millis.between(1, LAST_MILLISECOND), F.timestamp_millis(millis)),
+        "source_ts": _source_ts(),
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
         "absent": F.when(F.col("_op") == OP_UPDATE, lacking),
     }
+
+
+def _source_ts() -> Column:
+    """When a row changed: `es` in milliseconds, of Tencent's CKafka in seconds."""
+    es = F.col("es").try_cast("bigint")
+    millis = F.when(es.between(1, _LAST_OF_TEN_DIGITS), es * 1000).otherwise(es)
+    return F.when(millis.between(1, LAST_MILLISECOND), F.timestamp_millis(millis))
 
 
 def _lacking(names: Column, carried: Column) -> Column:

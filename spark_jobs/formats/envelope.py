@@ -219,7 +219,7 @@ def carried_key(named: Column, carried: Column) -> Column:
     whole = F.size(F.array_except(named, carried)) == 0
     folded = (F.transform(names, F.lower) for names in (named, carried))
     alike = F.size(F.array_except(*folded)) == 0
-    return F.when((F.size(named) > 0) & (whole | alike), named)
+    return F.when((F.size(named) > 0) & (whole | alike), F.array_distinct(named))
 
 
 def with_numbers(records: DataFrame, texts: Mapping[str, Column]) -> DataFrame:

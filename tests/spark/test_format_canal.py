@@ -60,6 +60,8 @@ EVENTS: dict[str, Any] = {
     "hidden_key": message("INSERT", {**row("1", "a"), HIDDEN_KEYS[0]: "7"}, pkNames=None),
     "polarx_key": message("INSERT", {**row("1", "a"), HIDDEN_KEYS[1]: "7"}, pkNames=[]),
     "two_keys": message("INSERT", row("1", "a"), pkNames=["v", "id"]),
+    "key_for_each_row": message(
+        "INSERT", row("1", "a"), row("2", "b"), pkNames=["v", "id", "v", "id"]),
     "other_case": message(
         "INSERT", {"Id": "1", "name": "a"}, pkNames=["ID"],
         mysqlType={"ID": "INT", "NAME": "TEXT", "gone": "int"}),
@@ -72,6 +74,7 @@ EVENTS: dict[str, Any] = {
         '"id": "bigint(20)"', '"id": "int", "ID": "bigint"'),
     "gtid": message("INSERT", row("1", "a"), gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:23"),
     "no_times": message("INSERT", row("1", "a"), es=0, gtid=""),
+    "seconds": message("INSERT", row("1", "a"), es=1600161894),
     "wild_times": message("INSERT", row("1", "a"), es="9223372036854775807"),
     "commit_ts": message("INSERT", row("1", "a"), row("2", "b"), id=0, _tidb={
         "commitTs": 434919270523076621}),
@@ -136,7 +139,7 @@ def test_operations(rows: Rows, name: str, op: str) -> None:
 
 def test_every_message_has_its_outcome(rows: Rows) -> None:
     assert {n for n, many in rows.items() if many[0]["outcome"] == "event"} == EVENTS.keys()
-    many = {"insert_many": 3, "update_many": 2, "init": 2, "commit_ts": 2}
+    many = {"insert_many": 3, "update_many": 2, "init": 2, "commit_ts": 2, "key_for_each_row": 2}
     assert {name: len(found) for name, found in rows.items() if len(found) > 1} == many
 
 
@@ -205,6 +208,7 @@ def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
     ("name", "key"),
     [
         ("insert", ["id"]), ("delete", ["id"]), ("two_keys", ["v", "id"]), ("no_key", None),
+        ("key_for_each_row", ["v", "id"]),
         ("empty_key", None), ("absent_key", None), ("half_key", None), ("other_case", ["Id"]),
         ("hidden_key", [HIDDEN_KEYS[0]]), ("polarx_key", [HIDDEN_KEYS[1]]), ("truncate", None),
     ],
@@ -236,6 +240,7 @@ def test_names_times_and_statements(rows: Rows) -> None:
     assert rows["gtid"][0]["tx_id"] == "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
     assert (rows["no_times"][0]["source_ts"], rows["no_times"][0]["tx_id"]) == (None, None)
     assert rows["wild_times"][0]["source_ts"] is None
+    assert rows["seconds"][0]["source_ts"] == rows["insert"][0]["source_ts"]
 
 
 def test_arrival_orders_records_and_the_rows_in_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ RECORDS: dict[str, Any] = {
     "no_key": record("I", None, ROW, primary_keys=...),
     "empty_key": record("I", None, ROW, primary_keys=[]),
     "half_key": record("I", None, ROW, primary_keys=["ID", "K"]),
+    "key_twice": record("I", None, ROW, primary_keys=["ID", "ID"]),
     "exact": json.dumps(record("I", None, {"ID": 0})).replace(
         '"ID": 0', '"ID": 12345678901234567890.123456789, "X": 1.10, "E": 1e999'),
     "unknown": record("K", None, ROW), "wrong_case": record("i", None, ROW),
@@ -147,7 +148,7 @@ def test_positions_are_numbers_of_any_length(rows: dict[str, Row]) -> None:
 @pytest.mark.parametrize(
     ("name", "key"),
     [("insert", ["ID"]), ("delete", ["ID"]), ("update", ["ID"]), ("no_key", None),
-     ("empty_key", None), ("half_key", None), ("truncate", None)],
+     ("empty_key", None), ("half_key", None), ("key_twice", ["ID"]), ("truncate", None)],
 )  # fmt: skip
 def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
     assert rows[name]["key"] == key
