@@ -43,8 +43,10 @@ _DIGITS_OF_DOUBLE: Final = 15
 _LEAST_LONG: Final = -(2**63)
 _DAY: Final = 86_400_000_000
 _FIRST_DAY: Final = _LEAST_LONG // _DAY * _DAY + _DAY
-# What Debezium makes of PostgreSQL's infinite timestamps: as text, and as microseconds.
+# What Debezium makes of PostgreSQL's infinite timestamps: as texts, and as microseconds.
 _INFINITE: Final = {
+    "infinity": 9_223_372_036_825_200_000,
+    "-infinity": -9_223_372_036_832_400_000,
     "+292278994-08-16T23:00:00Z": 9_223_372_036_825_200_000,
     "-292275055-05-16T23:00:00Z": -9_223_372_036_832_400_000,
 }
@@ -216,7 +218,7 @@ def _date(text: Column, kind: ColumnType) -> Column:
     if kind.encoding:
         return _whole_day(F.timestamp_micros(_micros(text, kind.encoding)))
     plain = F.rtrim(text, F.lit("Z"))
-    short = F.when(text.rlike(r"^-?\d{4,6}-\d\d-\d\dZ?$"), plain.try_cast("date"))
+    short = F.when(text.rlike(r"^[+-]?\d{4,7}-\d\d-\d\dZ?$"), plain.try_cast("date"))
     return F.coalesce(short, F.when(text.rlike(_DATED), _whole_day(_moment(text, "timestamp"))))
 
 
