@@ -20,7 +20,7 @@ from spark_jobs.canonical import number
 from spark_jobs.formats.envelope import ARRIVAL
 
 _COMPONENT, _NUMBER = "_component_", "_number_"
-_READ: Final = "op = 'r'"
+_POSTGRESQL: Final = "postgresql"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
 # Longer, and so higher, than any place in a log.
@@ -36,6 +36,7 @@ KEYSPACE: Final = "keyspace"
 """What Vitess, a connector whose order is arrival, calls a database; its `db` is empty."""
 SNAPSHOT: Final = "snapshot"
 """Whether a record tells of what a snapshot found; of changes it is `false`, or not there."""
+_AMONG_CHANGES: Final = f"source.{SNAPSHOT} = 'incremental' AND source.sequence IS NOT NULL"
 _LCR_DIGITS: Final = 16
 _LCR_PARTS: Final = 4
 
@@ -46,7 +47,7 @@ def _components(connector: str | None) -> dict[str, Column]:
     A component that an event must have and has not is '': then the event has no position. With
     `connector`, those of all the others' events are NULL.
     """
-    orders = {_READ: _snapshot(connector)} | {
+    orders = {_read(connector): _snapshot(connector)} | {
         f"source.connector = '{name}'": order
         for name, order in _ORDERS.items()
         if connector in (None, name)
@@ -67,8 +68,9 @@ def with_position(events: DataFrame, connector: str | None) -> DataFrame:
     order: of one transaction of MongoDB, of one scn of an Oracle connector that tells no more.
     """
     parts = _components(connector)
-    numbers = {f"{_NUMBER}{i}": _number(name, i) for i, name in enumerate(parts)}
-    position = _position(len(parts))
+    read = F.expr(_read(connector))
+    numbers = {f"{_NUMBER}{i}": _number(name, i, read) for i, name in enumerate(parts)}
+    position = _position(len(parts), read)
     if ARRIVAL in events.columns:
         among = F.concat(position, F.lit("."), ARRIVAL)
         position = F.when(F.expr(_shares_place(connector)), among).otherwise(position)
@@ -86,25 +88,36 @@ def _shares_place(connector: str | None) -> str:
     return f"op <> 'r' AND ({' OR '.join(told) or 'FALSE'})"
 
 
-def _position(count: int) -> Column:
+def _read(connector: str | None) -> str:
+    """Whether a record is a row that ranks below every change, as a snapshot found it.
+
+    PostgreSQL's incremental snapshots tell their rows' place among the changes, and what stands
+    below that place is in the rows: a change of the key applied to them would be applied twice.
+    """
+    if connector not in (None, _POSTGRESQL):
+        return "op = 'r'"
+    return f"op = 'r' AND NOT coalesce({_AMONG_CHANGES}, FALSE)"
+
+
+def _position(count: int, read: Column) -> Column:
     texts = [F.col(f"{_COMPONENT}{index}") for index in range(count)]
     numbers = [F.col(f"{_NUMBER}{index}") for index in range(count)]
     lacking = reduce(or_, (t.isNotNull() & n.isNull() for t, n in zip(texts, numbers, strict=True)))
-    kind = F.expr(f"CASE WHEN {_READ} THEN '{KIND_FULL_LOAD}' ELSE '{KIND_SOURCE}' END")
+    kind = F.when(read, F.lit(KIND_FULL_LOAD)).otherwise(F.lit(KIND_SOURCE))
     return F.when(numbers[0].isNotNull() & ~lacking, F.concat_ws(".", kind, *numbers))
 
 
-def _number(component: str, index: int) -> Column:
+def _number(component: str, index: int, read: Column) -> Column:
     """A component as it stands in a position; what a full-load row does not tell is 0."""
     given = number(F.col(component))
-    absent = F.when(F.expr(_READ), F.lit(encode_number(0)))
+    absent = F.when(read, F.lit(encode_number(0)))
     return F.coalesce(given, absent) if index < len(_snapshot(None)) else given
 
 
 def source_fields(connector: str | None) -> tuple[str, ...]:
     """What of `source` is read: of one connector's events its own order's fields, else all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
-    others = () if connector else (KEYSPACE, SNAPSHOT)
+    others = () if connector else (KEYSPACE,)
     return tuple(dict.fromkeys((*_ALL, *others, *(f for order in orders for f in order))))
 
 
@@ -125,7 +138,7 @@ def _hex(text: str, separator: str, index: int) -> str:
 def _snapshot(connector: str | None) -> tuple[str, ...]:
     """Below every change; a later snapshot of a row above an earlier one.
 
-    One that tells no place is an incremental snapshot, of a time after the first one.
+    One that tells no place is of an incremental snapshot, of a time after the first one.
     The binary log's file and the place in it are one number, as one is all that the others have.
     """
     pos = f"lpad(source.pos, {_POS_DIGITS}, '0')"
@@ -181,7 +194,7 @@ def _sqlserver() -> tuple[str, ...]:
 
 
 _ORDERS: Final = {
-    "postgresql": _postgresql(),
+    _POSTGRESQL: _postgresql(),
     "mysql": _mysql(),
     "mariadb": _mysql(),
     "oracle": _oracle(),
@@ -189,7 +202,7 @@ _ORDERS: Final = {
     "mongodb": (_required("source.ts_ms"), _required("source.ord")),
 }
 _FIELDS: Final = {
-    "postgresql": ("lsn", "sequence"),
+    _POSTGRESQL: ("lsn", "sequence", SNAPSHOT),
     "mysql": ("file", "pos", "row"),
     "mariadb": ("file", "pos", "row"),
     "oracle": ("commit_scn", "scn", "rs_id", "ssn", "lcr_position"),

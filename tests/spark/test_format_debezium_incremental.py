@@ -1,0 +1,73 @@
+"""PostgreSQL's incremental snapshots: their rows stand among the changes that they were read of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, event, source
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+
+def row(ident: int, big: str) -> dict[str, Any]:
+    return {"id": ident, "big": big}
+
+
+def told(op: str, lsn: int, **images: Any) -> dict[str, Any]:
+    """A change, or a row of the first snapshot, which has no commit before it."""
+    commit = "null" if op == "r" else f'"{lsn}"'
+    kind = "true" if op == "r" else "false"
+    place = {"lsn": lsn, "sequence": f'[{commit},"{lsn}"]', "snapshot": kind}
+    return event(op, src=source("postgresql", **place), **images)
+
+
+def read_again(lsn: int, after: dict[str, Any]) -> dict[str, Any]:
+    place = {"lsn": None, "sequence": f'["{lsn}","{lsn}"]', "snapshot": "incremental"}
+    return event("r", src=source("postgresql", **place), after=after, ts_ms=1704164645999)
+
+
+def moved(lsn: int, old: int, new: int) -> list[dict[str, Any]]:
+    """A change of key whose large value was not sent."""
+    return [
+        told("d", lsn, before=row(old, "")),
+        told("c", lsn, after=row(new, DEFAULT_PLACEHOLDER)),
+    ]
+
+
+FIRST = [told("r", 10, after=row(1, "one")), told("r", 10, after=row(2, "two"))]
+SWAPPED = [*moved(20, 1, -1), *moved(21, 2, 1), *moved(22, -1, 2)]
+READ = [read_again(30, row(1, "two")), read_again(30, row(2, "one"))]
+LATER = [told("u", 40, after=row(1, "three")), told("d", 41, before=row(2, ""))]
+
+
+@pytest.mark.parametrize(
+    ("batches", "rows"),
+    [
+        ([FIRST + SWAPPED + READ], {"1": "two", "2": "one"}),
+        ([READ, SWAPPED, FIRST], {"1": "two", "2": "one"}),
+        ([LATER + READ, SWAPPED + FIRST], {"1": "three"}),
+    ],
+    ids=["in-order", "newest-first", "changed-since"],
+)
+def test_a_row_that_is_read_after_a_swap_is_not_swapped_again(
+    spark: SparkSession, tmp_path: Path, batches: list[list[Any]], rows: dict[str, str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    for batch in batches:
+        assert total(lake.load_records(batch)).quarantined == 0
+    assert {r["id"]: r["big"] for r in lake.rows("t")} == rows
+
+
+def test_a_row_that_is_read_again_repairs_what_no_event_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A column that was added with a DEFAULT which plain JSON does not tell."""
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    lake.load_records([read_again(30, {**row(1, "b"), "added": "new"})])
+    lake.load_records([told("c", 10, after=row(1, "a")), told("u", 20, after=row(1, "b"))])
+    assert lake.rows("t") == [{"id": "1", "big": "b", "added": "new"}]
