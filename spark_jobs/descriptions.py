@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sluice.config import Pipeline
@@ -10,6 +11,7 @@ from sluice.errors import PlanError
 from sluice.sourcenames import is_column_name
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
+from spark_jobs.plannedcolumn import PlannedColumn
 
 
 def descriptions(
@@ -33,6 +35,19 @@ def read_description(fmt: Format, types: str, options: Mapping[str, Any]) -> lis
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
         return []
     return [c for c in columns if is_column_name(c.name)] if named else []
+
+
+def as_read(
+    described: Mapping[int, Mapping[str, SourceColumn]], planned: Iterable[PlannedColumn]
+) -> dict[int, dict[str, SourceColumn]]:
+    """Descriptions of the planned columns, with the types that their values are read by."""
+    columns = {column.name: column for column in planned}
+    return {
+        ident: {
+            n: replace(c, type=columns[n].reading(ident)) for n, c in told.items() if n in columns
+        }
+        for ident, told in described.items()
+    }
 
 
 def refuse_too_many_columns(pipeline: Pipeline, source: Source, columns: Collection[str]) -> None:

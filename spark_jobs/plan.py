@@ -35,7 +35,7 @@ from sluice.sourcenames import ICEBERG_COLUMNS
 from sluice.sourcetables import FAIL, listed_name, truncate_policy
 from spark_jobs import defaults
 from spark_jobs.defaults import Defaults
-from spark_jobs.descriptions import descriptions, refuse_too_many_columns
+from spark_jobs.descriptions import as_read, descriptions, refuse_too_many_columns
 from spark_jobs.discover import Found, Source
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.opening import Opening, opening_of
@@ -159,6 +159,7 @@ def plan_table(
     columns = tuple(
         replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
     )
+    read = as_read(described, columns)
     compared = rules(hints.collations, hints.null_keys)
     key, columns = key_by_rules(stated.table, key, columns, compared)
     _refuse_other_key(stated.table, key, stored_key)
@@ -174,7 +175,7 @@ def plan_table(
         config,
         found,
         modes,
-        defaults.told(heard, described, pipeline.epoch) if fmt.tells_defaults else {},
+        defaults.told(heard, read, pipeline.epoch) if fmt.tells_defaults else {},
         opening_of(pipeline),
     )
 

@@ -50,6 +50,10 @@ class PlannedColumn:
         """Whether NULL is a value of the key that it stands for."""
         return NULL in self.rule
 
+    def reading(self, description: int) -> ColumnType:
+        """The type that texts are read by, of events with a description: a hint wins."""
+        return self.readings[description if description in self.readings else None]
+
     def text_in(self, image: Column) -> Column:
         """The column's text in an image; NULL where the image has none."""
         text = _compared(F.coalesce(*(image[name] for name in self.spellings)), self.rule)
