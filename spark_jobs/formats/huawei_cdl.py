@@ -83,17 +83,19 @@ _NO_LSN: Final = r"^(\s*|-\d+)$"
 _SOURCE: Final = ",".join(
     f"{n}:string" for n in ("ts_ms", "snapshot", "db", "schema", "table", "sequence", *PROPERTIES)
 )
-_SCALARS: Final = ",".join(
-    f"{n}:string"
-    for n in ("message_version", "SEG_OWNER", "TABLE_NAME", "TIMESTAMP", "OPERATION", "op",
-              "ts_ms", "LOB_COLUMNS", "HEARTBEAT_IDENTIFIER", "status", "ddl")
+_SCALARS: Final = (
+    "message_version", "SEG_OWNER", "TABLE_NAME", "TIMESTAMP", "OPERATION", "op", "ts_ms",
+    "LOB_COLUMNS", "HEARTBEAT_IDENTIFIER", "status", "ddl",
 )  # fmt: skip
-_SCHEMA: Final = f"""
-    schema string,
-    payload struct<{_SCALARS}, source:struct<{_SOURCE}>,
-        transaction:struct<properties:array<struct<name:string, value:string>>>,
-        `unique`:{IMAGE_TYPE}, data:{IMAGE_TYPE}, before:{IMAGE_TYPE}, after:{IMAGE_TYPE}>
-"""
+_PAYLOAD: Final = {
+    **dict.fromkeys(_SCALARS, "string"),
+    "source": f"struct<{_SOURCE}>",
+    "transaction": "struct<properties:array<struct<name:string, value:string>>>",
+    **dict.fromkeys(("unique", "data", "before", "after"), IMAGE_TYPE),
+}
+_WRAPPED: Final = ", ".join(f"`{name}`:{kind}" for name, kind in _PAYLOAD.items())
+_BARE: Final = ", ".join(f"`{name}` {kind}" for name, kind in _PAYLOAD.items())
+_SCHEMA: Final = f"schema string, payload struct<{_WRAPPED}>, {_BARE}"
 
 
 class HuaweiCdl:
@@ -118,7 +120,8 @@ class HuaweiCdl:
 
         The envelope also has `absent`.
         """
-        lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
+        whole = read_lines(spark, files, _SCHEMA).withColumn("payload", _message())
+        lines = with_arrival(spark, whole.drop(*_PAYLOAD), files)
         flat = lines.select("*", *_flatten(options.get("database")))
         told = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
         told = told.select("*", _op().alias("op"), _ignored().alias("_ignored"))
@@ -150,6 +153,12 @@ def _decimal(parameters: Mapping[str, Any]) -> ColumnType:
     scale = int(parameters.get("scale", -1))
     precision = int(parameters.get("connect.decimal.precision", _MOST_DIGITS))
     return decimal(precision, scale) if 0 <= scale <= precision <= _MOST_DIGITS else STRING
+
+
+def _message() -> Column:
+    """The payload, which a converter without schemas writes alone."""
+    told = F.coalesce(*_SCALARS).isNotNull()
+    return F.coalesce("payload", F.when(told, F.struct(*_PAYLOAD)))
 
 
 def _flatten(database: str | None) -> list[Column]:

@@ -78,6 +78,7 @@ MESSAGES: dict[str, Any] = {
     "end_2": {"payload": {"status": "END", "id": "571", "message_version": "2.0"}},
     "message_2": v2("m", after=None),
     # rejects
+    "alone": v1()["payload"], "alone_2": v2("d")["payload"],
     "unknown": v1("MERGE"), "wrong_case": v1("insert"), "unknown_2": v2("x"),
     "no_op_with_row": v1(None), "empty": {"payload": {}}, "other": {"a": 1},
     "no_image": v1(data=None), "no_image_2": v2("u", after=None),
@@ -150,6 +151,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("insert", "insert"), ("update", "update"), ("update_alone", "update"),
         ("delete", "delete"), ("truncate", "truncate"), ("ddl", "ddl"),
         ("insert_2", "insert"), ("update_2", "update"), ("delete_2", "delete"),
+        ("alone", "insert"), ("alone_2", "delete"),
         ("read_2", "insert"), ("truncate_2", "truncate"), ("ddl_2", "ddl"),
         ("no_version", "insert"), ("no_version_2", "insert"), ("version_number", "insert"),
         ("heartbeat_table_elsewhere", "insert"),
