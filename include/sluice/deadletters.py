@@ -100,7 +100,7 @@ def _held(ctx: Context, epochs: dict[str, int | None]) -> list[Held]:
     batches = list(epochs)
     if not batches:
         return []
-    where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg, misc]
+    where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg]
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file"))
     places = zip(rows.column("batch_id").to_pylist(), rows.column("file").to_pylist(), strict=True)
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}
