@@ -136,7 +136,7 @@ class _Side:
     def _shared(self, columns: Sequence[SourceColumn], held: DataFrame) -> _Shared:
         types = {f.name: f.dataType for f in held.schema}
         shared = [c for c in columns if c.name in types and comparable(c, types[c.name])]
-        left = {c.name: c.kind for c in columns} | {
+        left = {c.name: c.kind if c.name in types else "not in the target" for c in columns} | {
             name: "not at the source" for name in types
             if not is_reserved(name) and name not in {c.name for c in columns}
         }  # fmt: skip

@@ -61,7 +61,7 @@ ROWS: Final[list[tuple[dict[str, str], dict[str, Any]]]] = [
          "local": "9999-12-31T23:59:59.999999", "at": "-838:59:58.500000", "made": 2026,
          "mood": "so-so", "tags": "x,y", "doc": '{"b": 1}', "latin": "ü",
          "raw": base64.b64encode(b"\x00\xff").decode(),
-         "fixed": base64.b64encode(b"ab\x00\x00").decode(), "note": "é 🙂 \\ ' "},
+         "fixed": base64.b64encode(b"ab\x00\x00").decode(), "note": "é 🙂 \\ ' ", "where_": None},
     ),
     (
         {'I"d': "2", "small": "1.17549e-38", "born": "'0000-00-00'", "local": "'2026-00-00'",
