@@ -63,7 +63,7 @@ a real Airflow scheduler and of a live source will be skipped. Install it: sudo 
 }
 
 mariadb_programs() {
-    [[ -x /usr/sbin/mariadbd ]] || command -v mariadbd >/dev/null
+    command -v mariadb >/dev/null && PATH=$PATH:/usr/sbin command -v mariadbd >/dev/null
 }
 
 # These packages have the programs alone; no server is started by them.

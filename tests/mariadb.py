@@ -37,7 +37,9 @@ class Server:
 
 
 def program() -> str | None:
-    """The server; distributions keep it off a user's path."""
+    """The server, where its client is here too; distributions keep it off a user's path."""
+    if shutil.which("mariadb") is None:
+        return None
     return shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")
 
 
