@@ -229,7 +229,7 @@ def verify(
     html: Annotated[Path | None, typer.Option(help="Write the report to this file, too")] = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Compare with this database: jdbc:postgresql://host/db, or mariadb"),
+        typer.Option(help="Compare with the source: jdbc:postgresql://host/db, jdbc:mariadb:…"),
     ] = None,
     watermark: Annotated[
         datetime | None, typer.Option(help="With --source: as it was at this time, UTC")

@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.scheduler,
     pytest.mark.spark,
+    # Not every developer may install a server; in CI `make setup-tests` fails without one.
     pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING),
 ]
 

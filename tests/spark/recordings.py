@@ -27,6 +27,7 @@ class Recording:
 
     def require(self) -> None:
         """Skip the tests where the recording is not: it may not be committed."""
+        # A clone without others' data beside it has nothing to read.
         if not self.folder.is_dir():
             pytest.skip(f"the shared recording is not at {self.folder}")
 

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.spark
 FIXTURES = SHARED / "fixtures"
 # They may not be committed, so a clone may be without them; and of no cases pytest would only say
 # that the set of parameters is empty.
+# Others' data may not be committed: a clone without it beside it has nothing to read.
 MISSING = f"the shared fixtures are not at {FIXTURES}"
 FORMATS = {
     "debezium-json": "debezium",

@@ -74,6 +74,7 @@ ROWS: Final[list[tuple[dict[str, str], dict[str, Any]]]] = [
 @pytest.fixture(scope="module")
 def server() -> Iterator[mariadb.Server]:
     """A server of the module's own."""
+    # Not every developer may install a server; in CI `make setup-tests` fails without one.
     if mariadb.program() is None:
         pytest.skip(mariadb.MISSING)
     with mariadb.server() as found:

@@ -69,6 +69,7 @@ LOGGED: Final = [("a", 1), ("a", 1), (None, 2)]
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A server of the module's own."""
+    # Not every developer may install a server; in CI `make setup-tests` fails without one.
     if postgres.programs() is None:
         pytest.skip(postgres.MISSING)
     with postgres.server() as found:

@@ -231,6 +231,7 @@ def test_a_rest_catalog_that_does_not_answer_is_not_waited_for_without_end(
     assert set(told) == {(restcatalog.CONNECT_SECONDS, restcatalog.READ_SECONDS)}
 
 
+# Not every developer may install a server; in CI `make setup-tests` fails without one.
 @pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
 def test_a_ledger_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     """A server of its own, gone in the middle of twelve claims and back seconds later."""
