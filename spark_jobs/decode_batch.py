@@ -18,7 +18,7 @@ from sluice.manifest import SourceFile
 from sluice.renamelog import ToldRename, record
 from sluice.result import LeftOut
 from sluice.sourcetables import APPLY, FAIL, truncate_policy
-from spark_jobs import apart, defaults, droptables, opening, quarantine
+from spark_jobs import apart, defaults, droptables, opening, quarantine, transactions
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.discover import Found, Source, discover, short_name
@@ -78,7 +78,7 @@ def decode_batch(job: Job) -> DecodedBatch:
 
     Raises PlanError with all that is wrong at once.
     """
-    if job.left_out:
+    if job.left_out or job.pipeline.holds_transactions:
         return _decode_as_found(job)
     return _decode_as_known(job) or _decode_as_found(job)
 
@@ -143,6 +143,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
     looked_at = look_through(job, _kept(job, whole_envelope(job)))
     envelope, found, left_out = apart.without(job, *looked_at)
+    transactions.remember(job, envelope)
     told = told_by(job, envelope, found)
     if told:
         batch = (job.pipeline.name, job.manifest.batch_id)
@@ -171,6 +172,9 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         found = discover(envelope)
     if unfit := unfit_names(job.pipeline, found):
         envelope = unfit.rejected(envelope)
+        found = discover(envelope)
+    if transactions.holds(job):
+        envelope = transactions.hold_back(job, envelope)
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
     return droptables.by_policy(job, envelope, found)
@@ -227,6 +231,7 @@ def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
     files = job.manifest.files
     if not files:
         raise PlanError(f"batch {job.manifest.batch_id} has no files")
+    known = replace(known, transactions=job.pipeline.holds_transactions)
     return read_envelope(job.spark, job.pipeline, files, known)
 
 

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -19,17 +20,21 @@ from sluice import ledger as states
 from sluice.batchfiles import BatchFiles
 from sluice.catalog import open_catalog
 from sluice.config import Project
+from sluice.context import Context
 from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
+from sluice.opentransactions import completed, waiting
 from sluice.originals import refuse_replaced
 from sluice.result import BatchResult
 from sluice.snapshots import drop_branches, tables_of
+from spark_jobs import transactions
 from spark_jobs.apart import may_go_without, say_left_out
 from spark_jobs.damage import is_of_a_file, without_damage
+from spark_jobs.decode_batch import whole_envelope
 from spark_jobs.job import Job, pipeline_of
 from spark_jobs.lake import Lake
 from spark_jobs.load import load
@@ -109,13 +114,25 @@ class Driver:
 
     def _load(self, retried: bool) -> BatchResult:
         try:
-            return load(self._job(), self._take_lease, retried)
+            return load(self._ready_job(), self._take_lease, retried)
         except Exception as error:
             mended = self._without_damage() if is_of_a_file(error) else None
             if mended is None:
                 raise
             self.manifest = mended
-        return load(self._job(), self._take_lease, True)
+        return load(self._ready_job(), self._take_lease, True)
+
+    def _ready_job(self) -> Job:
+        """The job; where the pipeline holds transactions, with what the batch completes of those
+        that other batches began, which nobody adds to while the lease is held."""
+        job = self._job()
+        if not transactions.holds(job) or self.manifest.repeats:
+            return job
+        job = replace(job, attempt=replace(job.attempt, published=self._take_lease()))
+        ctx = Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
+        held = waiting(ctx)
+        ended = transactions.ended_among(job, lambda: whole_envelope(job), held)
+        return replace(job, manifest=completed(ctx, self.manifest, ended, held)) if ended else job
 
     def _without_damage(self) -> Manifest | None:
         prefix = self.files.scratch_key(self.pipeline.name, self.manifest.batch_id, self.attempt)

@@ -36,6 +36,7 @@ from spark_jobs.lake import (
 )
 from spark_jobs.merge import Merged, merge_table
 from spark_jobs.plan import TablePlan
+from spark_jobs.transactions import count_held
 
 
 def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
@@ -46,6 +47,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     Raises PlanError, AuditFailed, LeaseHeld; nothing of it moves `main` of a target.
     """
     started = time.monotonic()
+    if job.pipeline.holds_transactions:  # which events wait depends on what is published
+        job = _leased(job, hold_lease)
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
         raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
@@ -55,10 +58,11 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     unassigned = without_table(found, plans)
     quarantined = _quarantine(job, batch.envelope, found, plans, bad, retried)
     unassigned += quarantined
-    _refuse_too_many_bad(job, found, bad, unassigned)
+    held = count_held(job, batch.envelope)
+    _refuse_too_many_bad(job, found, bad, unassigned, held)
     _refuse_rows_of_no_identity(job, plans)
     # Only with the lease nobody publishes: now it is known which changes count.
-    job = replace(job, attempt=replace(job.attempt, published=hold_lease()))
+    job = _leased(job, hold_lease)
     reach(Point.LOAD_LEASED)
     for plan in plans:
         drop_older_branches(job, plan)
@@ -77,9 +81,14 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         round(time.monotonic() - started, 2),
         job.pipeline.epoch,
         batch.left_out,
+        job.manifest.reprocess.batches if job.manifest.reprocess else (),
     )
     audit(result)
     return result
+
+
+def _leased(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
+    return replace(job, attempt=replace(job.attempt, published=hold_lease()))
 
 
 def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
@@ -172,7 +181,7 @@ def _rejects(
     kept = [
         source.alias("source_table"),
         "reason",
-        F.lit("").alias("detail"),
+        (F.col("detail") if "detail" in envelope.columns else F.lit("")).alias("detail"),
         "raw",
         *PLACE,
     ]
@@ -194,10 +203,11 @@ def _rejects(
 
 
 def _refuse_too_many_bad(
-    job: Job, found: list[Found], bad: dict[str, int], unassigned: Counts
+    job: Job, found: list[Found], bad: dict[str, int], unassigned: Counts, held: int = 0
 ) -> None:
+    """`held`: rejects of transactions that wait, which are no bad records."""
     read = sum(f.records + f.ignored + f.rejected for f in found)
-    lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects)
+    lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects) - held
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
         return  # a published batch held them already

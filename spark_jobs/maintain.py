@@ -30,10 +30,10 @@ from sluice.maintenance import MaintenanceResult, Step
 from sluice.snapshots import drop_tags
 from sluice.sweep import sweep
 from sluice.turns import Turns
-from spark_jobs import procedures
+from spark_jobs import procedures, transactions
 from spark_jobs.failures import exit_code
 from spark_jobs.lake import Lake, TableId
-from spark_jobs.retention import forget
+from spark_jobs.retention import forget, forget_ends
 from spark_jobs.session import open_session
 from spark_jobs.upkeep import Upkeep
 
@@ -76,6 +76,7 @@ def _agenda(upkeep: Upkeep) -> Iterator[tuple[TableId, dict[str, StepOf]]]:
         steps = _LEDGER_TABLE if name != ledger_tables.FILES else {**_LEDGER_TABLE, **_BESIDE}
         yield TableId(names.LEDGER_NAMESPACE, name), steps
     yield TableId(names.LEDGER_NAMESPACE, ledger_tables.QUARANTINE), _TABLE
+    yield transactions.TABLE, {"retention": forget_ends, **_TABLE}
 
 
 def own_tables(upkeep: Upkeep) -> list[TableId]:

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Row, SparkSession
 
 from sluice import names
-from sluice.config import Maintenance
+from sluice.configmaintenance import Maintenance
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.lake import TableId
 

@@ -56,6 +56,21 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
     return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
 
 
+def forget_ends(upkeep: Upkeep, ends: TableId) -> str:
+    """Expire the ends of transactions that old batches brought; says how much, '' for nothing."""
+    if upkeep.lake.load(ends) is None:
+        return ""
+    rules, pipeline = upkeep.pipeline.maintenance, upkeep.pipeline.name
+    old = published_before(upkeep.ledger, pipeline, upkeep.days_ago(rules.changelog_days))
+    rows = upkeep.spark.table(ends.sql()).where(F.col("pipeline") == pipeline)
+    mine = rows.select("batch_id").distinct().collect()
+    found = sorted(row["batch_id"] for row in mine if row["batch_id"] in old)
+    if found and not upkeep.dry_run:
+        batches = ", ".join(map(literal, found))
+        upkeep.spark.sql(f"DELETE FROM {ends.sql()} WHERE batch_id IN ({batches})").collect()
+    return f"{len(found)} batches" if found else ""
+
+
 def _is_keyed_target(upkeep: Upkeep, table: TableId) -> bool:
     found = upkeep.lake.load(table)
     if table.namespace != upkeep.pipeline.namespace or found is None:

@@ -28,7 +28,7 @@ from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger import Ledger
 from sluice.livesource import LiveSource
-from sluice.manifest import as_batch_id
+from sluice.manifest import Reprocess, as_batch_id
 from sluice.preview import preview
 from sluice.reprocess import reprocess as reprocess_batches
 from sluice.result import BatchResult
@@ -173,12 +173,16 @@ def reprocess(
     accept_late: Annotated[
         bool, typer.Option("--accept-late", help="Apply what is beyond_floor, at its own place")
     ] = False,
+    accept_open: Annotated[
+        bool, typer.Option("--accept-open", help="Apply what is transaction_open, too")
+    ] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Decode quarantined records again, after a mend of configuration or code."""
     ctx = open_context(project, pipeline, _say)
-    results, failure = reprocess_batches(ctx, as_batch_id(batch), reason, accept_late)
+    asked = Reprocess((), 0, reason=reason, accept_late=accept_late, accept_open=accept_open)
+    results, failure = reprocess_batches(ctx, as_batch_id(batch), asked)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     for result in () if as_json else results:

@@ -36,6 +36,7 @@ from sluice.configfields import (
     Strict,
     TableName,
 )
+from sluice.configmaintenance import Maintenance
 from sluice.configoverlap import refuse_overlap
 from sluice.configrenames import RenamedColumns
 from sluice.configsecrets import (
@@ -44,7 +45,7 @@ from sluice.configsecrets import (
     refuse_secret_settings,
 )
 from sluice.errors import ConfigError
-from sluice.formatnames import FormatName, refuse_unknown_options
+from sluice.formatnames import FormatName, refuse_unknown_ends, refuse_unknown_options
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.partitions import Partition, parse_partition
 from sluice.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
@@ -55,6 +56,7 @@ PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
 ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
 SHARE_COUNTS_FROM: Final = 100
+HOLD: Final = "hold"
 
 _SQLITE: Final = "sqlite:///"
 _CATALOG_SCHEMES: Final = {
@@ -178,23 +180,6 @@ class TableConfig(SourceTables):
         return tuple(parse_partition(text) for text in self.partition_by)
 
 
-class Maintenance(Strict):
-    """What maintenance keeps, and from when on it rewrites."""
-
-    snapshot_days: int = Field(7, ge=1, description="older snapshots go, but rollback's own stay")
-    tombstone_days: int = Field(30, ge=1, description="how long a table remembers deletes")
-    changelog_days: int = Field(30, ge=1, description="at least as long as tombstone_days")
-    orphan_days: int = Field(3, ge=2, description="files that no snapshot has, from this age on")
-    small_files: int = Field(8, ge=2, description="so many in one partition are made one")
-    delete_share: float = Field(0.1, gt=0, le=1, description="of rows that deletes hide in a file")
-
-    @model_validator(mode="after")
-    def _changelog_outlives_tombstones(self) -> Self:
-        if self.changelog_days < self.tombstone_days:
-            raise ValueError(f"changelog_days of tombstone_days ({self.tombstone_days}) or more")
-        return self
-
-
 class Pipeline(ListedTables):
     """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
 
@@ -213,6 +198,7 @@ class Pipeline(ListedTables):
     on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
     on_type_change: Literal["fail", "string", "quarantine"] = "fail"
     consistency: Literal["batch", "table"] = "batch"
+    on_open_transaction: Literal["apply", "hold"] = "apply"
     on_truncate: OnTruncate = "apply"
     on_drop_table: Literal["keep", "empty", "fail"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"
@@ -235,6 +221,13 @@ class Pipeline(ListedTables):
     def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         refuse_unknown_options(info.data.get("format", ""), value)
         refuse_secret_addresses(value)
+        return value
+
+    @field_validator("on_open_transaction")
+    @classmethod
+    def _ends_known(cls, value: str, info: ValidationInfo) -> str:
+        if value == HOLD:
+            refuse_unknown_ends(info.data.get("format", ""), info.data.get("consistency", ""))
         return value
 
     @field_validator("tables", mode="before")
@@ -260,6 +253,11 @@ class Pipeline(ListedTables):
     def modes_of(self, table: TableConfig) -> tuple[str, ...]:
         """The modes of a table: its own, else the pipeline's."""
         return tuple(self.modes if table.modes is None else table.modes)
+
+    @property
+    def holds_transactions(self) -> bool:
+        """Whether the events of a transaction wait until its end has landed."""
+        return self.on_open_transaction == HOLD
 
     def too_many_bad(self, bad: int, read: int) -> bool:
         """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""

@@ -8,7 +8,7 @@ comes in between, and when the reprocess is rolled back the records wait again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,6 +48,11 @@ def trace(again: Reprocess | None) -> dict[str, Any]:
     if again is None:
         return {}
     return {REPROCESSED: list(again.batches), REASON: again.reason}
+
+
+def trace_of(completed: Sequence[str]) -> dict[str, Any]:
+    """The same of the batches whose transactions one that landed has completed."""
+    return {REPROCESSED: list(completed)} if completed else {}
 
 
 def resolutions(rows: Iterable[BatchRow]) -> dict[str, str]:

@@ -34,6 +34,9 @@ CSV_NULLS: Final = {"aws_dms": ("", "NULL")}
 # Avro records that may come as bare datums, without a container around them.
 DATUM_FORMATS: Final = frozenset({"dts_avro"})
 
+# Formats that tell of a change which transaction it is part of, and where that ends.
+TRANSACTION_FORMATS: Final = frozenset({"debezium", "dts_avro", "maxwell", "shareplex"})
+
 # Messages of Kafka of which the key tells something.
 KEYED_FORMATS: Final = frozenset({"debezium"})
 
@@ -48,6 +51,15 @@ def one_of_formats(value: str) -> str:
 FormatName = Annotated[
     str, AfterValidator(one_of_formats), Field(json_schema_extra={"enum": list(FORMAT_NAMES)})
 ]
+
+
+def refuse_unknown_ends(format_name: str, consistency: str) -> None:
+    """Raise ValueError where the events of open transactions cannot be held back."""
+    if format_name in OPTIONS and format_name not in TRANSACTION_FORMATS:
+        known = ", ".join(sorted(TRANSACTION_FORMATS))
+        raise ValueError(f"apply: {format_name} does not tell where transactions end ({known} do)")
+    if consistency != "batch":
+        raise ValueError("apply, or `consistency: batch`: a transaction is published whole")
 
 
 def refuse_unknown_options(format_name: str, given: Iterable[str]) -> None:

@@ -54,6 +54,9 @@ BATCHES: Final = "batches"
 PUBLICATIONS: Final = "publications"
 QUARANTINE: Final = "quarantine"
 RENAMES: Final = "renames"
+TRANSACTIONS: Final = "transactions"
+# What Spark writes, a partition for each batch; nobody claims anything there.
+_BY_BATCH: Final = (QUARANTINE, TRANSACTIONS)
 
 MAX_TRIES: Final = 60
 LONGEST_WAIT: Final = 1.0
@@ -88,6 +91,7 @@ _COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
         "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "position": _STRING,
         "columns": _STRING, "problem": _STRING, "statement": _STRING, "seq": _LONG,
     },
+    TRANSACTIONS: {"pipeline": _STRING, "batch_id": _STRING, "transaction": _STRING},
 }  # fmt: skip
 _TIDY: Final = {
     "format-version": "2",
@@ -175,7 +179,7 @@ class LedgerTables:
 
     def _create(self, name: str) -> None:
         self._create_namespace()
-        properties = _TIDY if name == QUARANTINE else _CLAIMED
+        properties = _TIDY if name in _BY_BATCH else _CLAIMED
         with suppress(TableAlreadyExistsError):
             self._catalog.create_table(
                 (LEDGER_NAMESPACE, name),
@@ -280,7 +284,7 @@ def _schema(name: str) -> Schema:
 
 
 def _spec(name: str) -> PartitionSpec:
-    if name != QUARANTINE:
+    if name not in _BY_BATCH:
         return UNPARTITIONED_PARTITION_SPEC
     batch = _schema(name).find_field("batch_id").field_id
     return PartitionSpec(PartitionField(batch, 1000, IdentityTransform(), "batch_id"))

@@ -59,7 +59,7 @@ class Reprocess:
 
     `records`: how many of them there are. `generation`: one more than that of the latest reprocess
     among those batches, 0 for a batch that landed. `accept_late`: what is beyond a table's floor
-    applies at its own place.
+    applies at its own place. `accept_open`: so does what is of transactions whose end is not there.
     """
 
     batches: tuple[str, ...]
@@ -67,6 +67,7 @@ class Reprocess:
     generation: int = 1
     reason: str = ""
     accept_late: bool = False
+    accept_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,11 @@ class Manifest:
     def accepts_late(self) -> bool:
         """Whether an operator has decided on events beyond the floor of their table."""
         return self.reprocess is not None and self.reprocess.accept_late
+
+    @property
+    def accepts_open(self) -> bool:
+        """Whether an operator has decided on transactions whose end has not landed."""
+        return self.reprocess is not None and self.reprocess.accept_open
 
     def to_json(self) -> str:
         """The manifest as stored: stable key order, one document."""

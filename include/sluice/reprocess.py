@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sluice import ledger as states
 from sluice.context import Context
@@ -23,9 +24,11 @@ from sluice.result import BatchResult
 from sluice.stages import load_and_publish, reconcile
 from sluice.undo import rollback
 
+AS_EVER: Final = Reprocess((), 0)
+
 
 @dataclass(frozen=True)
-class _Taken:
+class Taken:
     """A batch with quarantined records, and its files that hold them, as its manifest has them."""
 
     held: Held
@@ -45,19 +48,17 @@ class _Taken:
 
 
 def reprocess(
-    ctx: Context, batch_id: str = "", reason: str = "", accept_late: bool = False
+    ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Decode the unresolved records of the pipeline, or of one batch, through all stages.
 
-    `accept_late`: those beyond the floor apply. Returns what was published and the first failure;
+    `asked`: the reason, and what is accepted. Returns what was published and the first failure;
     ([], None) where nothing is in quarantine.
     """
-    return load_and_publish(ctx, land_again(ctx, batch_id, reason, accept_late))
+    return load_and_publish(ctx, land_again(ctx, batch_id, asked))
 
 
-def land_again(
-    ctx: Context, batch_id: str = "", reason: str = "", accept_late: bool = False
-) -> list[str]:
+def land_again(ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER) -> list[str]:
     """Make batches of the files that hold unresolved records; returns their manifests' keys.
 
     A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
@@ -65,9 +66,8 @@ def land_again(
     or changed; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
-    taken = [_take(ctx, held) for held in unresolved(ctx, batch_id)]
-    asked = Reprocess((), 0, reason=reason, accept_late=accept_late)
-    manifests = [_manifest(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
+    taken = [take(ctx, held) for held in unresolved(ctx, batch_id)]
+    manifests = [read_again(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
     return [_record(ctx, manifest) for manifest in manifests]
 
 
@@ -79,7 +79,8 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
             rollback(ctx, manifest.batch_id, hold=True)
 
 
-def _take(ctx: Context, held: Held) -> _Taken:
+def take(ctx: Context, held: Held) -> Taken:
+    """A batch's files with quarantined records; raises TerminalError where it landed no such."""
     name = ctx.pipeline.name
     manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, held.batch_id))
     files = tuple(f for f in manifest.files if f.key in held.files)
@@ -90,12 +91,12 @@ def _take(ctx: Context, held: Held) -> _Taken:
             "where it has records in quarantine; reprocess the other batches one by one (--batch)"
         )
     generation = manifest.reprocess.generation if manifest.reprocess else 0
-    return _Taken(held, files, generation, manifest.tables)
+    return Taken(held, files, generation, manifest.tables)
 
 
-def _chunks(ctx: Context, taken: list[_Taken]) -> Iterator[list[_Taken]]:
+def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
     """Whole batches of one epoch and for the same tables, as many as the ceilings allow."""
-    chunk: list[_Taken] = []
+    chunk: list[Taken] = []
     for one in taken:
         together = [*chunk, one]
         files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
@@ -108,7 +109,11 @@ def _chunks(ctx: Context, taken: list[_Taken]) -> Iterator[list[_Taken]]:
         yield chunk
 
 
-def _manifest(ctx: Context, chunk: list[_Taken], asked: Reprocess) -> Manifest:
+def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> Manifest:
+    """The batch that decodes these files again, as they are now, each at its place of before.
+
+    Raises TerminalError naming a file that is gone or changed.
+    """
     old = {file.key: file for taken in chunk for file in taken.files}
     generation = 1 + max(taken.generation for taken in chunk)
     looks = _look(ctx, old)

@@ -88,7 +88,8 @@ class LeftOut:
 @dataclass(frozen=True)
 class BatchResult:
     """The whole batch. `unassigned` counts records that belong to no target table; at `epoch` its
-    positions are."""
+    positions are. `completed`: the published batches whose quarantined records it decoded again,
+    for the end of a transaction came with it."""
 
     pipeline: str
     batch_id: str
@@ -98,6 +99,7 @@ class BatchResult:
     seconds: float = 0.0
     epoch: int = 0
     left_out: tuple[LeftOut, ...] = ()
+    completed: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The document that the driver writes last, when everything else is done."""
@@ -110,6 +112,7 @@ class BatchResult:
         raw["tables"] = tuple(_table(t) for t in raw["tables"])
         raw["unassigned"] = Counts(**raw["unassigned"])
         raw["left_out"] = tuple(LeftOut(**one) for one in raw.get("left_out", ()))
+        raw["completed"] = tuple(raw.get("completed", ()))
         return BatchResult(**raw)
 
 

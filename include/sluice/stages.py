@@ -9,7 +9,7 @@ from sluice import ledger as states
 from sluice.ahead import land_tables, told_tables
 from sluice.batchfiles import batch_of
 from sluice.context import Context, open_context
-from sluice.deadletters import EPOCH, trace
+from sluice.deadletters import EPOCH, trace, trace_of
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.land import Window, covers, land
@@ -149,8 +149,8 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=_detail(result) | trace(manifest.reprocess) | told_tables(manifest) | told(manifest)
-        | told_share(manifest),
+        detail=_detail(result) | trace_of(result.completed) | trace(manifest.reprocess)
+        | told_tables(manifest) | told(manifest) | told_share(manifest),
         expected=lambda row: row is not None and _is_under_way(row, result),
     )  # fmt: skip
     reach(Point.PUBLISH_DONE)

@@ -256,6 +256,7 @@ def reprocess_dag(project: Project) -> DAG:
         dag.params["accept_late"] = tick(
             "Accept late", "Apply what is beyond_floor, at its own place."
         )
+        dag.params["accept_open"] = tick("Accept open", "Apply what is transaction_open, too.")
 
         @task(task_id="land")
         def land() -> list[str]:
@@ -268,6 +269,7 @@ def reprocess_dag(project: Project) -> DAG:
                 params["reason"] or "",
                 tasks.asked_by(dict(context)),
                 bool(params["accept_late"]),
+                bool(params["accept_open"]),
             )
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]

@@ -270,20 +270,23 @@ def land_again(
     reason: str,
     user: str = "",
     accept_late: bool = False,
+    accept_open: bool = False,
 ) -> list[str]:
     """Make batches of the files with quarantined records; skips when there are none.
 
     The ledger keeps the reason, and with it the `user` who asked; `accept_late` is for those
-    beyond the floor.
+    beyond the floor, `accept_open` for those of transactions that have not ended.
     """
     from sluice import reprocess
+    from sluice.manifest import Reprocess
 
     with advised("land", pipeline):
         require_spark_connection()
         use_connections_master()
         told = f"{reason} (asked for by {user})".strip() if user else reason
         ctx = open_context(project, pipeline)
-        manifests = reprocess.land_again(ctx, batch_id, told, accept_late)
+        asked = Reprocess((), 0, reason=told, accept_late=accept_late, accept_open=accept_open)
+        manifests = reprocess.land_again(ctx, batch_id, asked)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return manifests

@@ -32,10 +32,17 @@ class Known:
 
     `old_columns`: of `before` nobody needs more than these. `partial` False: every image had all
     its values so far; then `absent` need not name them, but only be no NULL where some are.
+    `transactions`: the envelope has to have its columns `transaction` and `ends`.
     """
 
     old_columns: frozenset[str] | None = None
     partial: bool = True
+    transactions: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no earlier batch tells anything."""
+        return self.old_columns is None and self.partial
 
 
 NOTHING_KNOWN: Final = Known()

@@ -28,7 +28,12 @@ from spark_jobs.canonical import (
     place,
     quoted,
 )
-from spark_jobs.formats import debezium_avro, debezium_documents, tombstones
+from spark_jobs.formats import (
+    debezium_avro,
+    debezium_documents,
+    debezium_transactions,
+    tombstones,
+)
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
@@ -36,6 +41,7 @@ from spark_jobs.formats.debezium_head import FORMS, Head, read_head
 from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     KEYSPACE,
+    MONGODB,
     SHARING,
     SNAPSHOT,
     source_fields,
@@ -67,7 +73,6 @@ _OPS: Final = {
 _NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
-MONGODB: Final = "mongodb"
 BASE64: Final = "base64"
 NUMERIC: Final = "numeric"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
@@ -82,13 +87,15 @@ class _Layout:
     scalars: tuple[str, ...]
 
 
-def _layout(expected: Head | None, documents: bool, enveloped: bool) -> _Layout:
+def _layout(
+    expected: Head | None, documents: bool, enveloped: bool, transactions: Sequence[str]
+) -> _Layout:
     """Everything; where events are as `expected` only theirs, for each field costs.
 
     Where none of the first lines is an `enveloped` event, what the transform that takes the
     envelope away may leave of it too.
     """
-    scalars = (*_SCALARS, *debezium_documents.SCALARS) if documents else _SCALARS
+    scalars = (*_SCALARS, *transactions, *(debezium_documents.SCALARS if documents else ()))
     if expected is None:
         flattened = () if enveloped or documents else _FLATTENED
         return _Layout(FORMS, source_fields(None), (*scalars, *_DDL, *flattened))
@@ -145,14 +152,16 @@ class Debezium:
         lines, messages = found.json, debezium_avro.read(spark, found, options)
         _check_decimals(options, messages)
         head = read_head(spark, lines) or debezium_avro.read_head(messages)
-        told = known != NOTHING_KNOWN and head and head.connector in CONNECTORS
+        told = not known.nothing and head and head.connector in CONNECTORS
         expected = head if told and not (lines and messages) else None
-        scans = [_read_avro(some, expected, known.old_columns) for some in messages]
+        transactions = debezium_transactions.FIELDS if known.transactions else ()
+        old = known.old_columns
+        scans = [_read_avro(some, expected, old, transactions) for some in messages]
         documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
         any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
-            layout = _layout(expected, documents, bool(head or messages))
-            flat = _read_json(spark, found.lines, layout, documents, known.old_columns)
+            layout = _layout(expected, documents, bool(head or messages), transactions)
+            flat = _read_json(spark, found.lines, layout, documents, old)
             flat = flat if documents else _with_key_names(flat, tombstones.wanted(options))
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
@@ -195,11 +204,15 @@ def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: H
 
 
 def _read_avro(
-    messages: Records, expected: Head | None, old_columns: frozenset[str] | None
+    messages: Records,
+    expected: Head | None,
+    old_columns: frozenset[str] | None,
+    transactions: Sequence[str],
 ) -> DataFrame:
     source = source_fields(expected.connector if expected else None)
     documents = debezium_avro.holds_documents(messages)
-    scalars = (*_SCALARS, *_DDL, *(debezium_documents.SCALARS if documents else ()))
+    more = debezium_documents.SCALARS if documents else ()
+    scalars = (*_SCALARS, *_DDL, *transactions, *more)
     flat = debezium_avro.flat(messages, debezium_avro.Wanted(source, scalars, old_columns))
     return debezium_documents.with_rows(flat) if documents else _with_key_names(flat, False)
 
@@ -293,6 +306,7 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
     named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
     reason = _reason(connector, refused, frozenset(flat.columns))
     placed = with_position(named.withColumn("reason", reason), connector)
+    told = debezium_transactions.told() if "transaction" in flat.columns else []
     return placed.select(
         _outcome().alias("outcome"),
         "reason",
@@ -314,6 +328,7 @@ def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFra
         "file",
         "block",
         "ordinal",
+        *told,
     )
 
 

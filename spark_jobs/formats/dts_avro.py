@@ -61,6 +61,8 @@ from spark_jobs.formats.envelope import (
 ROWS: Final = {
     "INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "DELETE": OP_DELETE, FULL_LOAD: OP_INSERT,
 }  # fmt: skip
+COMMIT: Final = "COMMIT"
+IN_TRANSACTIONS: Final = ("INSERT", "UPDATE", "DELETE", COMMIT)
 MARKERS: Final = tuple(op for op in OPERATIONS if op not in ROWS and op != "DDL")
 
 _UNSIGNED: Final = decimal(20, 0)
@@ -263,11 +265,18 @@ def _columns(raw: Column) -> dict[str, Column]:
         "types": F.when(row, _types()),
         "source_ts": _source_ts(),
         "tx_id": F.nullif(F.col("_tx"), F.lit("")),
+        "transaction": F.when(op.isin(*IN_TRANSACTIONS), _transaction()),
+        "ends": op == COMMIT,
         "event_id": F.when(op != FULL_LOAD, F.col("_id")),
         "ddl": F.when(op == "DDL", F.col("_statement")),
         "raw": F.when(reason.isNotNull(), raw),
         "absent": F.when(row & (op != "DELETE"), _absent(names)),
     }
+
+
+def _transaction() -> Column:
+    """Its id; 0 is what sources tell that have none."""
+    return F.when(~F.col("_tx").isin("", "0"), F.col("_tx"))
 
 
 def _names() -> list[Column]:

@@ -269,7 +269,7 @@ def line_or(*fields: str | Column) -> Column:
 def select_envelope(df: DataFrame, columns: dict[str, Column]) -> DataFrame:
     """Select the envelope; what `columns` does not give is a column of `df` or NULL.
 
-    `columns` may give `absent` besides, where the format has partial rows.
+    `columns` may give more: `absent` of a format with partial rows, `transaction` and `ends`.
     """
     given = dict.fromkeys(ENVELOPE) | columns
     return df.select(

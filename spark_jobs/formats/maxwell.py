@@ -129,6 +129,8 @@ def _envelope(by_log: bool) -> dict[str, Column]:
         "key": carried_key(F.col("primary_key_columns"), F.map_keys("data")),
         "source_ts": _source_ts(),
         "tx_id": F.col("xid"),
+        "transaction": F.when(~_bootstrapped(), F.col("xid")),
+        "ends": F.col("commit") == "true",
         "ddl": F.when(op == OP_DDL, F.col("sql")),
         "raw": F.when(reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or(*_FIELDS)),
     }

@@ -163,6 +163,8 @@ def _envelope() -> dict[str, Column]:
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_row"))),
         "source_ts": F.col("_time").try_cast("timestamp"),
         "tx_id": F.col("_trans"),
+        "transaction": F.col("_trans"),
+        "ends": ignored,
         "ddl": F.when(op == OP_DDL, _ddl()),
         "raw": F.when(reason.isNotNull() & ~ignored, _raw()),
     }

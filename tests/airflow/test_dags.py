@@ -141,7 +141,8 @@ def test_the_form_asks_for_window_files_tables_and_dry_run(dags: dict[str, Any])
     assert form == {"window_start", "window_end", "files", "tables", "dry_run"}
     undo = {"pipeline", "batch", "to", "rebuild", "table", "release", "dry_run"}
     assert set(dags["sluice_rollback"].params) == undo
-    assert set(dags["sluice_reprocess"].params) == {"pipeline", "batch", "reason", "accept_late"}
+    again = {"pipeline", "batch", "reason", "accept_late", "accept_open"}
+    assert set(dags["sluice_reprocess"].params) == again
     assert dags["sluice_reconcile"].params.get_param("pipeline").schema["enum"] == ["shop"]
 
 

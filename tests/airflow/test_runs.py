@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 import sluice
 from sluice.errors import AuditFailed, PublishRefused, TransientError
+from sluice.manifest import Reprocess
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 
 pytestmark = pytest.mark.airflow
@@ -101,7 +102,7 @@ def landed(fake: Stages, *given: Any) -> list[str]:
     return [MANIFEST.format(batch) for batch in fake.batches]
 
 
-def landed_again(fake: Stages, *given: str) -> list[str]:
+def landed_again(fake: Stages, *given: Any) -> list[str]:
     fake.note("again", *given)
     return [MANIFEST.format(batch) for batch in fake.batches]
 
@@ -330,8 +331,10 @@ def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run:
     stages.batches = ["r1"]
     conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
     finished, states = run("sluice_reprocess", run_conf=conf)
+    told = f"mended (asked for by {USER})"
+    asked = Reprocess((), 0, reason=told, accept_late=True)
     assert finished.state == "success"
-    assert stages.of("again") == [("shop", "b7", f"mended (asked for by {USER})", True)]
+    assert stages.of("again") == [("shop", "b7", asked)]
     assert [call[0] for call in stages.of("load")] == ["r1"]
     assert stages.of("publish") == [("r1",)]
     assert states["batch.rollback[0]"] == "success"

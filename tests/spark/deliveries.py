@@ -24,13 +24,15 @@ Batch = dict[str, File]
 class Delivery:
     """How a log comes: in how many batches; which of them is tried and given up at its turn.
 
-    `retried_last`: the batch given up is loaded after all others, else at once.
+    `retried_last`: the batch given up is loaded after all others, else at once. `newest_first`:
+    what a batch brings is older than all that those before it brought, but for repetitions.
     """
 
     seed: int
     batches: int
     given_up: int
     retried_last: bool
+    newest_first: bool = False
 
     def split(self, log: list[Change], dialect: Dialect, database: str) -> list[Batch]:
         """Batches of named files: every change at least once, in any order, some in several."""
@@ -48,10 +50,14 @@ class Delivery:
     ) -> list[File]:
         """Two files for each batch, every record in one at random, some records in several."""
         files: list[File] = [[] for _ in range(2 * self.batches)]
+        places = {change.place for change in log}
+        ages = {place: age for age, place in enumerate(sorted(places, reverse=True))}
         for change in log:
+            turn = ages[change.place] * len(files) // len(ages)
             for sent in range(rng.choice((1, 1, 1, 2, 3))):
                 for record in dialect.tell(change, database, sent):
-                    rng.choice(files).append(record)
+                    file = files[turn] if self.newest_first and not sent else rng.choice(files)
+                    file.append(record)
         for file in files:
             rng.shuffle(file)
         return files
@@ -79,7 +85,12 @@ class Delivery:
 
 # One batch hides nearly every mistake of the merge, so there are two at least.
 DELIVERIES = st.builds(
-    Delivery, st.integers(0, 2**32), st.integers(2, 4), st.integers(0, 4), st.booleans()
+    Delivery,
+    st.integers(0, 2**32),
+    st.integers(2, 4),
+    st.integers(0, 4),
+    st.booleans(),
+    st.booleans(),
 )
 
 

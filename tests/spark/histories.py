@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests import reference
 from tests.reference import Change, Row, row
 
-IDS = 5
+IDS = 10
 TEXTS = ("", "a", "ü \u0000", None, "NULL", "z" * 40)
 AMOUNTS = ("0", "1.10", "-0.01", None, "99999999.99")
 KEYED: dict[str, Any] = {"key": ["id"], "columns": {"id": "int", "amount": "decimal(10,2)"}}
@@ -23,7 +23,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "keyed": KEYED, "partial": KEYED, "keyless": {"key": [], "columns": {"x": "int"}},
 }  # fmt: skip
 Step = tuple[int, int, int]
-STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=12, max_size=40)
+STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=30, max_size=60)
 
 
 @dataclass
@@ -159,7 +159,7 @@ def play(steps: list[list[Step]], truncates: bool = True) -> list[KeyedSource | 
 def drawn(seed: int) -> list[list[Step]]:
     """A history of many steps without Hypothesis, whose first one is always the smallest."""
     rng = random.Random(seed)
-    return [[(d(12), d(12), d(12)) for _ in range(40)] for d in [rng.randrange] * len(sources())]
+    return [[(d(12), d(12), d(12)) for _ in range(60)] for d in [rng.randrange] * len(sources())]
 
 
 def meaning(log: list[Change], table: str) -> list[Row]:

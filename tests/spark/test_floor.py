@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice import preview, refolding, stages
+from sluice.manifest import Reprocess
 from sluice.names import PROP_FLOOR
 from sluice.reprocess import reprocess
 from sluice.result import BatchResult, Counts
@@ -23,6 +24,7 @@ from tests.spark.shop import Shop, event
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
+ACCEPTED = Reprocess((), 0, accept_late=True)
 UNSENT = "__debezium_unavailable_value"
 PIPELINE = {
     "format": "debezium",
@@ -185,20 +187,20 @@ def test_an_operator_accepts_what_is_beyond_the_floor(
         event("u", "papers", 11, id=1, title="late", body="late"),
         event("u", "papers", 10, id=2, title="late", body="late"),
     ]
-    for asked in (None, False):
-        if asked is None:
-            shop.run(*late)
+    for again in (False, True):
+        if again:
+            reprocess(shop.context())
         else:
-            reprocess(shop.context(), accept_late=asked)
+            shop.run(*late)
         assert shop.seen() == [(1, "new")]
         assert shop.seen("papers") == [(1, "long", "b")]
-    (result,), failure = reprocess(shop.context(), accept_late=True)
+    (result,), failure = reprocess(shop.context(), asked=ACCEPTED)
     assert failure is None
     assert sum(table.counts.quarantined for table in result.tables) == 0
     assert shop.seen() == [(1, "new"), (2, "late")]
     assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "late")]
     assert shop.agrees()
-    assert reprocess(shop.context(), accept_late=True) == ([], None)
+    assert reprocess(shop.context(), asked=ACCEPTED) == ([], None)
     shop.run(event("u", "papers", 50, id=2, title="since", body=UNSENT))
     assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "since")]
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from sluice import stages
 from sluice.deadletters import resolutions, unresolved
 from sluice.errors import RollbackRefused, TerminalError
+from sluice.manifest import Reprocess
 from sluice.reprocess import land_again, reprocess
 from sluice.result import BatchResult, Counts
 from sluice.undo import rollback
@@ -47,7 +48,7 @@ def run(sandbox: Sandbox) -> BatchResult:
 
 
 def again(sandbox: Sandbox, batch_id: str = "", reason: str = "") -> BatchResult:
-    return _only(*reprocess(sandbox.context(), batch_id, reason))
+    return _only(*reprocess(sandbox.context(), batch_id, Reprocess((), 0, reason=reason)))
 
 
 def _only(results: list[BatchResult], failure: Exception | None) -> BatchResult:

@@ -86,6 +86,15 @@ def test_defaults(tmp_path: Path) -> None:
     assert (pipeline.on_bad_record, pipeline.consistency) == ("quarantine", "batch")
 
 
+def test_only_whole_batches_of_formats_that_tell_ends_hold_transactions(tmp_path: Path) -> None:
+    assert not shop(tmp_path).holds_transactions
+    assert shop(tmp_path, "on_open_transaction: hold\n").holds_transactions
+    text = mistake(tmp_path, shop=SHOP.replace("debezium", "canal") + "on_open_transaction: hold\n")
+    assert "canal does not tell where transactions end (debezium, dts_avro, maxwell" in text
+    text = mistake(tmp_path, shop=SHOP + "consistency: table\non_open_transaction: hold\n")
+    assert "a transaction is published whole" in text
+
+
 def test_paths_are_relative_to_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p").mkdir()
     project(tmp_path / "p", shop=SHOP)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pyiceberg.catalog.sql import SqlCatalog
 
 from sluice import turns as taking
-from sluice.config import Maintenance
+from sluice.configmaintenance import Maintenance
 from sluice.errors import LeaseHeld
 from sluice.leases import this_holder
 from sluice.ledger import LOADED, LOADING, PUBLISHING, Ledger
