@@ -55,6 +55,11 @@ def trace_of(completed: Sequence[str]) -> dict[str, Any]:
     return {REPROCESSED: list(completed)} if completed else {}
 
 
+def repeated(rows: Iterable[BatchRow]) -> dict[str, list[str]]:
+    """Of every batch those whose quarantined records it decoded again."""
+    return {row.batch_id: list(row.details.get(REPROCESSED, ())) for row in rows}
+
+
 def resolutions(rows: Iterable[BatchRow]) -> dict[str, str]:
     """Of every batch whose quarantined records are resolved, the reprocess that did it."""
     published = [row for row in rows if row.state == PUBLISHED]

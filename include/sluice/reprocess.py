@@ -7,13 +7,13 @@ file: the ledger's files stay with the batch that took them, loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from sluice import ledger as states
 from sluice.context import Context
-from sluice.deadletters import Held, trace, unresolved
+from sluice.deadletters import Held, repeated, trace, unresolved
 from sluice.errors import SluiceError, TerminalError
 from sluice.land import inspect_all, open_landing
 from sluice.landing import Inspection
@@ -81,17 +81,35 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
 
 def take(ctx: Context, held: Held) -> Taken:
     """A batch's files with quarantined records; raises TerminalError where it landed no such."""
-    name = ctx.pipeline.name
+    name, wanted = ctx.pipeline.name, set(held.files)
     manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, held.batch_id))
-    files = tuple(f for f in manifest.files if f.key in held.files)
-    strangers = sorted(set(held.files) - {f.key for f in files})
-    if strangers:
+    files, generation = _find(ctx, manifest, wanted)
+    if strangers := sorted(wanted.difference(files)):
         raise TerminalError(
             f"pipeline {name}: the manifest of batch {held.batch_id} does not name {strangers}, "
             "where it has records in quarantine; reprocess the other batches one by one (--batch)"
         )
-    generation = manifest.reprocess.generation if manifest.reprocess else 0
-    return Taken(held, files, generation, manifest.tables)
+    return Taken(held, tuple(files.values()), generation, manifest.tables)
+
+
+def _find(
+    ctx: Context, manifest: Manifest, wanted: Collection[str]
+) -> tuple[dict[str, SourceFile], int]:
+    """Files of a batch, or of those whose transactions it completed, and their generation."""
+    completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
+    found: dict[str, SourceFile] = {}
+    level, generation, manifests = 0, 0, [manifest]
+    while manifests:
+        mine = {f.key: f for m in manifests for f in m.files if f.key in wanted}
+        found = mine | found
+        earlier = (m.reprocess.generation for m in manifests if m.reprocess is not None)
+        generation = level + max(earlier, default=0)
+        if len(found) == len(wanted):
+            break
+        others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
+        keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
+        level, manifests = level + 1, [ctx.files.read_manifest(key) for key in keys]
+    return found, generation
 
 
 def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
