@@ -23,7 +23,6 @@ from spark_jobs.lake import (
     tombstone_id,
 )
 from spark_jobs.load import without_table
-from spark_jobs.merge import truncation
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
 from spark_jobs.renames import together
@@ -31,6 +30,7 @@ from spark_jobs.renames_told import told_by
 from spark_jobs.resolve import APPLY, STATUS, Stored, resolve, tally
 from spark_jobs.tablecolumns import target_columns
 from spark_jobs.told import Told
+from spark_jobs.truncations import truncation
 from spark_jobs.widening import refuse_widening, with_set_aside
 from spark_jobs.writer import stored_at
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from sluice import names
+from sluice.errors import PlanError
 from sluice.result import ComparedTable, Counts, StagedTable
 from spark_jobs import events, history, retell, softdelete
 from spark_jobs.canonical import OP_TRUNCATE, quoted
@@ -19,6 +20,7 @@ from spark_jobs.lake import Lake, target_id
 from spark_jobs.moves import beside, completed, moves, tied
 from spark_jobs.nokey import NoKeyChanges, plan_rows
 from spark_jobs.plan import TablePlan
+from spark_jobs.remains import remake
 from spark_jobs.resolve import (
     APPLY,
     EQUAL,
@@ -36,6 +38,7 @@ from spark_jobs.resolve import (
 )
 from spark_jobs.span import Span
 from spark_jobs.threads import together
+from spark_jobs.truncations import Truncation, truncation
 from spark_jobs.writer import Attempt, Writer
 
 
@@ -54,6 +57,8 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     writer = Writer(lake, plan, attempt, span, created)
     mine = writer.mine()
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
+    if misnamed := retell.clash(writer):
+        return _merge_anew(writer, rows, misnamed)
     before = writer.stored()
     retell.rename(writer)
     truncated = _truncation(plan, mine, before)
@@ -76,27 +81,27 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
 
 
-@dataclass(frozen=True)
-class Truncation:
-    """The TRUNCATEs of a batch: the newest position, and how many of them are records."""
+def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
+    """Stored rows cannot get the names of now: all is made again from what is published and the
+    batch. By their positions they still say which of its records come too late.
 
-    position: str | None
-    records: int
-
-    def counts(self, newest: str | None) -> Counts:
-        """The newest applies where nothing newer is stored; the rest are superseded."""
-        if self.position is None:
-            return Counts()
-        applied = int(self.records > 0 and newest == self.position)
-        return Counts(read=self.records, applied=applied, superseded=self.records - applied)
-
-
-def truncation(mine: DataFrame) -> Truncation:
-    """The TRUNCATEs among a batch's changes of one table."""
-    found = mine.where(F.col(names.OP) == OP_TRUNCATE)
-    records = F.count_if(F.col(names.COUNTED)).alias("records")
-    row = found.agg(F.max(names.POSITION).alias("position"), records).first()
-    return Truncation(None, 0) if row is None else Truncation(row["position"], row["records"])
+    Raises PlanError, as `misnamed` says, where maintenance has forgotten some of it.
+    """
+    plan = writer.plan
+    if writer.lake.property(target_id(plan), names.PROP_FLOOR):
+        raise PlanError(misnamed)
+    before = writer.stored(as_written=True)
+    truncated = _truncation(plan, writer.mine(), before)
+    stored = before.cut_by(truncated.position)
+    data = [c.name for c in plan.columns]
+    if plan.keyed:
+        folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
+        tallied = tally(resolve(folded, stored, plan.key))
+    else:
+        tallied = Tally(plan_rows(_instances(writer, rows, stored)).counts)
+    remake(writer)
+    counts = tallied.counts + truncated.counts(stored.truncated_at)
+    return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
 
 
 def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
@@ -223,13 +228,7 @@ def _reaches(stored: Stored, writer: Writer) -> bool:
 
 def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     """A table without a key: rows count by content, instances are told apart by position."""
-    changes = NoKeyChanges(
-        rows=rows,
-        others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
-        data=tuple(c.name for c in writer.plan.columns),
-        truncated_at=stored.truncated_at,
-        anew=_reaches(stored, writer),
-    )
+    changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
     if changes.anew:
         target = target_id(writer.plan)
@@ -238,3 +237,13 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
         append = outcome.append_only and not writer.published_before()
         writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
     return outcome.counts
+
+
+def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
+    return NoKeyChanges(
+        rows=rows,
+        others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
+        data=tuple(c.name for c in writer.plan.columns),
+        truncated_at=stored.truncated_at,
+        anew=_reaches(stored, writer),
+    )

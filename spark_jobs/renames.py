@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.errors import PlanError
 from sluice.positions import KIND_AT, KIND_SOURCE
 from spark_jobs.canonical import literal, quoted
 
@@ -168,13 +167,9 @@ def moves_of_rows(
     """What stored rows under the names of `before` hold under those of `now`, in SQL, by column.
 
     `types`: the stored columns; `row` stands before each. `_absent` lists the names of now too.
-    Raises PlanError where two columns are in one that are two now.
+    None of these may `clash`.
     """
-    bounds = {rename.below for rename in (*before, *now)}
-    if before == now or not bounds:
-        return {}
-    pairs = zip(_stretches(before, types, bounds), _stretches(now, types, bounds), strict=True)
-    steps = [(old.below, _steps(old, new)) for old, new in pairs]
+    steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
     touched = sorted(c for c in types if any(step.get(c) != [c] for _, step in steps))
     values = {
         c: [(at, _Into(c, at, row).value(step.get(c, []), types)) for at, step in steps]
@@ -187,6 +182,28 @@ def moves_of_rows(
     return {c: _by_stretch(position, parts, f"{row}{quoted(c)}") for c, parts in values.items()}
 
 
+def _side_by_side(
+    before: Renames, now: Renames, columns: Collection[str]
+) -> list[tuple[_Stretch, _Stretch]]:
+    bounds = {rename.below for rename in (*before, *now)}
+    if before == now or not bounds:
+        return []
+    both = (_stretches(renames, columns, bounds) for renames in (before, now))
+    return list(zip(*both, strict=True))
+
+
+def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
+    """Two columns of now that stored rows have in one, and that one, if there are such: a rename
+    between them was told too late. Nothing in such a row says which of the two it holds."""
+    for old, new in _side_by_side(before, now, columns):
+        goes: dict[str, str] = {}
+        for name, since in new.now.items():
+            stored = old.now[name]
+            if goes.setdefault(stored, since) != since:
+                return goes[stored], since, stored
+    return None
+
+
 def _moved(step: Mapping[str, list[str]]) -> dict[str, str]:
     """Stored column → its name of now, where that is another."""
     return {old: new for new, origins in step.items() for old in origins if old != new}
@@ -195,14 +212,8 @@ def _moved(step: Mapping[str, list[str]]) -> dict[str, str]:
 def _steps(before: _Stretch, now: _Stretch) -> dict[str, list[str]]:
     """Name of now → the stored columns that it is in."""
     found: dict[str, list[str]] = {}
-    goes: dict[str, str] = {}
     for name, since in now.now.items():
         stored = before.now[name]
-        if goes.setdefault(stored, since) != since:
-            raise PlanError(
-                f"columns {goes[stored]!r} and {since!r} are both in {stored!r} of the stored "
-                "rows, for a rename between them was told too late; load into another `namespace`"
-            )
         if stored not in found.setdefault(since, []):
             found[since].append(stored)
     return found

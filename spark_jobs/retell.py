@@ -8,12 +8,25 @@ from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.snapshots import head
-from spark_jobs import defaults
+from spark_jobs import defaults, renames
 from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.defaults import Defaults, Refill
 from spark_jobs.lake import TableId, events_id, target_id, tombstone_id
 from spark_jobs.renames import moves_of_rows
 from spark_jobs.writer import Writer
+
+
+def clash(writer: Writer) -> str:
+    """Why stored rows cannot get the names of now; '' where they can, or there are none."""
+    found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
+    if found is None or not _of_rows(writer):
+        return ""
+    one, other, stored = found
+    return (
+        f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
+        "rows, for a rename between them was told too late, and maintenance has forgotten changes "
+        "from which they could be made again; load into another `namespace`"
+    )
 
 
 def rename(writer: Writer) -> None:

@@ -120,9 +120,9 @@ class Writer:
             loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
         )
 
-    def stored(self) -> Stored:
-        """What the bases hold, without the batch."""
-        return stored_at(self.lake, self.plan, self.bases, self.now)
+    def stored(self, as_written: bool = False) -> Stored:
+        """What the bases hold, without the batch; by what is told now, or `as_written`."""
+        return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
 
     def _has_partials(self) -> bool:
         target = target_id(self.plan)

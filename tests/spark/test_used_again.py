@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from sluice import refolding, stages
 from sluice.errors import PlanError
-from tests.spark.sandbox import Sandbox
+from sluice.result import Counts
+from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
 
@@ -162,3 +163,27 @@ def test_what_cannot_be_told_apart_stops(lake: Sandbox) -> None:
     own = event("c", 5, 5, size=(INT, 1), size__dropped=(INT, 2))
     with pytest.raises(PlanError, match="the source has a column of that name"):
         lake.load_records([own, DROP, ADD])
+
+
+def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
+    """`weight` was renamed to `size` and `size` before that to `girth`, which is told last."""
+    rows = [
+        event("c", 1, 1, size=(TEXT, "girth"), weight=(TEXT, "size")),
+        event("c", 2, 2, size=(TEXT, "deleted"), weight=(TEXT, None)),
+        event("u", 15, 3, girth=(TEXT, "girth"), weight=(TEXT, "size")),
+        event("u", 21, 4, girth=(TEXT, "girth"), size=(TEXT, "size")),
+    ]
+    rows[1]["payload"] |= {"op": "d", "before": {"id": 2}, "after": None}
+    orders = {"key": ["id"], "modes": ["current", "history", "append"]}
+    lake.configure(format="debezium", tables={"orders": orders})
+    run(lake, [*rows[1:], ddl(20, "ALTER TABLE orders RENAME COLUMN weight TO size")])
+    earlier = ddl(10, "ALTER TABLE orders RENAME COLUMN size TO girth")
+    late = event("c", 3, 3, size=(TEXT, "late"), weight=(TEXT, "late"))
+    lake.write("last.jsonl", [rows[0], earlier, late])
+    assert total(lake.run()) == Counts(read=3, applied=1, late=1, ignored=1)
+    told = {(row["id"], row["girth"], row["size"]) for row in lake.rows("orders")}
+    assert told == {(ident, "girth", "size") for ident in (1, 3, 4)}
+    versions = {(row["id"], row["girth"]) for row in lake.rows("orders__history")}
+    assert versions == {(1, "girth"), (3, "late"), (3, "girth"), (4, "girth")}
+    assert len(lake.rows("orders__events")) == 5
+    assert lake.agrees()

@@ -1,0 +1,205 @@
+"""The promise where the source changes its columns: rows follow from events and statements alone.
+
+A table's columns are added, dropped and renamed among the changes of its rows; statements and rows
+land in any order and any batches. The reference knows each column as itself, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from sluice import names, stages
+from tests.spark.sandbox import Sandbox
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
+NUMBERS = itertools.count(1)
+COLUMNS = ("a", "b", "c", "d")
+IDS = 4
+TEXT = {"type": "string", "optional": True}
+Row = dict[str, Any]
+Step = tuple[int, int, int]
+STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=15, max_size=40)
+
+
+@dataclass
+class Column:
+    """One column of the source. `replaced`: after its end another one got its name."""
+
+    name: str
+    dropped: bool = False
+    replaced: bool = False
+
+
+@dataclass
+class Table:
+    """A table that changes, and what it logs: statements, and changes with the columns they had."""
+
+    database: str
+    columns: list[Column] = field(default_factory=lambda: [Column("a"), Column("b")])
+    log: list[Row] = field(default_factory=list)
+    versions: dict[int, list[dict[int, str] | None]] = field(default_factory=dict)
+    clock: int = 0
+
+    def step(self, step: Step) -> None:
+        kind, pick, value = step
+        here = [column for column in self.columns if not column.dropped]
+        free = sorted(set(COLUMNS) - {column.name for column in here})
+        if kind == 0 and free:
+            return self._add(free[pick % len(free)])
+        if kind == 1 and len(here) > 1:
+            return self._drop(here[pick % len(here)])
+        if kind == 2 and free and here:
+            return self._rename(here[pick % len(here)], free[value % len(free)])
+        return self._change(pick % IDS, value, here)
+
+    def _take(self, name: str) -> None:
+        for column in self.columns:
+            column.replaced |= column.dropped and column.name == name
+
+    def _add(self, name: str) -> None:
+        self._take(name)
+        self.columns.append(Column(name))
+        self._tell(f"ADD COLUMN {name} varchar(40)")
+
+    def _drop(self, column: Column) -> None:
+        column.dropped = True
+        self._tell(f"DROP COLUMN {column.name}")
+
+    def _rename(self, column: Column, name: str) -> None:
+        self._take(name)
+        self._tell(f"RENAME COLUMN {column.name} TO {name}")
+        column.name = name
+
+    def _tell(self, what: str) -> None:
+        about = {"databaseName": self.database, "tableChanges": []}
+        self.log.append({"source": self._place(), **about, "ddl": f"ALTER TABLE orders {what}"})
+
+    def _change(self, ident: int, value: int, here: list[Column]) -> None:
+        known = self.versions.setdefault(ident, [])
+        alive = bool(known) and known[-1] is not None
+        if alive and value < 2:
+            known.append(None)
+            return self._write("d", {"id": ident}, None, here)
+        told = {id(column): f"{self.clock}{column.name}" for column in here}
+        known.append(told)
+        after = {"id": ident} | {column.name: told[id(column)] for column in here}
+        return self._write("u" if alive else "c", None, after, here)
+
+    def _write(self, op: str, before: Row | None, after: Row | None, here: list[Column]) -> None:
+        fields = [{"field": "id", "type": "int32", "optional": False}]
+        fields += [{"field": column.name, **TEXT} for column in here]
+        row = {"field": "after", "type": "struct", "optional": True, "fields": fields}
+        payload = {"op": op, "source": self._place(), "before": before, "after": after}
+        schema = {"type": "struct", "fields": [row]}
+        self.log.append({"schema": schema, "payload": payload})
+
+    def _place(self) -> Row:
+        self.clock += 1
+        return {"connector": "mysql", "db": self.database, "table": "orders", "row": 0,
+                "file": "mysql-bin.000007", "pos": self.clock, "ts_ms": 10**12 + self.clock,
+                "snapshot": "false"}  # fmt: skip
+
+    def spelled(self, ident: int, told: dict[int, str]) -> Row:
+        """What the tables show of a version: each column under the name that it had last."""
+        shown = {
+            f"{column.name}__dropped" if column.replaced else column.name: told[id(column)]
+            for column in self.columns
+            if id(column) in told
+        }
+        return {"id": ident, **shown}
+
+    def rows(self) -> Counter[Any]:
+        """The rows of now."""
+        newest = {ident: known[-1] for ident, known in self.versions.items()}
+        return counted(self.spelled(i, told) for i, told in newest.items() if told is not None)
+
+    def history(self) -> Counter[Any]:
+        """All versions that there ever were."""
+        return counted(
+            self.spelled(ident, told)
+            for ident, known in self.versions.items()
+            for told in known
+            if told is not None
+        )
+
+
+def counted(rows: Any) -> Counter[Any]:
+    """Rows by what they hold; a column that is NULL is as none."""
+    return Counter(tuple(sorted((k, v) for k, v in row.items() if v is not None)) for row in rows)
+
+
+def seen(lake: Sandbox, table: str) -> Counter[Any]:
+    """The rows of a table of the lake, without Sluice's own columns."""
+    return counted(
+        {k: v for k, v in row.items() if k not in names.RESERVED_COLUMNS}
+        for row in lake.rows(table)
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """One lake for all examples, each with a database of its own; drivers run in here."""
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}
+    about = {"format": "debezium", "table_name": "{database}_{table}", "tables": {"orders": table}}
+    sandbox = Sandbox(spark, tmp_path_factory.mktemp("columns"), about)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "submit", sandbox.drive)
+        yield sandbox
+
+
+def batches(log: list[Row], seed: int, count: int, newest_first: bool) -> list[list[Row]]:
+    """A log in batches: each record at least once, in any order within them."""
+    rng = random.Random(seed)
+    found: list[list[Row]] = [[] for _ in range(count)]
+    for age, record in enumerate(reversed(log)):
+        turn = age * count // len(log) if newest_first else rng.randrange(count)
+        for at in {turn, *([rng.randrange(count)] if rng.random() < 0.2 else [])}:
+            found[at].append(record)
+    for batch in found:
+        rng.shuffle(batch)
+    return [batch for batch in found if batch]
+
+
+def drawn(seed: int) -> list[Step]:
+    """Many steps without Hypothesis, whose first ones are always the smallest."""
+    rng = random.Random(seed)
+    return [(rng.randrange(12), rng.randrange(12), rng.randrange(12)) for _ in range(40)]
+
+
+@settings(
+    max_examples=max(PROVE, 1),
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
+    suppress_health_check=list(HealthCheck),
+)
+@example(drawn(1), 1, 3, False)
+@example(drawn(2), 2, 3, True)
+@given(STEPS, st.integers(0, 2**32), st.integers(1, 4), st.booleans())
+def test_columns_depend_on_the_set_of_events_alone(
+    lake: Sandbox, steps: list[Step], seed: int, count: int, newest_first: bool
+) -> None:
+    table = Table(f"db{next(NUMBERS)}")
+    for step in steps:
+        table.step(step)
+    if not table.versions:
+        return
+    for at, batch in enumerate(batches(table.log, seed, count, newest_first)):
+        lake.write(f"{table.database}/{at}.jsonl", batch)
+        lake.run()
+    target = f"{table.database}_orders"
+    assert seen(lake, target) == table.rows()
+    assert seen(lake, f"{target}__history") == table.history()
