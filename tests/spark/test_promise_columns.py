@@ -1,7 +1,8 @@
 """The promise where the source changes its columns: rows follow from events and statements alone.
 
-A table's columns are added, dropped and renamed among the changes of its rows; statements and rows
-land in any order and any batches. The reference knows each column as itself, whatever it is called.
+A table's columns are added, with defaults too, dropped, renamed and widened among the changes of
+its rows; statements and rows land in any order and any batches. The reference knows each column as
+itself, whatever it is called.
 """
 
 from __future__ import annotations
@@ -28,19 +29,39 @@ PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
 NUMBERS = itertools.count(1)
 COLUMNS = ("a", "b", "c", "d")
 IDS = 4
-TEXT = {"type": "string", "optional": True}
+DEFAULT = 7
+WIDE = 2**40
 Row = dict[str, Any]
 Step = tuple[int, int, int]
+Version = tuple[int, dict[int, int]]
 STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=15, max_size=40)
 
 
 @dataclass
 class Column:
-    """One column of the source. `replaced`: after its end another one got its name."""
+    """One column of the source, with the default that it was added with.
+
+    `replaced`: after its end another one got its name. `first`: the place of the first change that
+    has it, from which on what it holds is told.
+    """
 
     name: str
+    default: int | None = None
+    wide: bool = False
     dropped: bool = False
     replaced: bool = False
+    first: int | None = None
+
+    @property
+    def described(self) -> Row:
+        """As a Connect schema has it."""
+        kind = {"field": self.name, "type": "int64" if self.wide else "int32", "optional": True}
+        return kind if self.default is None else kind | {"default": self.default}
+
+    def held(self, at: int, told: dict[int, int]) -> int | None:
+        """What a version of a place holds in it."""
+        untold = self.first is not None and at < self.first
+        return told.get(id(self), self.default if untold else None)
 
 
 @dataclass
@@ -50,7 +71,8 @@ class Table:
     database: str
     columns: list[Column] = field(default_factory=lambda: [Column("a"), Column("b")])
     log: list[Row] = field(default_factory=list)
-    versions: dict[int, list[dict[int, str] | None]] = field(default_factory=dict)
+    versions: dict[int, list[Version | None]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=lambda: {"a", "b"})
     clock: int = 0
 
     def step(self, step: Step) -> None:
@@ -58,28 +80,40 @@ class Table:
         here = [column for column in self.columns if not column.dropped]
         free = sorted(set(COLUMNS) - {column.name for column in here})
         if kind == 0 and free:
-            return self._add(free[pick % len(free)])
+            return self._add(free[pick % len(free)], DEFAULT if value % 2 else None)
         if kind == 1 and len(here) > 1:
             return self._drop(here[pick % len(here)])
         if kind == 2 and free and here:
             return self._rename(here[pick % len(here)], free[value % len(free)])
+        if kind == 3 and here:
+            return self._widen(here[pick % len(here)])
         return self._change(pick % IDS, value, here)
 
-    def _take(self, name: str) -> None:
+    def _widen(self, column: Column) -> None:
+        column.wide = True
+        self._tell(f"MODIFY COLUMN {column.name} bigint")
+
+    def _take(self, taker: Column, name: str) -> None:
+        """A default of a name that another column had is not always told (configuration.md)."""
+        if name in self.used and taker.first is None:
+            taker.default = None
         for column in self.columns:
             column.replaced |= column.dropped and column.name == name
+        self.used.add(name)
 
-    def _add(self, name: str) -> None:
-        self._take(name)
-        self.columns.append(Column(name))
-        self._tell(f"ADD COLUMN {name} varchar(40)")
+    def _add(self, name: str, default: int | None) -> None:
+        column = Column(name, default)
+        self._take(column, name)
+        self.columns.append(column)
+        told = "" if column.default is None else f" DEFAULT {column.default}"
+        self._tell(f"ADD COLUMN {name} int{told}")
 
     def _drop(self, column: Column) -> None:
         column.dropped = True
         self._tell(f"DROP COLUMN {column.name}")
 
     def _rename(self, column: Column, name: str) -> None:
-        self._take(name)
+        self._take(column, name)
         self._tell(f"RENAME COLUMN {column.name} TO {name}")
         column.name = name
 
@@ -88,19 +122,22 @@ class Table:
         self.log.append({"source": self._place(), **about, "ddl": f"ALTER TABLE orders {what}"})
 
     def _change(self, ident: int, value: int, here: list[Column]) -> None:
+        for column in here:  # the schema of a delete has them, too
+            column.first = column.first or self.clock + 1
         known = self.versions.setdefault(ident, [])
         alive = bool(known) and known[-1] is not None
         if alive and value < 2:
             known.append(None)
             return self._write("d", {"id": ident}, None, here)
-        told = {id(column): f"{self.clock}{column.name}" for column in here}
-        known.append(told)
+        values = ((c, WIDE * c.wide + 100 * self.clock + at) for at, c in enumerate(here))
+        told = {id(column): value for column, value in values}
+        known.append((self.clock + 1, told))
         after = {"id": ident} | {column.name: told[id(column)] for column in here}
         return self._write("u" if alive else "c", None, after, here)
 
     def _write(self, op: str, before: Row | None, after: Row | None, here: list[Column]) -> None:
         fields = [{"field": "id", "type": "int32", "optional": False}]
-        fields += [{"field": column.name, **TEXT} for column in here]
+        fields += [column.described for column in here]
         row = {"field": "after", "type": "struct", "optional": True, "fields": fields}
         payload = {"op": op, "source": self._place(), "before": before, "after": after}
         schema = {"type": "struct", "fields": [row]}
@@ -112,14 +149,14 @@ class Table:
                 "file": "mysql-bin.000007", "pos": self.clock, "ts_ms": 10**12 + self.clock,
                 "snapshot": "false"}  # fmt: skip
 
-    def spelled(self, ident: int, told: dict[int, str]) -> Row:
+    def spelled(self, ident: int, version: Version) -> Row:
         """What the tables show of a version: each column under the name that it had last."""
-        shown = {
-            f"{column.name}__dropped" if column.replaced else column.name: told[id(column)]
-            for column in self.columns
-            if id(column) in told
-        }
-        return {"id": ident, **shown}
+        shown: Row = {"id": ident}
+        for column in self.columns:
+            name = f"{column.name}__dropped" if column.replaced else column.name
+            value = column.held(*version)
+            shown |= {name: value} if value is not None else {}
+        return shown
 
     def rows(self) -> Counter[Any]:
         """The rows of now."""
