@@ -60,18 +60,37 @@ def name_at(renames: Iterable[Rename], name: str, position: str) -> str:
 @dataclass(frozen=True)
 class _Stretch:
     """The positions below `below` and above the stretch before it, and the columns' names there:
-    of each column its name of now, by its name in the events."""
+    of each column its name of now, by its name in the events.
+
+    `gone`: names that another column was given since. What the source called so here was a column
+    that it had no more by then.
+    """
 
     below: str
     now: Mapping[str, str]
+    gone: frozenset[str]
 
     @property
     def moved(self) -> dict[str, str]:
         return {name: now for name, now in self.now.items() if name != now}
 
-    def of(self, column: str) -> list[str]:
+    def of(self, column: str) -> _Origins:
         """The events' columns that are this one."""
-        return [name for name, now in self.now.items() if now == column]
+        known = [name for name, now in self.now.items() if now == column]
+        return _Origins(known, [name for name in known if name not in self.gone])
+
+
+@dataclass(frozen=True)
+class _Origins:
+    """The columns that may be one of now, and those of them that are it at the source's own
+    places. Only a full load or an arrival, which rank there whenever they were made, and what has
+    no position to go by, may mean the others."""
+
+    known: list[str]
+    sure: list[str]
+
+
+_NOWHERE: Final = _Origins([], [])
 
 
 def _stretches(
@@ -83,8 +102,21 @@ def _stretches(
     for below in sorted({rename.below for rename in renames}.union(bounds)):
         later = [rename for rename in renames if rename.below >= below]
         now = {name: stored.get(name_at(later, name, "").lower(), name) for name in columns}
-        found.append(_Stretch(below, now))
+        gone = frozenset(name for name in columns if _is_taken(later, name))
+        found.append(_Stretch(below, now, gone))
     return found
+
+
+def _is_taken(later: Iterable[Rename], name: str) -> bool:
+    """Whether another column is given the name of this one, or the one that it gets, by one of
+    the later renames. What is declared has no place, so that both names are the column's."""
+    for rename in sorted(later):
+        since = rename.of(name)
+        given = (new.lower() for _, new in rename.columns)
+        if since == name and name.lower() in given and rename.below != DECLARED:
+            return True
+        name = since
+    return False
 
 
 def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
@@ -107,7 +139,7 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
         return changes
     values = {}
     for column in sorted({n for s in stretches for pair in s.moved.items() for n in pair}):
-        sources = [(s.below, _Into(column, s.below).value(s.of(column), types)) for s in stretches]
+        sources = [(s.below, _Into(column).value(s.of(column), types)) for s in stretches]
         values[column] = F.expr(_by_stretch(names.POSITION, sources, quoted(column)))
     if names.ABSENT in types:
         absent = [(s.below, _renamed_list(names.ABSENT, s.moved)) for s in stretches]
@@ -120,33 +152,26 @@ class _Into:
     """A column below a rename, of changes or of the rows that SQL calls `row`."""
 
     column: str
-    below: str
     row: str = ""
 
-    def value(self, origins: Collection[str], types: Mapping[str, str]) -> str:
-        """What it holds there, where it is what these columns were.
-
-        What the source called so below the rename of another to it was another column, gone by
-        then. Only a full load or an arrival, which rank there whenever they were made, and what
-        has no position to go by, may mean this one.
-        """
-        own = self.column in origins
-        others = [self._cast(name, types) for name in sorted(origins) if name != self.column]
-        known = [*others, *([self._cast(self.column, types)] if own else [])]
-        if not own or not others or self.below == DECLARED:
-            return self._first(known, types)
+    def value(self, origins: _Origins, types: Mapping[str, str]) -> str:
+        """What it holds there, where it is what these columns were."""
+        sure, any_of = (self._first(o, types) for o in (origins.sure, origins.known))
+        if not origins.sure or sure == any_of:
+            return any_of
         kind = f"substring({self.row}{names.POSITION}, {KIND_AT}, 1)"
-        of_source = f"{kind} = {literal(KIND_SOURCE)}"
-        alone, either = self._first(others, types), self._first(known, types)
-        return f"CASE WHEN {of_source} THEN {alone} ELSE {either} END"
+        return f"CASE WHEN {kind} = {literal(KIND_SOURCE)} THEN {sure} ELSE {any_of} END"
 
     def _cast(self, name: str, types: Mapping[str, str]) -> str:
         text = f"{self.row}{quoted(name)}"
         alike = types[name] == types[self.column]
         return text if alike else f"CAST({text} AS {types[self.column]})"
 
-    def _first(self, known: list[str], types: Mapping[str, str]) -> str:
-        return f"coalesce({', '.join(known)})" if known else f"CAST(NULL AS {types[self.column]})"
+    def _first(self, origins: Collection[str], types: Mapping[str, str]) -> str:
+        """That of the first of them that has a value; its own comes last."""
+        ordered = sorted(origins, key=lambda name: (name == self.column, name))
+        known = ", ".join(self._cast(name, types) for name in ordered)
+        return f"coalesce({known})" if known else f"CAST(NULL AS {types[self.column]})"
 
 
 def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) -> str:
@@ -170,9 +195,11 @@ def moves_of_rows(
     None of these may `clash`.
     """
     steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
-    touched = sorted(c for c in types if any(step.get(c) != [c] for _, step in steps))
+    touched = sorted(
+        c for c in types if any(step.get(c, _NOWHERE).known != [c] for _, step in steps)
+    )
     values = {
-        c: [(at, _Into(c, at, row).value(step.get(c, []), types)) for at, step in steps]
+        c: [(at, _Into(c, row).value(step.get(c, _NOWHERE), types)) for at, step in steps]
         for c in touched
     }
     if touched and names.ABSENT in types:
@@ -194,28 +221,32 @@ def _side_by_side(
 
 def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
     """Two columns of now that stored rows have in one, and that one, if there are such: a rename
-    between them was told too late. Nothing in such a row says which of the two it holds."""
+    between them was told too late. Nothing in such a row says which of the two it holds, or it has
+    left out the one that was `gone`."""
     for old, new in _side_by_side(before, now, columns):
         goes: dict[str, str] = {}
         for name, since in new.now.items():
             stored = old.now[name]
-            if goes.setdefault(stored, since) != since:
+            left_out = name in old.gone and name not in new.gone and old.of(stored).sure
+            if goes.setdefault(stored, since) != since or left_out:
                 return goes[stored], since, stored
     return None
 
 
-def _moved(step: Mapping[str, list[str]]) -> dict[str, str]:
+def _moved(step: Mapping[str, _Origins]) -> dict[str, str]:
     """Stored column → its name of now, where that is another."""
-    return {old: new for new, origins in step.items() for old in origins if old != new}
+    return {old: new for new, origins in step.items() for old in origins.known if old != new}
 
 
-def _steps(before: _Stretch, now: _Stretch) -> dict[str, list[str]]:
+def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
     """Name of now → the stored columns that it is in."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, _Origins] = {}
     for name, since in now.now.items():
-        stored = before.now[name]
-        if stored not in found.setdefault(since, []):
-            found[since].append(stored)
+        stored, origins = before.now[name], found.setdefault(since, _Origins([], []))
+        sure = name not in now.gone and name not in before.gone
+        for listed in (origins.known, *([origins.sure] if sure else [])):
+            if stored not in listed:
+                listed.append(stored)
     return found
 
 

@@ -172,6 +172,17 @@ def test_the_configuration_tells_what_the_source_does_not(
     assert names_of(shop) == WANTED | more
 
 
+def test_a_column_gets_its_name_back_and_another_one_the_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = shop_of(spark, tmp_path)
+    back = ddl(13, "ALTER TABLE orders RENAME COLUMN name TO title")
+    other = event("c", 17, id=2, title="title", name="another")
+    between = event("c", 11, id=3, name="title")
+    shop.load_records([event("c", 1, id=1, title="title"), ddl(10), between, back, other])
+    assert names_of(shop) == {1: (None, "title"), 2: ("another", "title"), 3: (None, "title")}
+
+
 @pytest.mark.long
 def test_what_cannot_be_followed_stops_or_is_told(spark: SparkSession, tmp_path: Path) -> None:
     shop = shop_of(spark, tmp_path)
