@@ -79,7 +79,8 @@ def run(lake: Sandbox, *batches: list[Row]) -> list[str]:
     [
         pytest.param([FIRST, [DROP], BETWEEN, [ADD], SINCE], id="in-order",
                      marks=pytest.mark.long),
-        pytest.param([SINCE, [ADD, DROP], BETWEEN, FIRST], id="newest-first"),
+        pytest.param([SINCE, [ADD, DROP], BETWEEN, FIRST], id="newest-first",
+                     marks=pytest.mark.long),
         pytest.param([[*SINCE, *FIRST, ADD, *BETWEEN, DROP]], id="one"),
         pytest.param([[ADD], [DROP], FIRST, SINCE, BETWEEN], id="ddl-first",
                      marks=pytest.mark.long),
