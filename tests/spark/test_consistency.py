@@ -10,10 +10,8 @@ from pyspark.sql import SparkSession
 
 from sluice import refolding, stages
 from sluice.errors import RollbackRefused, SluiceError, TablesLeftOut
-from sluice.leases import this_holder
 from sluice.ledger import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.result import BatchResult, Counts
-from spark_jobs.driver import drive
 from tests.spark.sandbox import NAMESPACE, Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -29,11 +27,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Two tables, each for itself; loads are driven as `spark-submit` would."""
     sandbox = Sandbox(spark, tmp_path, pipeline())
 
-    def submit(project: Any, _: Path, *arguments: str, small: bool = False) -> str:
-        key = arguments[arguments.index("--manifest") + 1]
-        return drive(sandbox.project, key, lambda: sandbox.spark, this_holder()).to_json()
-
-    monkeypatch.setattr(stages, "submit", submit)
+    monkeypatch.setattr(stages, "submit", sandbox.submit)
     return sandbox
 
 

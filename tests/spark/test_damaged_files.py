@@ -18,8 +18,6 @@ import zstandard
 from pyspark.sql import SparkSession
 
 from sluice import stages
-from sluice.leases import this_holder
-from spark_jobs.driver import drive
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -40,11 +38,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         spark, tmp_path, {"format": "rows", "format_options": options, "tables": TABLES}
     )
 
-    def submit(project: Any, _: Path, *arguments: str, small: bool = False) -> str:
-        key = arguments[arguments.index("--manifest") + 1]
-        return drive(sandbox.project, key, lambda: sandbox.spark, this_holder()).to_json()
-
-    monkeypatch.setattr(stages, "submit", submit)
+    monkeypatch.setattr(stages, "submit", sandbox.submit)
     return sandbox
 
 

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -32,11 +31,11 @@ from tests.spark.histories import (
     of_table,
 )
 from tests.spark.histories import spelled as row_spelled
+from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
-PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
 SOURCES = {"keyed": ["current", "history"], "partial": ["soft_delete", "history"]}
 NUMBERS = itertools.count(1)
 ORIGIN = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)  # 10**12 ms, where the sources' clocks begin
@@ -51,13 +50,7 @@ def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> San
     return Sandbox(spark, tmp_path_factory.mktemp("versions"), pipeline)
 
 
-@settings(
-    max_examples=max(PROVE, 1),
-    database=None,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
-    suppress_health_check=list(HealthCheck),
-)
+@proved
 @example(drawn(3), Delivery(seed=4, batches=3, given_up=1, retried_last=True))
 @given(st.lists(STEPS, min_size=2, max_size=2), DELIVERIES)
 @pytest.mark.long

@@ -8,11 +8,10 @@ order, and has to end as the plain-Python reference says. One example a format b
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -29,11 +28,11 @@ from tests.spark.histories import (
     play,
     spelled,
 )
+from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
-PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
 EVERY_RUN = ("debezium",)
 NUMBERS = itertools.count(1)
 
@@ -53,13 +52,7 @@ def _dialects() -> list[Any]:
 
 
 @pytest.mark.parametrize("dialect", _dialects())
-@settings(
-    max_examples=max(PROVE, 1),
-    database=None,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
-    suppress_health_check=list(HealthCheck),
-)
+@proved
 @example(drawn(5), Delivery(seed=1, batches=2, given_up=0, retried_last=True))
 @given(st.lists(STEPS, min_size=len(TABLES), max_size=len(TABLES)), DELIVERIES)
 def test_rows_depend_on_the_set_of_events_alone(

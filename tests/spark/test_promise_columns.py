@@ -8,7 +8,6 @@ itself, whatever it is called.
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -16,16 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from sluice import names, stages
+from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-PROVE = int(os.environ.get("SLUICE_PROVE", "0"))
 NUMBERS = itertools.count(1)
 COLUMNS = ("a", "b", "c", "d")
 IDS = 4
@@ -216,13 +215,7 @@ def drawn(seed: int) -> list[Step]:
     return [(rng.randrange(12), rng.randrange(12), rng.randrange(12)) for _ in range(40)]
 
 
-@settings(
-    max_examples=max(PROVE, 1),
-    database=None,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate, Phase.shrink] if PROVE else [Phase.explicit],
-    suppress_health_check=list(HealthCheck),
-)
+@proved
 @example(drawn(1), 1, 3, False)
 @example(drawn(2), 2, 3, True)
 @given(STEPS, st.integers(0, 2**32), st.integers(1, 4), st.booleans())

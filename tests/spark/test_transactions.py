@@ -12,14 +12,12 @@ from pyspark.sql import SparkSession
 
 from sluice import stages
 from sluice.deadletters import unresolved
-from sluice.errors import RollbackRefused, SluiceError
-from sluice.leases import this_holder
+from sluice.errors import RollbackRefused
 from sluice.manifest import Reprocess
 from sluice.opentransactions import REASON, waiting
 from sluice.reprocess import reprocess
 from sluice.result import BatchResult, Counts
 from spark_jobs import transactions
-from spark_jobs.driver import drive
 from spark_jobs.lake import Lake
 from spark_jobs.retention import forget_ends
 from spark_jobs.upkeep import Upkeep
@@ -38,11 +36,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Two tables; loads are driven as `spark-submit` would."""
     sandbox = Sandbox(spark, tmp_path, HOLD)
 
-    def submit(project: Any, _: Path, *arguments: str, small: bool = False) -> str:
-        key = arguments[arguments.index("--manifest") + 1]
-        return drive(sandbox.project, key, lambda: sandbox.spark, this_holder()).to_json()
-
-    monkeypatch.setattr(stages, "submit", submit)
+    monkeypatch.setattr(stages, "submit", sandbox.submit)
     return sandbox
 
 
@@ -58,7 +52,7 @@ def mark(tx: int, lsn: int, status: str = "END") -> dict[str, Any]:
     return {"status": status, "id": f"{tx}:{lsn}", "event_count": 2, "ts_ms": 1}
 
 
-def run(sandbox: Sandbox, *failures: SluiceError | None) -> BatchResult:
+def run(sandbox: Sandbox) -> BatchResult:
     (result,), failure = stages.run(sandbox.context())
     assert failure is None
     assert total(result).balanced
@@ -194,7 +188,7 @@ def test_rows_follow_from_the_events_and_ends_that_landed(lake: Sandbox) -> None
         lake.write(f"{at}.jsonl", records[at::4])
         run(lake)
     assert texts(lake) == wanted
-    assert {tx for listed in waiting(lake.context()).values() for tx in listed} == {"8"}
+    assert {tx for one in waiting(lake.context()) for tx in one.transactions} == {"8"}
     assert lake.agrees()
 
 
