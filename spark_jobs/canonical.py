@@ -75,6 +75,11 @@ def as_place() -> list[Column]:
     return [F.col(name).alias(own) for own, name in zip(PLACE, PLACED, strict=True)]
 
 
+def record_text() -> Column:
+    """An event as text, to show of a record that has none of its own."""
+    return F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"})
+
+
 def number(text: Column) -> Column:
     """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
     # By patterns alone: a cast that fails makes an exception first, which costs far more.

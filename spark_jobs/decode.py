@@ -23,6 +23,7 @@ from spark_jobs.canonical import (
     OUTCOME_EVENT,
     PLACE,
     PLACED,
+    record_text,
 )
 from spark_jobs.discover import Source, short_name
 from spark_jobs.formats.envelope import repeats, with_facts
@@ -255,7 +256,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
-        F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"}).alias(RECORD),
+        record_text().alias(RECORD),
         "file",
         "block",
         "ordinal",

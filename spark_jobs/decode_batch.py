@@ -173,8 +173,9 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     if unfit := unfit_names(job.pipeline, found):
         envelope = unfit.rejected(envelope)
         found = discover(envelope)
-    if transactions.holds(job):
-        envelope = transactions.hold_back(job, envelope)
+    held_back = transactions.hold_back(job, envelope) if transactions.holds(job) else None
+    if held_back is not None:
+        envelope = held_back
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
     return droptables.by_policy(job, envelope, found)

@@ -130,9 +130,8 @@ class Driver:
             return job
         job = replace(job, attempt=replace(job.attempt, published=self._take_lease()))
         ctx = Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
-        held = waiting(ctx)
-        ended = transactions.ended_among(job, lambda: whole_envelope(job), held)
-        return replace(job, manifest=completed(ctx, self.manifest, ended, held)) if ended else job
+        ended = transactions.ended_among(job, lambda: whole_envelope(job), waiting(ctx))
+        return replace(job, manifest=completed(ctx, self.manifest, ended))
 
     def _without_damage(self) -> Manifest | None:
         prefix = self.files.scratch_key(self.pipeline.name, self.manifest.batch_id, self.attempt)

@@ -7,7 +7,7 @@ one comes after events that wait, its batch decodes their files again beside its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -16,13 +16,14 @@ from pyspark.sql import functions as F
 from sluice.errors import PlanError
 from sluice.ledger_tables import TRANSACTIONS, LedgerTables
 from sluice.names import LEDGER_NAMESPACE
-from sluice.opentransactions import REASON
+from sluice.opentransactions import REASON, Waiting
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
     OP_UPDATE,
     OUTCOME_EVENT,
     OUTCOME_REJECT,
+    record_text,
 )
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
@@ -39,18 +40,17 @@ def holds(job: Job) -> bool:
     return job.pipeline.holds_transactions and not job.manifest.accepts_open
 
 
-def hold_back(job: Job, envelope: DataFrame) -> DataFrame:
-    """The envelope with the events of open transactions as rejects, and why in `detail`.
+def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
+    """The envelope with the events of open transactions as rejects, and which these are in
+    `detail`; None where there are none.
 
     Raises PlanError where the source does not tell the transactions of its changes.
     """
-    if not holds(job):
-        return envelope
     _refuse_untold(job, envelope)
     of_changes = envelope.where(_is_change()).select(TRANSACTION).where(F.col(TRANSACTION) != "")
     open_ones = keep(of_changes.distinct().join(_ended(job, envelope), TRANSACTION, "left_anti"))
     if open_ones.isEmpty():
-        return envelope.withColumn("detail", F.lit(""))
+        return None
     marked = envelope.join(open_ones.withColumn(_OPEN, F.lit(True)), TRANSACTION, "left")
     waits = _is_change() & F.col(_OPEN).isNotNull()
     return marked.withColumns(
@@ -58,7 +58,7 @@ def hold_back(job: Job, envelope: DataFrame) -> DataFrame:
             "outcome": F.when(waits, F.lit(OUTCOME_REJECT)).otherwise(F.col("outcome")),
             "reason": F.when(waits, F.lit(REASON)).otherwise(F.col("reason")),
             "detail": F.when(waits, F.col(TRANSACTION)).otherwise(F.lit("")),
-            "raw": F.when(waits, F.coalesce("raw", _told())).otherwise(F.col("raw")),
+            "raw": F.when(waits, F.coalesce("raw", record_text())).otherwise(F.col("raw")),
         }
     ).drop(_OPEN)
 
@@ -84,28 +84,23 @@ def remember(job: Job, envelope: DataFrame) -> None:
 
 
 def ended_among(
-    job: Job, envelope: Callable[[], DataFrame], waiting: Mapping[str, Collection[str]]
-) -> list[str]:
-    """Of the batches with transactions that wait, those with one that has ended, in order.
+    job: Job, envelope: Callable[[], DataFrame], waiting: Sequence[Waiting]
+) -> list[Waiting]:
+    """Of the batches with transactions that wait, those with one that has ended.
 
     The batch's files are read once more than a load does, where there are any.
     """
-    asked = sorted({transaction for listed in waiting.values() for transaction in listed})
+    asked = sorted({transaction for one in waiting for transaction in one.transactions})
     if not asked:
         return []
     rows = job.spark.createDataFrame([(one,) for one in asked], f"{TRANSACTION} string")
     found = rows.join(_ended(job, envelope()), TRANSACTION, "left_semi").collect()
     ended = {row[TRANSACTION] for row in found}
-    return sorted(batch for batch, listed in waiting.items() if ended.intersection(listed))
+    return [one for one in waiting if ended.intersection(one.transactions)]
 
 
 def _is_change() -> Column:
     return (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") != OP_DDL)
-
-
-def _told() -> Column:
-    """Of a record of a container, which has no text."""
-    return F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"})
 
 
 def _ended(job: Job, envelope: DataFrame) -> DataFrame:

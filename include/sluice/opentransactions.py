@@ -8,14 +8,14 @@ together. Nothing of that is in its manifest: each attempt looks anew.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyiceberg.expressions import And, In
 
 from sluice.context import Context
-from sluice.deadletters import unresolved
+from sluice.deadletters import Held, unresolved
 from sluice.ledger_tables import QUARANTINE, LedgerTables, equals
 from sluice.manifest import Manifest
 from sluice.reprocess import read_again, take
@@ -23,36 +23,42 @@ from sluice.reprocess import read_again, take
 REASON: Final = "transaction_open"
 
 
-def waiting(ctx: Context) -> dict[str, list[str]]:
-    """The transactions of which published batches hold events back, by batch, once for an event."""
-    batches = [held.batch_id for held in unresolved(ctx)]
-    if not batches:
-        return {}
+@dataclass(frozen=True)
+class Waiting:
+    """A published batch and the transactions of which it holds events back, once for an event."""
+
+    held: Held
+    transactions: tuple[str, ...]
+
+
+def waiting(ctx: Context) -> list[Waiting]:
+    """The published batches that hold events back, oldest first."""
+    held = unresolved(ctx)
+    if not held:
+        return []
+    batches = [one.batch_id for one in held]
     mine = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
     where = And(mine, In("batch_id", batches))  # type: ignore[call-arg]
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
     found: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows.to_pylist():
         found[row["batch_id"]].append(row["detail"])
-    return dict(found)
+    return [Waiting(one, tuple(found[one.batch_id])) for one in held if one.batch_id in found]
 
 
-def completed(
-    ctx: Context, manifest: Manifest, ended: Collection[str], held: Mapping[str, Collection[str]]
-) -> Manifest:
-    """The manifest with the files of the batches that have `ended` transactions beside its own.
+def completed(ctx: Context, manifest: Manifest, ended: Iterable[Waiting]) -> Manifest:
+    """The manifest with the files of batches that have `ended` transactions beside its own.
 
-    `held`: as `waiting` tells. Batches of another epoch, or for other tables, are left to a
-    reprocess. Raises TerminalError naming a file that is gone or changed.
+    Batches of another epoch, or for other tables, are left to a reprocess. Raises TerminalError
+    naming a file that is gone or changed.
     """
     epoch = ctx.pipeline.epoch if manifest.epoch is None else manifest.epoch
-    found = (take(ctx, one) for one in unresolved(ctx) if one.batch_id in ended)
-    taken = [one for one in found if one.alike == (epoch, manifest.tables)]
-    if not taken:
+    found = [(take(ctx, one.held), len(one.transactions)) for one in ended]
+    mine = [(one, waits) for one, waits in found if one.alike == (epoch, manifest.tables)]
+    if not mine:
         return manifest
-    again = read_again(ctx, taken)
-    waits = sum(len(held[one.held.batch_id]) for one in taken)
-    bad = sum(one.held.records for one in taken) - waits
+    bad = sum(one.held.records - waits for one, waits in mine)
+    again = read_again(ctx, [one for one, _ in mine])
     return replace(
         manifest,
         files=(*manifest.files, *again.files),

@@ -96,20 +96,25 @@ def _find(
     ctx: Context, manifest: Manifest, wanted: Collection[str]
 ) -> tuple[dict[str, SourceFile], int]:
     """Files of a batch, or of those whose transactions it completed, and their generation."""
-    completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
     found: dict[str, SourceFile] = {}
-    level, generation, manifests = 0, 0, [manifest]
-    while manifests:
+    level, manifests = 0, [manifest]
+    while True:
         mine = {f.key: f for m in manifests for f in m.files if f.key in wanted}
         found = mine | found
         earlier = (m.reprocess.generation for m in manifests if m.reprocess is not None)
         generation = level + max(earlier, default=0)
-        if len(found) == len(wanted):
-            break
-        others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
-        keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
-        level, manifests = level + 1, [ctx.files.read_manifest(key) for key in keys]
-    return found, generation
+        manifests = [] if len(found) == len(wanted) else _completed_by(ctx, manifests)
+        if not manifests:
+            return found, generation
+        level += 1
+
+
+def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
+    """Those of the batches whose transactions these ones completed."""
+    completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
+    others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
+    keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
+    return [ctx.files.read_manifest(key) for key in keys]
 
 
 def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:

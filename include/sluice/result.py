@@ -88,8 +88,7 @@ class LeftOut:
 @dataclass(frozen=True)
 class BatchResult:
     """The whole batch. `unassigned` counts records that belong to no target table; at `epoch` its
-    positions are. `completed`: the published batches whose quarantined records it decoded again,
-    for the end of a transaction came with it."""
+    positions are. `completed`: the published batches whose quarantined records it decoded again."""
 
     pipeline: str
     batch_id: str
