@@ -1,7 +1,7 @@
 """`make bench-decode`: each JSON format's decoder beside Spark's own typed read of the same bytes.
 
 The typed read has the schema that Spark infers of the files, and gives columns; the decoder gives
-typed changelog rows with positions, and every misfit. Nothing is written by either.
+typed changelog rows with positions, and counts every misfit. Nothing is written by either.
 
 usage: python -m bench.decode [EVENTS] [--formats debezium,canal]
 """
@@ -19,14 +19,17 @@ from itertools import islice
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
 from bench.events import COLUMNS, WRITERS, history
 from bench.report import measured_on
+from sluice import names
 from sluice.config import Pipeline, TableConfig
 from sluice.manifest import SourceFile
-from spark_jobs.decode import Batch, changes, of_table, with_origin
+from spark_jobs.canonical import PLACED
+from spark_jobs.decode import BAD, RECORD, Batch, changes, of_table, with_origin
 from spark_jobs.decode_batch import read_envelope
 from spark_jobs.discover import discover
 from spark_jobs.formats import FORMATS
@@ -121,12 +124,18 @@ def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]
 def _changes(
     spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], plan: TablePlan
 ) -> DataFrame:
-    """As a load decodes a batch of a table that it knows, watched for what is new."""
+    """As a load decodes a batch of a table that it knows, watched for what is new.
+
+    What does not fit is counted; its records are for a pass of their own, where there are any.
+    """
     known = Known(frozenset(plan.key), partial=plan.found.partial)
     watch = Watch((plan.found,), plan.found, plan.key_columns, known.old_columns is None)
     envelope = watch.mark(read_envelope(spark, pipeline, files, known))
     events = of_table(envelope.observe(Observation(), *watch.columns()), plan)
-    return changes(with_origin(events, spark, files), plan, Batch("bench", 0))
+    typed = changes(with_origin(events, spark, files), plan, Batch("bench", 0))
+    fits = F.col(BAD) == ""
+    counted = typed.observe(Observation(), F.count_if(~fits), F.max(names.POSITION))
+    return counted.where(fits).drop(BAD, RECORD, *PLACED)
 
 
 def _run(frame: DataFrame) -> None:

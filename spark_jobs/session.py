@@ -9,7 +9,13 @@ from sluice.config import Project
 from sluice.sparkcatalog import spark_catalog_conf
 
 # Names come from files, and a name like ${env:…} would be replaced by what the environment holds.
-_ALWAYS = {"spark.sql.variable.substitute": "false"}
+_ALWAYS = {
+    "spark.sql.variable.substitute": "false",
+    # Of two maps laid over each other the second one's values count, each in its column's place.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # The JVM's case of letters: ICU's needs a second of each new JVM to begin with.
+    "spark.sql.icu.caseMappings.enabled": "false",
+}
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",

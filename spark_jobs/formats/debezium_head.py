@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from sluice.manifest import SourceFile
+from spark_jobs.formats.firstlines import first_lines
 
 FORMS: Final = ("", "payload.", "value.", "value.payload.")
-_LINES: Final = 100
 
 
 @dataclass(frozen=True)
@@ -26,28 +24,8 @@ class Head:
 
 def read_head(spark: SparkSession, files: tuple[SourceFile, ...]) -> Head | None:
     """The form of the first event among the first lines of the files; None where none is there."""
-    for file in files[:3]:
-        for line in _first_lines(spark, file.url):
-            found = _head(line)
-            if found:
-                return found
-    return None
-
-
-def _first_lines(spark: SparkSession, url: str) -> Iterator[str]:
-    """The first lines of a file, through Hadoop, which knows the scheme and the compression."""
-    jvm = spark._jvm  # type: ignore[attr-defined]
-    conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
-    path = jvm.org.apache.hadoop.fs.Path(url)
-    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(conf).getCodec(path)
-    with closing(path.getFileSystem(conf).open(path)) as opened:
-        stream = codec.createInputStream(opened) if codec else opened
-        reader = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(stream, "UTF-8"))
-        for _ in range(_LINES):
-            line = reader.readLine()
-            if line is None:
-                return
-            yield line
+    heads = map(_head, first_lines(spark, files))
+    return next((head for head in heads if head), None)
 
 
 def _head(line: str) -> Head | None:

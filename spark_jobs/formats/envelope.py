@@ -43,6 +43,7 @@ WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 """For all that reads JSON: Spark's own ceiling of 20 million characters would reject a record."""
 NAME: Final = r'"[^"]+"|[^".]+'
 TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
+_NO_TEXT: Final = "\ufffe"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
 
@@ -167,12 +168,13 @@ def overlaid(row: Column, values: Column) -> Column:
     A value may be of a column that the row spells in another case.
     """
     names = F.map_keys(values)
-    left = F.map_filter(row, lambda name, _: ~F.array_contains(names, name))
-    folded = F.transform(names, F.lower)
-    other = F.map_filter(left, lambda name, _: ~F.array_contains(folded, F.lower(name)))
     # Nearly always all values are of names that the row has, and need no closer look.
-    alike = F.size(left) + F.size(values) == F.size(row)
-    return F.when(values.isNotNull(), F.map_concat(F.when(alike, left).otherwise(other), values))
+    alike = F.size(F.array_except(names, F.map_keys(row))) == 0
+    folded = F.transform(names, F.lower)
+    others = F.map_filter(
+        row, lambda n, _: F.array_contains(names, n) | ~F.array_contains(folded, F.lower(n))
+    )
+    return F.map_concat(F.when(alike, row).otherwise(others), values)
 
 
 def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
@@ -196,15 +198,24 @@ def absent_but(changed: Column, row: Column) -> Column:
     """
     names = F.map_keys(changed)
     sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
-    return F.concat(F.array(F.lit(ALL_BUT)), F.map_keys(sent))
+    # NULL where there are NULLs and no such text: to ask costs less than to look at each value.
+    whole = ~F.coalesce(F.arrays_overlap(F.map_values(row), F.array(F.lit(_NO_TEXT))), F.lit(True))
+    carried = F.when(whole, F.map_keys(row)).otherwise(F.map_keys(sent))
+    return F.concat(F.array(F.lit(ALL_BUT)), carried)
 
 
-def table_names(dotted: Column) -> dict[str, Column]:
-    """The envelope's names of `DATABASE.OWNER.TABLE`, of which the last may stand alone.
+def name_parts(dotted: Column) -> Column:
+    """The parts of `DATABASE.OWNER.TABLE`, the last one first; dots in quotes are no separators."""
+    quoted_parts = F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0))
+    plain_parts = F.split(dotted, r"\.")
+    return F.reverse(F.when(dotted.contains('"'), quoted_parts).otherwise(plain_parts))
+
+
+def table_names(parts: Column) -> dict[str, Column]:
+    """The envelope's names out of `name_parts`, which should be a column of a step before.
 
     Quotes are not part of a name.
     """
-    parts = F.reverse(F.regexp_extract_all(dotted, F.lit(NAME), F.lit(0)))
     return {
         name: F.btrim(F.get(parts, F.lit(from_last)), F.lit('"'))
         for from_last, name in enumerate(("table", "schema", "database"))

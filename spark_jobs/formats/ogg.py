@@ -33,6 +33,7 @@ from spark_jobs.formats.envelope import (
     carried_key,
     line_or,
     looked_up,
+    name_parts,
     or_zero,
     outcome,
     read_lines,
@@ -79,7 +80,8 @@ class GoldenGate:
         bare = lines.withColumns({n: F.coalesce(n, F.col("payload")[n]) for n in _FIELDS})
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
-        records = renamed.withColumns({**images, "op": looked_up(F.col("op_type"), OPS)})
+        told = {"op": looked_up(F.col("op_type"), OPS), "_parts": name_parts(F.col("_table"))}
+        records = renamed.withColumns({**images, **told})
         rows = with_row(records, "_before", "_after")
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope())
@@ -119,7 +121,7 @@ def _envelope() -> dict[str, Column]:
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
-        **table_names(F.col("_table")),
+        **table_names(F.col("_parts")),
         "position": F.coalesce(
             full_load_position(or_zero("_read"), F.col("_loaded")), source_position(F.col("_place"))
         ),

@@ -33,6 +33,7 @@ from spark_jobs.formats.envelope import (
     absent_but,
     line_or,
     looked_up,
+    name_parts,
     or_zero,
     outcome,
     overlaid,
@@ -44,6 +45,7 @@ from spark_jobs.formats.envelope import (
     with_numbers,
     with_row,
 )
+from spark_jobs.formats.firstlines import first_lines
 
 OLD_HALVES: Final = ("upd before", "update before")
 NEW_HALVES: Final = ("upd after", "update after")
@@ -67,7 +69,7 @@ _ORDER: Final = {
 _TRANS: Final = rf"^{DIGITS}(\.{DIGITS}){{0,2}}$"
 _TEXTS: Final = ("op", "table", "time")
 _FEW_DIGITS: Final = r"^\d{1,17}$"
-_HALVES: Final = rf"(?i){'|'.join((*OLD_HALVES, *NEW_HALVES))}"
+_OLD_HALF: Final = ' before"'
 _HALF: Final = "~"
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
 
@@ -87,15 +89,20 @@ class SharePlex:
         options: Mapping[str, Any],
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
+        """Decode JSON-lines files; an update's other columns are `absent`, not NULL.
+
+        Where the tables are known only the first lines are looked at for old halves: one that
+        comes later is rejected, and so has the batch read again with nothing known.
+        """
         lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
         told = lines.select("*", *_told()).withColumn("op", looked_up(F.lower("_op"), OPS))
         whole = told.withColumn("_old", F.col("_key"))
-        if _any_halves(spark, files):
+        joined = _any_halves(spark, files) if known.nothing else _begins_with_halves(spark, files)
+        if joined:
             whole = union([whole.where(~_is_half()), _with_other_halves(told.where(_is_half()))])
         rows = with_numbers(with_row(whole, "_old", "data"), _numbers())
         imaged = rows.withColumns({"_before": _before(), "_after": _after()})
-        judged = imaged.withColumn("_reason", _reason())
+        judged = imaged.withColumn("_reason", _reason(joined or known.nothing))
         return select_envelope(judged, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -109,13 +116,20 @@ def _told() -> list[Column]:
     ordering = [
         F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}") for name in (*_ORDER, "trans")
     ]
-    return [*(meta[name].alias(f"_{name}") for name in _TEXTS), *ordering]
+    texts = (meta[name].alias(f"_{name}") for name in _TEXTS)
+    numbers = F.split(F.btrim(meta["trans"]), r"\.")
+    parts = name_parts(meta["table"])
+    return [*texts, *ordering, numbers.alias("_numbers"), parts.alias("_parts")]
 
 
 def _any_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
-    """Whether the files may have updates in two records: to look costs less than to join them."""
+    """Whether the files may have old halves to join: to look for them costs less."""
     texts = spark.read.text([f.url for f in files]) if files else None
-    return texts is not None and not texts.where(F.col("value").rlike(_HALVES)).isEmpty()
+    return texts is not None and not texts.where(F.lower("value").contains(_OLD_HALF)).isEmpty()
+
+
+def _begins_with_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
+    return any(_OLD_HALF in line.lower() for line in first_lines(spark, files))
 
 
 def _is_half() -> Column:
@@ -156,7 +170,7 @@ def _envelope() -> dict[str, Column]:
     return {
         "outcome": outcome(ignored, reason),
         "reason": F.when(ignored, F.lit("transaction_marker")).otherwise(reason),
-        **table_names(F.col("_table")),
+        **table_names(F.col("_parts")),
         "position": _position(),
         "before": F.col("_before"),
         "after": F.col("_after"),
@@ -187,8 +201,8 @@ def _deleted() -> Column:
     return F.coalesce(both, "data", "_key")
 
 
-def _reason() -> Column:
-    """Why a record is no event; NULL for an event."""
+def _reason(halves: bool) -> Column:
+    """Why a record is no event; NULL for an event. Without `halves` no old half is looked for."""
     op, table = F.col("op"), F.col("_table")
     rows = op.isin(OP_INSERT, OP_UPDATE, OP_DELETE)
     image = F.when(op == OP_DELETE, F.col("_before")).otherwise(F.col("_after"))
@@ -205,6 +219,7 @@ def _reason() -> Column:
         F.when(~table.rlike(TABLE_NAME), F.lit("bad_table")),
         F.when(rows & ~F.coalesce(F.size(image) > 0, F.lit(False)), F.lit("image_missing")),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
+        *([] if halves else [F.when(F.lower("_op").isin(*OLD_HALVES), F.lit("other_half"))]),
         *bad_order,
     )
 
@@ -238,11 +253,10 @@ def _numbers() -> dict[str, Column]:
 
 def _transaction() -> list[Column]:
     """The texts of its three numbers; a name of another form is told from others by a hash."""
-    numbers, trans = F.split("_trans", "[.]"), F.col("_trans")
+    trans, plain = F.col("_trans"), F.col("_trans").rlike(_TRANS)
     hashed = F.conv(F.hex(F.xxhash64(trans)), 16, 10)
-    first = F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(0))).when(trans.isNotNull(), hashed)
-    rest = [F.when(trans.rlike(_TRANS), F.get(numbers, F.lit(index))) for index in (1, 2)]
-    return [first, *rest]
+    first, *rest = (F.when(plain, F.get("_numbers", F.lit(n))) for n in range(3))
+    return [F.coalesce(first, F.when(trans.isNotNull(), hashed)), *rest]
 
 
 def _ddl() -> Column:

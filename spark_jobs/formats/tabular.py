@@ -32,6 +32,7 @@ from spark_jobs.formats.envelope import (
     repeats,
     union,
 )
+from spark_jobs.formats.firstlines import first_lines
 
 META: Final = "meta"
 ROW: Final = "row"
@@ -99,23 +100,50 @@ def _read_lines(
 def _names(
     spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str
 ) -> dict[tuple[str, str], _Names]:
-    """The columns of the lines by their file and by what they have in the column `table`."""
+    """The columns of the lines by their file and by what they have in the column `table`.
+
+    Where all lines have the same columns, their tables are not looked for: that costs as much.
+    """
     lines = spark.read.text([f.url for f in files])
-    named = F.get_json_object("value", f"$['{table}']") if table else F.lit("")
-    shapes = lines.select(
-        F.input_file_name().alias("file"),
-        F.coalesce(named, F.lit("")).alias("table"),
-        F.json_object_keys("value").alias("keys"),
-    ).distinct()
-    name = F.explode("keys").alias("name")
-    each = shapes.select("file", "table", name, _twice(F.col("keys"), meta).alias("twice"))
+    named = F.get_json_object("value", f"$['{table}']") if table else F.lit(None)
+    if table and _begin_alike(spark, files):
+        found, alike = _shapes(lines, F.lit(""), meta)
+        if alike:
+            return found
+    return _shapes(lines, F.coalesce(named, F.lit("")), meta)[0]
+
+
+def _begin_alike(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
+    """Whether the first lines have the same columns."""
+    begun = map(_keys_of, first_lines(spark, files))
+    return len({keys for keys in begun if keys}) == 1
+
+
+def _keys_of(line: str) -> frozenset[str]:
+    try:
+        return frozenset(dict(json.loads(line)))
+    except (TypeError, ValueError, RecursionError):
+        return frozenset()
+
+
+def _shapes(
+    lines: DataFrame, table: Column, meta: Sequence[str]
+) -> tuple[dict[tuple[str, str], _Names], bool]:
+    """The columns of the lines by file and table, and whether each line has them all."""
+    keys = F.json_object_keys("value").alias("keys")
+    shapes = lines.select(F.input_file_name().alias("file"), table.alias("table"), keys).distinct()
+    name, many = F.explode("keys").alias("name"), F.size(F.array_distinct("keys")).alias("many")
+    each = shapes.select("file", "table", name, many, _twice(F.col("keys"), meta).alias("twice"))
     known = each.groupBy(as_landed(F.col("file")).alias("url"), "table").agg(
-        F.sort_array(F.collect_set("name")).alias("names"), F.max("twice").alias("twice")
+        F.sort_array(F.collect_set("name")).alias("names"),
+        F.max("twice").alias("twice"),
+        F.min("many").alias("fewest"),
     )
-    return {
-        (row["url"], row["table"]): _Names(tuple(row["names"]), row["twice"])
-        for row in known.collect()
-    }
+    rows = known.collect()
+    listed = {tuple(row["names"]) for row in rows}
+    alike = len(listed) < 2 and all(row["fewest"] == len(row["names"]) for row in rows)
+    found = {(row["url"], row["table"]): _Names(tuple(row["names"]), row["twice"]) for row in rows}
+    return found, alike
 
 
 def _twice(keys: Column, meta: Sequence[str]) -> Column:

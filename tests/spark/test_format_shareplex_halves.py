@@ -128,6 +128,24 @@ def test_a_row_that_moves_takes_its_old_half_along(
     assert sandbox.quarantined() == []
 
 
+def test_halves_are_joined_where_no_batch_had_any_before(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Behind more lines than are looked at before a known table's batch is read.
+
+    The first batch has all shapes of the second one: a new half without its old one, for which
+    it is quarantined, and a row that tells some columns alone.
+    """
+    first = [change(scn, "ins", row(scn)) for scn in range(1, 4)]
+    alone = [change(4, NEW, {"A": "alone"}), change(5, "upd", {"ID": "1", "A": "y"})]
+    others = [change(scn, "ins", row(scn)) for scn in range(6, 126)]
+    pair = [change(200, OLD, row(3)), change(200, NEW, {"A": "z"})]
+    sandbox = loaded(spark, tmp_path, [[*first, *alone], [*others, *pair]])
+    found = {r["ID"]: (r["A"], r["B"]) for r in sandbox.rows("ROWS")}
+    assert (len(found), found["1"], found["3"]) == (123, ("y", "b1"), ("z", "b3"))
+    assert len(sandbox.quarantined()) == 1
+
+
 NEIGHBOURS = {
     "alone": change(1, NEW, {"ID": "1"}, 2),
     "others_old": change(2, OLD, row(8), 1), "others_new": change(2, NEW, row(9), 1),

@@ -1,0 +1,36 @@
+"""A look at a batch before it is read: its first lines, without a job of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from sluice.manifest import SourceFile
+
+_FILES: Final = 3
+_LINES: Final = 100
+
+
+def first_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> Iterator[str]:
+    """Some lines of the first files."""
+    for file in files[:_FILES]:
+        yield from _first_lines(spark, file.url)
+
+
+def _first_lines(spark: SparkSession, url: str) -> Iterator[str]:
+    """The first lines of a file, through Hadoop, which knows the scheme and the compression."""
+    jvm = spark._jvm  # type: ignore[attr-defined]
+    conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    path = jvm.org.apache.hadoop.fs.Path(url)
+    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(conf).getCodec(path)
+    with closing(path.getFileSystem(conf).open(path)) as opened:
+        stream = codec.createInputStream(opened) if codec else opened
+        reader = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(stream, "UTF-8"))
+        for _ in range(_LINES):
+            line = reader.readLine()
+            if line is None:
+                return
+            yield line
