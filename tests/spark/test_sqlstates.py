@@ -33,7 +33,9 @@ def written(frame: DataFrame) -> Exception:
 def test_what_the_data_is_to_blame_for_stops(
     spark: SparkSession, expression: str, state: str
 ) -> None:
-    found = typed(written(spark.range(0, 4, numPartitions=2).selectExpr(f"{expression} AS x")))
+    strict = spark.newSession()
+    strict.conf.set("spark.sql.mapKeyDedupPolicy", "EXCEPTION")
+    found = typed(written(strict.range(0, 4, numPartitions=2).selectExpr(f"{expression} AS x")))
     assert type(found) is TerminalError
     assert f"SQLSTATE {state}" in str(found)
 
