@@ -26,16 +26,16 @@ from rich.table import Table
 from bench.events import COLUMNS, WRITERS, history
 from bench.report import measured_on
 from sluice import names
-from sluice.config import Pipeline, TableConfig
+from sluice.config.project import Pipeline, TableConfig
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACED
-from spark_jobs.decode import BAD, RECORD, Batch, changes, of_table, with_origin
-from spark_jobs.decode_batch import read_envelope
-from spark_jobs.discover import discover
+from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin
+from spark_jobs.decoding.decode_batch import read_envelope
+from spark_jobs.decoding.recall import Watch
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
-from spark_jobs.plan import TablePlan, plan_table
-from spark_jobs.recall import Watch
+from spark_jobs.planning.discover import discover
+from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.session import DEFAULTS
 
 ROUNDS = 3

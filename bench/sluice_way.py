@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from bench.ways import read_result
-from sluice.config import load_project
+from sluice.config.project import load_project
 from spark_jobs.session import open_session
 
 PROJECT_FOLDER = "project"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sluice.config import load_sound
+from sluice.config.project import load_sound
 from sluice_airflow.factory import (
     maintain_dag,
     project_folder,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airflow.sdk import get_parsing_context
 
-from sluice.config import load_sound
+from sluice.config.project import load_sound
 from sluice_airflow.factory import (
     broken_dag,
     dag_id,

@@ -11,8 +11,8 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 
 from demo.project import PIPELINES
 from demo.shop import KEY
-from sluice.catalog import open_catalog
-from sluice.config import load_project
+from sluice.catalog.client import open_catalog
+from sluice.config.project import load_project
 from sluice.names import TARGET_METADATA
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
-from sluice.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
+from sluice.driver.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
 from spark_jobs.canonical import quoted
 
 BUCKET: Final = "bucket"
@@ -84,8 +84,8 @@ def differing_keys(
 ) -> DataFrame:
     """The keys of some buckets that are not the same in both.
 
-    `kind` (sluice.verification), `key` as a struct, `columns` that differ, and `expected` and
-    `found`, the rows as maps of text, NULL where there is none.
+    `kind` (sluice.driver.verification), `key` as a struct, `columns` that differ, and `expected`
+    and `found`, the rows as maps of text, NULL where there is none.
     """
     wanted, sides = F.col(_WANTED), (_side(expected, layout, True), _side(found, layout, False))
     some = sides[0].unionByName(sides[1]).where(F.col(BUCKET).isin(list(buckets)))

@@ -16,31 +16,31 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from sluice import ledger as states
-from sluice.batchfiles import BatchFiles
-from sluice.catalog import open_catalog
-from sluice.config import Project
-from sluice.context import Context
+from sluice.catalog.client import open_catalog
+from sluice.catalog.snapshots import drop_branches, tables_of
+from sluice.config.project import Project
 from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
-from sluice.leases import ANYBODY, Lease, is_dead, this_holder
-from sluice.ledger import Ledger
+from sluice.ledger import ledger as states
+from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
+from sluice.ledger.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.names import branch_name
-from sluice.opentransactions import completed, waiting
-from sluice.originals import refuse_replaced
+from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.originals import refuse_replaced
+from sluice.operations.context import Context
+from sluice.operations.opentransactions import completed, waiting
 from sluice.result import BatchResult
-from sluice.snapshots import drop_branches, tables_of
-from spark_jobs import transactions
-from spark_jobs.apart import may_go_without, say_left_out
-from spark_jobs.damage import is_of_a_file, without_damage
-from spark_jobs.decode_batch import whole_envelope
+from spark_jobs.decoding import transactions
+from spark_jobs.decoding.apart import may_go_without, say_left_out
+from spark_jobs.decoding.damage import is_of_a_file, without_damage
+from spark_jobs.decoding.decode_batch import whole_envelope
 from spark_jobs.job import Job, pipeline_of
-from spark_jobs.lake import Lake
-from spark_jobs.load import load
-from spark_jobs.rebuild import rebuild
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.writer import Attempt
+from spark_jobs.merging.load import load
+from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
-from spark_jobs.writer import Attempt
 
 _POLL_SECONDS = 2.0
 # A driver that waits holds a worker's slot, which the publish it waits for may need.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from sluice.config import Pipeline, Project
+from sluice.config.project import Pipeline, Project
+from sluice.config.tablechoice import only
 from sluice.manifest import Manifest
-from sluice.tablechoice import only
-from spark_jobs.lake import Lake
-from spark_jobs.writer import Attempt
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.writer import Attempt
 
 
 def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:

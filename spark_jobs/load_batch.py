@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sluice.config import load_sound
+from sluice.config.project import load_sound
 from spark_jobs.session import open_session
 
 

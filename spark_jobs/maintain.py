@@ -19,23 +19,25 @@ from typing import Final
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 
-from sluice import ledger_tables, names
-from sluice.batchfiles import BatchFiles
-from sluice.catalog import open_catalog
-from sluice.config import load_sound
-from sluice.expiry import Promise, expirable, promise, stale_tags
-from sluice.ledger import Ledger
-from sluice.ledger_compaction import compact_ledger
-from sluice.maintenance import MaintenanceResult, Step
-from sluice.snapshots import drop_tags
-from sluice.sweep import sweep
-from sluice.turns import Turns
-from spark_jobs import procedures, transactions
+from sluice import names
+from sluice.catalog.client import open_catalog
+from sluice.catalog.snapshots import drop_tags
+from sluice.config.project import load_sound
+from sluice.ledger import tables as ledger_tables
+from sluice.ledger.compaction import compact_ledger
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.turns import Turns
+from sluice.objects.batchfiles import BatchFiles
+from sluice.operations.expiry import Promise, expirable, promise, stale_tags
+from sluice.operations.maintenance import MaintenanceResult, Step
+from sluice.operations.sweep import sweep
+from spark_jobs.decoding import transactions
 from spark_jobs.failures import exit_code
-from spark_jobs.lake import Lake, TableId
-from spark_jobs.retention import forget, forget_ends
+from spark_jobs.lake.tables import Lake, TableId
+from spark_jobs.maintaining import procedures
+from spark_jobs.maintaining.retention import forget, forget_ends
+from spark_jobs.maintaining.upkeep import Upkeep
 from spark_jobs.session import open_session
-from spark_jobs.upkeep import Upkeep
 
 _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS)
 _NEVER: Final = ""

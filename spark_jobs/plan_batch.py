@@ -9,18 +9,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from sluice.batchfiles import BatchFiles
-from sluice.catalog import open_catalog
-from sluice.config import Project, load_sound
-from sluice.ledger import Ledger
+from sluice.catalog.client import open_catalog
+from sluice.config.project import Project, load_sound
+from sluice.ledger.ledger import Ledger
 from sluice.manifest import Manifest
-from sluice.preview import Forecast
+from sluice.objects.batchfiles import BatchFiles
+from sluice.operations.preview import Forecast
 from spark_jobs.failures import exit_code
-from spark_jobs.forecast import forecast
 from spark_jobs.job import Job, pipeline_of
-from spark_jobs.lake import Lake
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.writer import Attempt
+from spark_jobs.merging.forecast import forecast
 from spark_jobs.session import open_session
-from spark_jobs.writer import Attempt
 
 
 def _run(folder: Path, manifest: str) -> Forecast:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from sluice import __version__, names
-from sluice.config import Project
-from sluice.sparkcatalog import spark_catalog_conf
+from sluice.catalog.spark import spark_catalog_conf
+from sluice.config.project import Project
 
 # Names come from files, and a name like ${env:…} would be replaced by what the environment holds.
 _ALWAYS = {

@@ -15,23 +15,23 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sluice import names
-from sluice.catalog import open_catalog
-from sluice.config import Pipeline, load_sound
-from sluice.ledger import Ledger
-from sluice.livesource import LiveSource
-from sluice.verification import TableReport, Verification
+from sluice.catalog.client import open_catalog
+from sluice.config.livesource import LiveSource
+from sluice.config.project import Pipeline, load_sound
+from sluice.driver.verification import TableReport, Verification
+from sluice.ledger.ledger import Ledger
 from spark_jobs.compare import Layout
-from spark_jobs.comparison import compared
-from spark_jobs.cut import Cut, Cutter, Trio
 from spark_jobs.failures import exit_code
-from spark_jobs.judged import above, judged_refold, judged_rows
+from spark_jobs.folding.judged import above, judged_refold, judged_rows
+from spark_jobs.folding.refold import refold, rows_of, tombstones_of
 from spark_jobs.kept import keep
-from spark_jobs.published import changes_at, is_partial, living_at, rows_at
-from spark_jobs.refold import refold, rows_of, tombstones_of
+from spark_jobs.lake.cut import Cut, Cutter, Trio
+from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
 from spark_jobs.session import open_session
 from spark_jobs.threads import side_by_side, together
-from spark_jobs.verify_modes import compare_modes
-from spark_jobs.verify_source import verify_source
+from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.modes import compare_modes
+from spark_jobs.verifying.source import verify_source
 
 
 def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verification:
@@ -110,7 +110,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--project", required=True, type=Path)
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--table")
-    parser.add_argument("--source", help="Compare with this database instead: sluice.livesource")
+    parser.add_argument(
+        "--source", help="Compare with this database instead: sluice.config.livesource"
+    )
     parser.add_argument("--watermark", type=datetime.fromisoformat)
     given = parser.parse_args(arguments)
     source = LiveSource(given.source, given.watermark) if given.source else None

@@ -30,8 +30,8 @@ def spark() -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
-    from sluice.sparkcatalog import ICEBERG_EXTENSIONS
-    from sluice.submit import AVRO_LIMITS
+    from sluice.catalog.spark import ICEBERG_EXTENSIONS
+    from sluice.driver.submit import AVRO_LIMITS
     from spark_jobs.session import DEFAULTS
 
     conf = {

@@ -10,8 +10,8 @@ import boto3
 import pytest
 
 from sluice.errors import TransientError
-from sluice.s3store import S3Store
-from sluice.store import open_store
+from sluice.objects.s3store import S3Store
+from sluice.objects.store import open_store
 from tests.flaky import Flaky, flaky
 from tests.s3_server import S3Server
 
@@ -70,7 +70,7 @@ def test_what_fails_for_good_is_an_error_to_try_again(
     store: S3Store, between: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("a", b"1")
-    monkeypatch.setattr("sluice.s3store.ATTEMPTS", 2)
+    monkeypatch.setattr("sluice.objects.s3store.ATTEMPTS", 2)
     between.share, between.fates = 1.0, ("reset",)
     for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
         with pytest.raises(TransientError):

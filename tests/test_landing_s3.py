@@ -13,12 +13,12 @@ import boto3
 import pyarrow as pa
 import pytest
 
-from sluice.catalog import open_catalog
-from sluice.config import CatalogConfig, Lake, Project, Spark
+from sluice.catalog.client import open_catalog
+from sluice.config.project import CatalogConfig, Lake, Project, Spark
 from sluice.errors import TerminalError, TransientError
-from sluice.landing import inspect
-from sluice.s3store import S3Store
-from sluice.store import open_store
+from sluice.landing.landed import inspect
+from sluice.objects.s3store import S3Store
+from sluice.objects.store import open_store
 from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.s3
@@ -129,7 +129,7 @@ def test_a_server_that_is_down_is_tried_again(
     store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_S3_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr("sluice.s3store.ATTEMPTS", 1)
+    monkeypatch.setattr("sluice.objects.s3store.ATTEMPTS", 1)
     with pytest.raises(TransientError, match="try again"):
         list(open_store(f"s3://{store.bucket}/x").list())
 

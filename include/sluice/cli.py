@@ -20,23 +20,25 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import DBAPIError
 
-from sluice import epochs, maintenance, query, refolding, report, stages, verify_report
-from sluice.catalog import open_catalog
-from sluice.config import load_project, load_sound
-from sluice.deadletters import resolutions
+from sluice.catalog.client import open_catalog
+from sluice.config import newepoch as epochs
+from sluice.config.livesource import LiveSource
+from sluice.config.project import load_project, load_sound
+from sluice.driver.startup import CHECKOUT
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.lean import without_pandas
-from sluice.ledger import Ledger
-from sluice.livesource import LiveSource
+from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
-from sluice.preview import preview
-from sluice.reprocess import reprocess as reprocess_batches
+from sluice.operations import maintenance, refolding, stages
+from sluice.operations.deadletters import resolutions
+from sluice.operations.preview import preview
+from sluice.operations.reprocess import reprocess as reprocess_batches
+from sluice.operations.stages import Window, open_context
+from sluice.operations.verify import refuse_differences
+from sluice.operations.verify import verify as verify_stage
+from sluice.output import query, report, verify_report
 from sluice.result import BatchResult
 from sluice.shown import shown
-from sluice.stages import Window, open_context
-from sluice.startup import CHECKOUT
-from sluice.verify import refuse_differences
-from sluice.verify import verify as verify_stage
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.

@@ -94,4 +94,4 @@ class RollbackRefused(TerminalError):
 
 
 class Followed(RollbackRefused):
-    """Another batch is built on it: fold its keys again without it (`sluice.refolding`)."""
+    """Another batch is built on it: fold its keys again without it (`operations.refolding`)."""

@@ -36,7 +36,7 @@ class StagedTable:
     """One Iceberg table that the batch wrote on a branch, and what `publish` has to require.
 
     `highest` is a position that no row of the head is above; `defaults` what rows hold in columns
-    that came after them (see `spark_jobs.defaults`); None where that is not known.
+    that came after them (see `spark_jobs.planning.defaults`); None where that is not known.
     """
 
     namespace: str

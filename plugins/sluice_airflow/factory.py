@@ -20,9 +20,9 @@ from airflow.sdk import (
     task_group,
 )
 
-from sluice.batchfiles import batch_of
-from sluice.config import Pipeline, Project
+from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
+from sluice.objects.batchfiles import batch_of
 from sluice_airflow import tasks
 from sluice_airflow.forms import (
     LONGEST_NAME,

@@ -6,8 +6,8 @@ from typing import Final
 
 from airflow.sdk import Param
 
-from sluice.maintenance import DEFAULT_BUDGET_MINUTES
 from sluice.manifest import BATCH_ID_PATTERN
+from sluice.operations.maintenance import DEFAULT_BUDGET_MINUTES
 
 # What a form takes: S3's longest key, three names of 128 characters, a reason of a few lines.
 LONGEST_KEY: Final = 1024

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sluice.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sluice.context import Context
+    from sluice.operations.context import Context
 
 BACKFILL: Final = "backfill"
 MANUAL: Final = "manual"
@@ -37,7 +37,7 @@ class Selection:
 
     def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
         """True when a batch of these files, each a key and an hour, is part of the selection."""
-        from sluice.land import Window, covers
+        from sluice.operations.land import Window, covers
 
         window = Window(*self.window) if self.window else None
         return bool(taken) and covers(ctx, taken, window, self.until, self.files)

@@ -10,8 +10,14 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from sluice.batchfiles import BatchFiles
-from sluice.config import ENV_SPARK_MASTER, load_sound
+from sluice.config.project import ENV_SPARK_MASTER, load_sound
+from sluice.driver.submit import (
+    LOAD_BATCH,
+    driver_environment,
+    is_small,
+    properties_file,
+    spark_conf,
+)
 from sluice.errors import (
     AuditFailed,
     ConfigError,
@@ -21,14 +27,8 @@ from sluice.errors import (
     TerminalError,
     TransientError,
 )
-from sluice.maintenance import MAINTAIN, arguments
-from sluice.submit import (
-    LOAD_BATCH,
-    driver_environment,
-    is_small,
-    properties_file,
-    spark_conf,
-)
+from sluice.objects.batchfiles import BatchFiles
+from sluice.operations.maintenance import MAINTAIN, arguments
 
 SPARK_CONNECTION: Final = "spark_default"
 _TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)

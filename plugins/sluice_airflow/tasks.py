@@ -14,11 +14,11 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
-from sluice.batchfiles import batch_of
 from sluice.errors import ConfigError
-from sluice.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
+from sluice.ledger.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
+from sluice.objects.batchfiles import batch_of
+from sluice.operations.shares import waiting_files
 from sluice.result import BatchResult
-from sluice.shares import waiting_files
 from sluice.shown import LINES, shown
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
@@ -62,7 +62,7 @@ def advised(stage: str, pipeline: str) -> Iterator[None]:
 
 def reconcile(project: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
-    from sluice import stages
+    from sluice.operations import stages
 
     with advised("reconcile", pipeline):
         require_spark_connection()
@@ -75,7 +75,7 @@ def reconcile(project: str, pipeline: str) -> list[str]:
 
 def open_context(project: str, pipeline: str) -> Any:
     """Open the pipeline; what the stages say goes to the task's log."""
-    from sluice import stages
+    from sluice.operations import stages
 
     return stages.open_context(Path(project), pipeline, log.info)
 
@@ -119,7 +119,7 @@ def selection_of(context: dict[str, Any]) -> Selection:
 
 def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) -> list[str]:
     """Call the stage with what was selected; `again` when this very task ran before."""
-    from sluice import stages
+    from sluice.operations import stages
 
     window = stages.Window(*chosen.window) if chosen.window else None
     ctx, files = open_context(project, pipeline), list(chosen.files) or None
@@ -149,8 +149,8 @@ def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
 
 def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     """Say what the run would take, and take nothing."""
-    from sluice import stages
-    from sluice.land import candidates, landed
+    from sluice.operations import stages
+    from sluice.operations.land import candidates, landed
 
     window = stages.Window(*chosen.window) if chosen.window else None
     context = open_context(project, pipeline)
@@ -177,7 +177,7 @@ def _files_in_words(chosen: Selection) -> str:
 
 def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
     """Publish the batch; the stage merges it again where `main` moved meanwhile."""
-    from sluice import stages
+    from sluice.operations import stages
 
     with advised("publish", pipeline):
         use_connections_master()
@@ -188,7 +188,7 @@ def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any])
 
 def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
     """Raise TablesLeftOut where the batch was published without some of its tables."""
-    from sluice import stages
+    from sluice.operations import stages
 
     ctx = open_context(project, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
@@ -239,7 +239,7 @@ def finished_as(project: str, pipeline: str, manifest: str) -> str:
 
 def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     """After a batch's tasks: drop what a failed one staged. A published one is left alone."""
-    from sluice import stages
+    from sluice.operations import stages
 
     batch_id = batch_of(manifest)
     with advised("clean_up", pipeline):
@@ -277,8 +277,8 @@ def land_again(
     The ledger keeps the reason, and with it the `user` who asked; `accept_late` is for those
     beyond the floor, `accept_open` for those of transactions that have not ended.
     """
-    from sluice import reprocess
     from sluice.manifest import Reprocess
+    from sluice.operations import reprocess
 
     with advised("land", pipeline):
         require_spark_connection()
@@ -311,7 +311,7 @@ class Undoing:
 def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
     """Undo one batch, or all after one, or make targets again; `release` lets the next run take
     the files of what was undone again."""
-    from sluice import stages
+    from sluice.operations import stages
 
     with advised("rollback", pipeline):
         if [bool(asked.batch), bool(asked.to), asked.rebuild].count(True) != 1:
@@ -336,7 +336,7 @@ def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
 
 
 def _undo(ctx: Any, asked: Undoing) -> list[str]:
-    from sluice import refolding
+    from sluice.operations import refolding
 
     if asked.rebuild:
         return refolding.rebuild(ctx, asked.table, asked.dry_run)
@@ -362,7 +362,7 @@ def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
 
 def _release(ctx: Any, batch: str) -> int:
     """Batches without files, which undid others, are left as they are."""
-    from sluice import stages
+    from sluice.operations import stages
 
     row = ctx.ledger.batch(ctx.pipeline.name, batch)
     undone = row is not None and row.state == ROLLED_BACK

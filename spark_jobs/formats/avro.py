@@ -14,8 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice.avrocheck import full_name
 from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.containers.avrocheck import full_name
 from spark_jobs.numbertext import bound, shift_point, whole_number
 from spark_jobs.values import decode
 

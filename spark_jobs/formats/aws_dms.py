@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice import csvrows
+from sluice.containers import csvrows
+from sluice.landing.tablefolders import folders
 from sluice.manifest import SourceFile
-from sluice.tablefolders import folders
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,

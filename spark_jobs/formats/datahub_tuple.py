@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice import csvrows
+from sluice.containers import csvrows
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     OP_DELETE,

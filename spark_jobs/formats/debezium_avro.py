@@ -19,8 +19,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice import framed
-from sluice.avroschemas import Schemas, open_schemas
+from sluice.containers import framed
+from sluice.containers.avroschemas import Schemas, open_schemas
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, place

@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from sluice import datums
 from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.containers import datums
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (

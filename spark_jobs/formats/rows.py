@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice import csvrows
+from sluice.containers import csvrows
+from sluice.landing.tablefolders import folders
 from sluice.manifest import SourceFile
-from sluice.tablefolders import folders
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (

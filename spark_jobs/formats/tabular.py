@@ -16,10 +16,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice import csvrows
+from sluice.containers import csvrows
+from sluice.containers.parquetfile import INT96
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
-from sluice.parquetfile import INT96
 from sluice.sourcenames import is_column_name
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats import avro

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sluice.submit import LOAD_BATCH
+from sluice.driver.submit import LOAD_BATCH
 from tests.faults.lake import descendants, kill
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]
@@ -56,8 +56,8 @@ def refs(project: Path) -> set[str]:
 
 
 def _catalog(project: Path) -> Any:
-    from sluice.catalog import open_catalog
-    from sluice.config import load_project
+    from sluice.catalog.client import open_catalog
+    from sluice.config.project import load_project
 
     return open_catalog(load_project(project))
 

@@ -26,7 +26,7 @@ Runs = Callable[..., tuple[Any, dict[str, str]]]
 
 @dataclass
 class Stages:
-    """Stands in for `sluice.stages`: remembers what was called, and fails where it is told."""
+    """Stands in for `operations.stages`: remembers what was called, and fails where it is told."""
 
     batches: list[str] = field(default_factory=lambda: ["b1", "b2"])
     calls: list[tuple[Any, ...]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Stages:
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     fake = Stages()
-    module: Any = ModuleType("sluice.stages")
+    module: Any = ModuleType("sluice.operations.stages")
     module.Window = lambda start, end: (start, end)
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
@@ -56,20 +56,20 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
-    monkeypatch.setitem(sys.modules, "sluice.stages", module)
+    monkeypatch.setitem(sys.modules, "sluice.operations.stages", module)
     monkeypatch.setattr(sluice, "stages", module, raising=False)
-    land: Any = ModuleType("sluice.land")
+    land: Any = ModuleType("sluice.operations.land")
     land.candidates = land.landed = lambda ctx, window, until, files: []
-    monkeypatch.setitem(sys.modules, "sluice.land", land)
-    again: Any = ModuleType("sluice.reprocess")
+    monkeypatch.setitem(sys.modules, "sluice.operations.land", land)
+    again: Any = ModuleType("sluice.operations.reprocess")
     again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
-    monkeypatch.setitem(sys.modules, "sluice.reprocess", again)
+    monkeypatch.setitem(sys.modules, "sluice.operations.reprocess", again)
     monkeypatch.setattr(sluice, "reprocess", again, raising=False)
-    refolding: Any = ModuleType("sluice.refolding")
+    refolding: Any = ModuleType("sluice.operations.refolding")
     refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
     refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
     refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
-    monkeypatch.setitem(sys.modules, "sluice.refolding", refolding)
+    monkeypatch.setitem(sys.modules, "sluice.operations.refolding", refolding)
     monkeypatch.setattr(sluice, "refolding", refolding, raising=False)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
         "sluice_airflow.submit", fromlist=["submit"]

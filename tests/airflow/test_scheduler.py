@@ -145,16 +145,16 @@ def logs(airflow: Airflow) -> str:
 
 
 def ledger(project: Path) -> Any:
-    from sluice.catalog import open_catalog
-    from sluice.config import load_project
-    from sluice.ledger import Ledger
+    from sluice.catalog.client import open_catalog
+    from sluice.config.project import load_project
+    from sluice.ledger.ledger import Ledger
 
     return Ledger(open_catalog(load_project(project)))
 
 
 def rows(project: Path) -> list[int]:
-    from sluice.catalog import open_catalog
-    from sluice.config import load_project
+    from sluice.catalog.client import open_catalog
+    from sluice.config.project import load_project
 
     table = open_catalog(load_project(project)).load_table(("shop", "orders"))
     return sorted(table.scan(selected_fields=("id",)).to_arrow().column("id").to_pylist())

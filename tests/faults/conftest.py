@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from sluice.query import run_sql
-from sluice.stages import Context, open_context
+from sluice.operations.stages import Context, open_context
+from sluice.output.query import run_sql
 from tests.faults.lake import Lake, finish
 
 PATIENCE_SECONDS: Final = 600

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 
-from sluice.catalog import open_catalog
-from sluice.config import load_project
-from sluice.context import Context, open_context
+from sluice.catalog.client import open_catalog
+from sluice.config.project import load_project
 from sluice.faults import ENV_FAULT
+from sluice.operations.context import Context, open_context
 
 SLUICE: Final = str(Path(sys.executable).parent / "sluice")
 PATIENCE_SECONDS: Final = 900

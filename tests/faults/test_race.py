@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sluice import stages
+from sluice.catalog.snapshots import publish_table
 from sluice.errors import PublishRefused
-from sluice.snapshots import publish_table
+from sluice.operations import stages
 from tests.faults.conftest import Shop, event
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]

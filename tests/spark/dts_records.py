@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 from pyspark.sql import Row
 
-from sluice import datums
+from sluice.containers import datums
 from sluice.manifest import SourceFile
 
 NAMESPACE = "com.alibaba.dts.formats.avro"

@@ -10,30 +10,30 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sluice import stages
-from sluice.catalog import open_catalog
-from sluice.config import Project, load_project
-from sluice.context import Context, open_context
-from sluice.land import land
-from sluice.leases import this_holder
-from sluice.ledger import LOADED, Ledger
+from sluice.catalog.client import open_catalog
+from sluice.catalog.snapshots import publish_table, rollback_table
+from sluice.catalog.spark import spark_catalog_conf
+from sluice.config.project import Project, load_project
+from sluice.driver.submit import LOAD_BATCH, PLAN_BATCH
+from sluice.ledger.leases import this_holder
+from sluice.ledger.ledger import LOADED, Ledger
 from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import TARGET_METADATA, branch_name
+from sluice.operations import stages
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import land
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
-from sluice.snapshots import publish_table, rollback_table
-from sluice.sparkcatalog import spark_catalog_conf
-from sluice.submit import LOAD_BATCH, PLAN_BATCH
 from spark_jobs import driver
-from spark_jobs.cut import Cutter
-from spark_jobs.forecast import forecast
 from spark_jobs.job import Job, pipeline_of
-from spark_jobs.lake import Lake
-from spark_jobs.load import load
-from spark_jobs.rebuild import rebuild
+from spark_jobs.lake.cut import Cutter
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.writer import Attempt
+from spark_jobs.merging.forecast import forecast
+from spark_jobs.merging.load import load
+from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
 from spark_jobs.verify import verify
-from spark_jobs.writer import Attempt
 
 NAMESPACE = "shop"
 
@@ -100,7 +100,7 @@ class Sandbox:
         return load(job, lambda: tuple(self.published), retried=False)
 
     def drive(self, project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
-        """Stand for `sluice.submit.submit` of a load: the driver's work, in the shared session."""
+        """Stand for `driver.submit.submit` of a load: the driver's work, in the shared session."""
         assert entry == LOAD_BATCH
         context = self.context()
         manifest = context.files.read_manifest(arguments[arguments.index("--manifest") + 1])

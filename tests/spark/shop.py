@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sluice import ledger as states
-from sluice import stages
-from sluice.config import Pipeline
-from sluice.context import Context, open_context
-from sluice.leases import this_holder
-from sluice.maintenance import MaintenanceResult
+from sluice.config.project import Pipeline
+from sluice.ledger import ledger as states
+from sluice.ledger.leases import this_holder
+from sluice.operations import stages
+from sluice.operations.context import Context, open_context
+from sluice.operations.maintenance import MaintenanceResult
 from sluice.result import BatchResult
-from spark_jobs.lake import Lake
+from spark_jobs.lake.tables import Lake
 from spark_jobs.maintain import maintain
-from spark_jobs.upkeep import Upkeep
+from spark_jobs.maintaining.upkeep import Upkeep
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
 LONG_AFTER = timedelta(days=40)

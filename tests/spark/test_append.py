@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import names, refolding, stages
+from sluice import names
 from sluice.errors import PlanError
+from sluice.operations import refolding, stages
 from tests import reference
 from tests.reference import Change, Event, row
 from tests.spark.dialects import debezium

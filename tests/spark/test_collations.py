@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
 from sluice.errors import PlanError
-from spark_jobs.plan import is_reserved
+from sluice.operations import stages
+from spark_jobs.planning.plan import is_reserved
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.names import PROP_DEFAULTS
-from spark_jobs import decode_batch, defaults, load
-from spark_jobs.defaults import Default
+from spark_jobs.decoding import decode_batch
 from spark_jobs.job import Job
+from spark_jobs.merging import load
+from spark_jobs.planning import defaults
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
 pytestmark = pytest.mark.spark
@@ -157,8 +158,7 @@ def test_an_attempt_that_died_behind_decode_takes_no_default_away(
     """It leaves the shapes of its events with the table, and the second attempt goes by them."""
     shop = shop_of(spark, tmp_path)
     shop.load_records(BATCHES["first"], "first.jsonl")
-    added = shop.write("added.jsonl", BATCHES["added"])
-    shop.stage(added)
+    shop.stage(added := shop.write("added.jsonl", BATCHES["added"]))
     shop.load(added)
     assert statuses(shop) == {1: "new", 2: "done", 3: "new", 4: None}
 
@@ -394,7 +394,7 @@ def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_
 
 def test_a_column_that_no_event_has_had_so_far_is_remembered_too() -> None:
     """It has a first position of no kind; the next batch has to be able to read that."""
-    known = {"unseen": Default({}), "told": Default({"2": "0000.2.0110"}, "new")}
+    known = {"unseen": defaults.Default({}), "told": defaults.Default({"2": "0000.2.0110"}, "new")}
     assert defaults.of_entries(defaults.entries(known)) == known
-    before = {"old": {"since": "0000.2.0110"}}
-    assert defaults.of_entries(before) == {"old": Default({"2": "0000.2.0110"})}
+    told = defaults.of_entries({"old": {"since": "0000.2.0110"}})
+    assert told == {"old": defaults.Default({"2": "0000.2.0110"})}

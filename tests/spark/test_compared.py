@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import ledger as states
-from sluice import stages
+from sluice.ledger import ledger as states
+from sluice.operations import stages
 from sluice.result import BatchResult
 from tests.spark.sandbox import Sandbox
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import refolding, stages
 from sluice.errors import RollbackRefused, SluiceError, TablesLeftOut
-from sluice.ledger import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.ledger import FAILED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import NAMESPACE, Sandbox, total
 

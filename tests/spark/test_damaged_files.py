@@ -17,7 +17,7 @@ import pytest
 import zstandard
 from pyspark.sql import SparkSession
 
-from sluice import stages
+from sluice.operations import stages
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
 from sluice.errors import PlanError
+from sluice.operations import stages
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import refolding, stages
 from sluice.errors import TransientError
+from sluice.operations import refolding, stages
 from tests.spark.sandbox import Sandbox
 from tests.spark.test_history import event
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
 from sluice.errors import AuditFailed
-from sluice.undo import release, rollback
+from sluice.operations import stages
+from sluice.operations.undo import release, rollback
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import preview, refolding, stages
 from sluice.manifest import Reprocess
 from sluice.names import PROP_FLOOR
-from sluice.reprocess import reprocess
+from sluice.operations import preview, refolding, stages
+from sluice.operations.reprocess import reprocess
+from sluice.operations.stages import rollback
 from sluice.result import BatchResult, Counts
-from sluice.stages import rollback
-from spark_jobs import retention
+from spark_jobs.maintaining import retention
 from tests.spark.shop import Shop, event
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import preview as preview_module
-from sluice import stages
 from sluice.errors import PlanError
-from sluice.preview import Preview, TablePreview, preview
+from sluice.operations import preview as preview_module
+from sluice.operations import stages
+from sluice.operations.preview import Preview, TablePreview, preview
 from sluice.result import Counts
 from tests.spark.sandbox import Sandbox, total
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.coltypes import STRING, ColumnType
-from spark_jobs.descriptions import read_description
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from spark_jobs.descriptions import read_description
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
+from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice import ledger as states
-from sluice.ledger import Ledger
+from sluice.ledger import ledger as states
+from sluice.ledger.ledger import Ledger
 from spark_jobs.canonical import ALL_BUT
-from spark_jobs.cut import Cutter
 from spark_jobs.formats.shareplex import SharePlex
+from spark_jobs.lake.cut import Cutter
 from spark_jobs.verify import verify
 from tests.spark.envelopes import by_name, jsonl
 from tests.spark.sandbox import NAMESPACE, Sandbox

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import refolding, stages
 from sluice.errors import AuditFailed
+from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
-from spark_jobs.cut import Cutter
+from spark_jobs.lake.cut import Cutter
 from spark_jobs.verify import verify
 from tests import reference
 from tests.spark.deliveries import Delivery, written

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from sluice import names
 from sluice.errors import PlanError
-from spark_jobs import decode_batch
+from spark_jobs.decoding import decode_batch
 from tests import reference
 from tests.spark.deliveries import DELIVERIES, Delivery, deliver
 from tests.spark.dialects import debezium

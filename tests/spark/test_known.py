@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from spark_jobs import decode_batch, merge
+from spark_jobs.decoding import decode_batch
+from spark_jobs.merging import merge
 from spark_jobs.session import DEFAULTS
 from tests.spark.sandbox import Sandbox, total
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import RollbackRefused
 from sluice.names import PROP_MAINTAINED
-from sluice.stages import rollback
+from sluice.operations.stages import rollback
 from tests.spark.shop import Shop, event, ids, orders, steps, tags
 
 pytestmark = pytest.mark.spark

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
+from sluice.catalog.snapshots import MAIN, drop_tags
 from sluice.errors import RollbackRefused
-from sluice.ledger_compaction import compact_ledger
-from sluice.ledger_tables import BATCHES, FILES, PUBLICATIONS
+from sluice.ledger.compaction import compact_ledger
+from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
-from sluice.snapshots import MAIN, drop_tags
+from sluice.operations import stages
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.catalog.snapshots import restore_schema
 from sluice.errors import TransientError
 from sluice.manifest import Manifest, name_batch
-from sluice.snapshots import restore_schema
 from tests.spark.sandbox import NAMESPACE, Sandbox
 from tests.spark.test_widening import BATCHES
 

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import ALL_BUT, OP_DELETE
-from spark_jobs.floor import since_floor
-from spark_jobs.fold import fold_columns
-from spark_jobs.moves import completed, moves, tied
-from spark_jobs.refold import refold, rows_of
-from spark_jobs.versions import ENDED_AT, versions
+from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.fold import fold_columns
+from spark_jobs.folding.moves import completed, moves, tied
+from spark_jobs.folding.refold import refold, rows_of
+from spark_jobs.folding.versions import ENDED_AT, versions
 from tests import reference
 from tests.reference import Change
 from tests.spark.histories import Step, drawn, of_table, play

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
 from sluice.errors import PlanError
 from sluice.names import PROP_PIPELINE
+from sluice.operations import stages
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -19,7 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from sluice import names, stages
+from sluice import names
+from sluice.operations import stages
 from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import ledger as states
-from sluice import names, refolding, stages
+from sluice import names
 from sluice.errors import Followed, RollbackRefused, TerminalError
-from sluice.undo import release, rollback
-from spark_jobs.cut import Cutter
+from sluice.ledger import ledger as states
+from sluice.operations import refolding, stages
+from sluice.operations.undo import release, rollback
+from spark_jobs.lake.cut import Cutter
 from spark_jobs.verify import verify
 from tests import reference
 from tests.reference import Change

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from sluice import names
 from sluice.errors import PlanError
-from spark_jobs.renames import Rename, renamed
+from spark_jobs.planning.renames import Rename, renamed
 from tests.spark.renamed import (
     BATCHES,
     PLACEHOLDER,

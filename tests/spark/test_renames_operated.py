@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import preview, refolding, stages
-from sluice.undo import release, rollback
+from sluice.operations import preview, refolding, stages
+from sluice.operations.undo import release, rollback
 from tests.spark.renamed import BATCHES, RENAME, WANTED, Row, names_of, shop_of
 from tests.spark.sandbox import Sandbox
 

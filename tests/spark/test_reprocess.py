@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
-from sluice.deadletters import resolutions, unresolved
 from sluice.errors import RollbackRefused, TerminalError
 from sluice.manifest import Reprocess
-from sluice.reprocess import land_again, reprocess
+from sluice.operations import stages
+from sluice.operations.deadletters import resolutions, unresolved
+from sluice.operations.reprocess import land_again, reprocess
+from sluice.operations.undo import rollback
 from sluice.result import BatchResult, Counts
-from sluice.undo import rollback
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark

@@ -12,15 +12,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sluice import names, stages
-from sluice.config import Pipeline
+from sluice import names
+from sluice.config.project import Pipeline
+from sluice.config.sourcetables import claimants
+from sluice.config.tablechoice import only
 from sluice.errors import PlanError
+from sluice.operations import stages
 from sluice.result import BatchResult
-from sluice.sourcetables import claimants
-from sluice.tablechoice import only
-from spark_jobs import decode_batch
-from spark_jobs.discover import Found, Source
-from spark_jobs.sources import as_listed, refuse_unclear
+from spark_jobs.decoding import decode_batch
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.sources import as_listed, refuse_unclear
 from tests.spark import canal_messages as canal
 from tests.spark.sandbox import Sandbox, total
 

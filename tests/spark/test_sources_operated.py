@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import preview, refolding, reprocess, stages
+from sluice.operations import preview, refolding, reprocess, stages
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from spark_jobs import decode_batch
+from spark_jobs.decoding import decode_batch
 from tests.spark.canal_messages import message
 from tests.spark.sandbox import Sandbox, total
 

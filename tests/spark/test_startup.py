@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice import startup
-from sluice.submit import driver_environment
+from sluice.driver import startup
+from sluice.driver.submit import driver_environment
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
 from sluice.errors import ConfigError
+from sluice.operations import stages
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
-from sluice.deadletters import unresolved
 from sluice.errors import RollbackRefused
 from sluice.manifest import Reprocess
-from sluice.opentransactions import REASON, waiting
-from sluice.reprocess import reprocess
+from sluice.operations import stages
+from sluice.operations.deadletters import unresolved
+from sluice.operations.opentransactions import REASON, waiting
+from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts
-from spark_jobs import transactions
-from spark_jobs.lake import Lake
-from spark_jobs.retention import forget_ends
-from spark_jobs.upkeep import Upkeep
+from spark_jobs.decoding import transactions
+from spark_jobs.lake.tables import Lake
+from spark_jobs.maintaining.retention import forget_ends
+from spark_jobs.maintaining.upkeep import Upkeep
 from tests.spark import dts_records
 from tests.spark.sandbox import Sandbox, total
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import refolding, stages
 from sluice.errors import PlanError
+from sluice.operations import refolding, stages
 from sluice.result import Counts
 from tests.spark.sandbox import Sandbox, total
 

@@ -10,14 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice import ledger as states
+from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger import Ledger
-from sluice.verification import Comparison, Difference, TableReport, Verification
-from spark_jobs import merge, nokey, resolve
-from spark_jobs.cut import Cutter
+from sluice.ledger import ledger as states
+from sluice.ledger.ledger import Ledger
+from spark_jobs.folding import nokey, resolve
+from spark_jobs.lake.cut import Cutter
+from spark_jobs.lake.writer import Writer
+from spark_jobs.merging import merge
 from spark_jobs.verify import verify
-from spark_jobs.writer import Writer
 from tests.reference import Change, row
 from tests.spark.deliveries import Delivery, deliver, shown
 from tests.spark.dialects.debezium import DIALECT, PLACEHOLDER, event
@@ -296,7 +297,7 @@ def test_a_partial_row_taken_for_a_whole_one(
 
 @pytest.mark.long
 def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.fold.F.max", F.min)
+    monkeypatch.setattr("spark_jobs.folding.fold.F.max", F.min)
     first, second = (Change("keyed", op, (1, n), after=row(r)) for op, n, r in
                      (("c", 1, A), ("u", 2, B)))  # fmt: skip
     load(lake, "least", [first, second])
@@ -365,7 +366,7 @@ def test_a_publication_under_way_is_waited_for(
     lake: Sandbox, played: list[Change], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger(lake.catalog)
-    monkeypatch.setattr("spark_jobs.cut.time.sleep", lambda _: None)
+    monkeypatch.setattr("spark_jobs.lake.cut.time.sleep", lambda _: None)
     ledger.record_batch("p", "half", states.PUBLISHING)
     try:
         with pytest.raises(TransientError, match="sluice reconcile p"):

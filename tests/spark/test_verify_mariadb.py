@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from sluice.config.livesource import ENV_USER, LiveSource
+from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
-from sluice.livesource import ENV_USER, LiveSource
-from sluice.verification import TableReport, Verification
-from spark_jobs.cut import Cutter
-from spark_jobs.source_texts import spelled_source, spelled_target
-from spark_jobs.sourcedatabase import SourceColumn, Spelling
-from spark_jobs.verify_source import verify_source
+from spark_jobs.lake.cut import Cutter
+from spark_jobs.verifying.source import verify_source
+from spark_jobs.verifying.sourcedatabase import SourceColumn, Spelling
+from spark_jobs.verifying.texts import spelled_source, spelled_target
 from tests import mariadb
 from tests.spark.sandbox import NAMESPACE
 from tests.spark.shop import Shop

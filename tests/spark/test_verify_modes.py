@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice import stages
-from sluice.verification import Comparison
-from spark_jobs.cut import Cutter
+from sluice.driver.verification import Comparison
+from sluice.operations import stages
+from spark_jobs.lake.cut import Cutter
 from spark_jobs.verify import verify
 from tests.spark.dialects.debezium import PLACEHOLDER
 from tests.spark.sandbox import NAMESPACE, Sandbox

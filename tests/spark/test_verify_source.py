@@ -13,11 +13,11 @@ import psycopg2
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.config.livesource import ENV_USER, LiveSource
+from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
-from sluice.livesource import ENV_USER, LiveSource
-from sluice.verification import TableReport, Verification
-from spark_jobs.cut import Cutter
-from spark_jobs.verify_source import verify_source
+from spark_jobs.lake.cut import Cutter
+from spark_jobs.verifying.source import verify_source
 from tests import postgres
 from tests.spark import test_recorded_types as recorded
 from tests.spark.recordings import Recording

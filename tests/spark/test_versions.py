@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import ALL_BUT
-from spark_jobs.fold import fold
-from spark_jobs.versions import ENDED_AT, versions
+from spark_jobs.folding.fold import fold
+from spark_jobs.folding.versions import ENDED_AT, versions
 
 pytestmark = pytest.mark.spark
 

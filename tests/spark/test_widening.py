@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sluice import stages
 from sluice.coltypes import parse_type
 from sluice.errors import PlanError
-from sluice.reprocess import reprocess
-from sluice.undo import release, rollback
+from sluice.operations import stages
+from sluice.operations.reprocess import reprocess
+from sluice.operations.undo import release, rollback
 from spark_jobs.values import as_type
 from tests.spark.sandbox import Sandbox
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice.errors import AuditFailed
 from spark_jobs.kept import keep
-from spark_jobs.writer import Writer
+from spark_jobs.lake.writer import Writer
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

@@ -9,9 +9,9 @@ from typing import Any
 
 import fastavro
 
-from sluice.landing import Inspection, inspect
-from sluice.reading import Reading
-from sluice.store import LocalStore
+from sluice.landing.landed import Inspection, inspect
+from sluice.landing.reading import Reading
+from sluice.objects.store import LocalStore
 
 LINES = b'{"a":1}\n{"a":2}\n'
 ROWS = [{"id": n, "t": "x" * 100} for n in range(2000)]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ahead import land_tables
-from sluice.context import Context, open_context
-from sluice.land import land
-from sluice.ledger import FILE_LOADED, PUBLISHED
-from sluice.undo import release, rollback
+from sluice.ledger.ledger import FILE_LOADED, PUBLISHED
+from sluice.operations.ahead import land_tables
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import land
+from sluice.operations.undo import release, rollback
 from spark_jobs.job import pipeline_of
 from tests.unit.projects import open_shop
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.avroschemas import ENV_TOKEN, ENV_USER_INFO, open_schemas
+from sluice.containers.avroschemas import ENV_TOKEN, ENV_USER_INFO, open_schemas
 from sluice.errors import TerminalError, TransientError
 from tests.registry import serving
 

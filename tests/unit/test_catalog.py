@@ -13,10 +13,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from sluice import catalog as catalog_module
-from sluice.catalog import open_catalog
-from sluice.config import CatalogConfig, Lake, Project, Spark
-from sluice.sparkcatalog import spark_catalog_conf, uses_s3
+from sluice.catalog import client as catalog_module
+from sluice.catalog.client import open_catalog
+from sluice.catalog.spark import spark_catalog_conf, uses_s3
+from sluice.config.project import CatalogConfig, Lake, Project, Spark
 
 SPARK_LAKE = "spark.sql.catalog.lake"
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
@@ -151,7 +151,8 @@ def test_first_opens_at_once_all_succeed(tmp_path: Path) -> None:
     (tmp_path / "sluice.yaml").write_text(
         'lake:\n  catalog: {type: jdbc, uri: "sqlite:///c.db"}\n  warehouse: w\n'
     )
-    code = "import sys; from sluice.config import load_project; from sluice.catalog import *; "
+    code = "import sys; from sluice.config.project import load_project; "
+    code += "from sluice.catalog.client import *; "
     code += "project = load_project(sys.argv[1]); sys.stdin.readline(); open_catalog(project)"
     command = [sys.executable, "-c", code, str(tmp_path)]
     openers = [

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sluice.config import Pipeline
+from sluice.config.project import Pipeline
 from sluice.errors import AuditFailed
 from sluice.manifest import LandingReject, Reprocess
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.load import _refuse_too_many_bad, audit
+from spark_jobs.merging.load import _refuse_too_many_bad, audit
 
 NO_COUNTS = Counts()
 

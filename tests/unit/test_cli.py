@@ -9,11 +9,12 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from typer.testing import CliRunner, Result
 
-from sluice import patience, stages
+from sluice.catalog import patience
 from sluice.cli import app
-from sluice.context import open_context
-from sluice.ledger import FAILED
+from sluice.ledger.ledger import FAILED
 from sluice.manifest import SourceFile, as_batch_id, name_batch
+from sluice.operations import stages
+from sluice.operations.context import open_context
 from tests.unit.clocks import Clock
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: '%s'}, warehouse: warehouse}\n"

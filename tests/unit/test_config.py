@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sluice.coltypes import ColumnType
-from sluice.config import (
+from sluice.config.partitions import Partition
+from sluice.config.project import (
     ENV_CATALOG_URI,
     ENV_SPARK_MASTER,
     Pipeline,
@@ -17,9 +18,8 @@ from sluice.config import (
     load_project,
     load_sound,
 )
+from sluice.config.schemas import json_schemas, schema_text
 from sluice.errors import ConfigError
-from sluice.partitions import Partition
-from sluice.schemas import json_schemas, schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
 LAKE = """\

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.compression import Damage, Plain, detect
-from sluice.containers import (
+from sluice.containers.compression import Damage, Plain, detect
+from sluice.containers.documents import (
     CUT_ARRAY,
     INVALID_UTF8,
     LONE_SURROGATE,
@@ -23,7 +23,7 @@ from sluice.containers import (
     Refused,
     split,
 )
-from sluice.jsonlines import BLOCK_BYTES, LineCheck
+from sluice.containers.jsonlines import BLOCK_BYTES, LineCheck
 
 LIMIT = 1 << 16
 PRETTY = '{\n  "a": 1.10,\r\n  "b": [\n    {}\n  ]\n}'

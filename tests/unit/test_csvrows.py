@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.compression import Damage
-from sluice.containers import Line, Refused
-from sluice.csvrows import CsvStyle, documents, is_csv, style_of
+from sluice.containers.compression import Damage
+from sluice.containers.csvrows import CsvStyle, documents, is_csv, style_of
+from sluice.containers.documents import Line, Refused
 from sluice.errors import ConfigError
 
 LIMIT = 1000

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sluice.context import Context
 from sluice.errors import TerminalError
-from sluice.land import land
-from sluice.leases import Lease
-from sluice.ledger import FAILED, LANDED, LOADED, LOADING
+from sluice.ledger.leases import Lease
+from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING
 from sluice.manifest import Manifest
+from sluice.operations.context import Context
+from sluice.operations.land import land
 from sluice.result import BatchResult
 from spark_jobs.driver import Driver
 from tests.unit.projects import open_shop

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config import load_project
-from sluice.epochs import raise_epoch
+from sluice.config.newepoch import raise_epoch
+from sluice.config.project import load_project
 from sluice.errors import ConfigError
 
 SHOP = """\

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from sluice.expiry import Promise, expirable, stale_tags
+from sluice.operations.expiry import Promise, expirable, stale_tags
 
 LATER = datetime.now(UTC) + timedelta(days=40)
 

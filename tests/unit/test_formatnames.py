@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.formatnames import FORMAT_NAMES, OPTIONS, refuse_unknown_options
+from sluice.config.formats import FORMAT_NAMES, OPTIONS, refuse_unknown_options
 from spark_jobs.formats import FORMATS
 
 

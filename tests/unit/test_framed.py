@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sluice.compression import Damage
-from sluice.containers import Line, Refused
-from sluice.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
-from sluice.landing import JSONL, inspect
-from sluice.reading import Reading
-from sluice.store import LocalStore
+from sluice.containers.compression import Damage
+from sluice.containers.documents import Line, Refused
+from sluice.containers.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
+from sluice.landing.landed import JSONL, inspect
+from sluice.landing.reading import Reading
+from sluice.objects.store import LocalStore
 
 LIMIT = 1000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.collations import compared_name, rules, source_name
+from sluice.config.collations import compared_name, rules, source_name
 
 RULES = [
     "nocase",

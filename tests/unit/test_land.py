@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from sluice import land as land_module
-from sluice.context import Context, open_context
 from sluice.errors import TerminalError, Unsettled
-from sluice.land import Window, covers, hour_start, land, open_landing
-from sluice.landing import Inspection, inspect
-from sluice.ledger import LANDED, PUBLISHED
+from sluice.landing.landed import Inspection, inspect
+from sluice.ledger.ledger import LANDED, PUBLISHED
 from sluice.manifest import Manifest
-from sluice.originals import refuse_replaced
-from sluice.stages import reconcile
-from sluice.store import ObjectStore, StoredObject
-from sluice.undo import release, rollback
+from sluice.objects.originals import refuse_replaced
+from sluice.objects.store import ObjectStore, StoredObject
+from sluice.operations import land as land_module
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import Window, covers, hour_start, land, open_landing
+from sluice.operations.stages import reconcile
+from sluice.operations.undo import release, rollback
 from tests.unit.projects import PIPELINE, open_shop
 
 

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from sluice.errors import Unsettled
-from sluice.landing import AVRO, JSONL, inspect
+from sluice.landing.landed import AVRO, JSONL, inspect
 from sluice.positions import natural_key
 from tests.unit.lake import LINES, ROWS, Lake, avro_bytes, raw, reasons
 

@@ -13,12 +13,10 @@ import pytest
 import zstandard
 
 from sluice.bounds import MEBIBYTE, Bounds, rejects_of
-from sluice.compression import Damage, Plain
-from sluice.containers import Refused
-from sluice.csvrows import CsvStyle
-from sluice.landing import JSONL
-from sluice.manifest import LandingReject
-from sluice.rejects import (
+from sluice.containers.compression import Damage, Plain
+from sluice.containers.csvrows import CsvStyle
+from sluice.containers.documents import Refused
+from sluice.containers.rejects import (
     RAW_BYTES,
     RAW_BYTES_OF_A_BATCH,
     RAW_BYTES_OF_A_FILE,
@@ -26,6 +24,8 @@ from sluice.rejects import (
     BatchRejects,
     Rejects,
 )
+from sluice.landing.landed import JSONL
+from sluice.manifest import LandingReject
 from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
 
 UNFOLDED = 32 * MEBIBYTE

@@ -11,9 +11,9 @@ import fastavro
 import pytest
 import zstandard
 
-from sluice import datums
+from sluice.containers import datums
 from sluice.errors import ConfigError
-from sluice.landing import AVRO, JSONL, Inspection
+from sluice.landing.landed import AVRO, JSONL, Inspection
 from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
 
 DATUMS = (b"\0one", b"", b"\0\0" * 40_000, b"no zero in it")

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from sluice.csvrows import CsvStyle
-from sluice.landing import AVRO, JSONL, PARQUET, Inspection, inspect
-from sluice.reading import Reading
-from sluice.store import LocalStore
+from sluice.containers.csvrows import CsvStyle
+from sluice.landing.landed import AVRO, JSONL, PARQUET, Inspection, inspect
+from sluice.landing.reading import Reading
+from sluice.objects.store import LocalStore
 
 CSV = b'a,b\n1,\n2,""\n'
 LINES = b'{"a":"1","b":null}\n{"a":"2","b":""}\n'

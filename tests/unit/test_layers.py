@@ -1,5 +1,5 @@
-"""One dependency a folder: airflow in dags/ and plugins/, pyspark in spark_jobs/; and none at all
-on what makes objects of bytes."""
+"""One dependency a folder: airflow in dags/ and plugins/, pyspark in spark_jobs/; packages that
+import those before them alone; and nothing at all that makes objects of bytes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,31 @@ FORBIDDEN = {
     "spark_jobs": {"airflow", "sluice_airflow"},
     "plugins": {"pyspark", "spark_jobs"},
     "dags": {"pyspark", "spark_jobs"},
+}
+# Each package imports only those before it.
+LAYERS = {
+    "include/sluice": (
+        "config",
+        "objects",
+        "containers",
+        "catalog",
+        "ledger",
+        "landing",
+        "driver",
+        "operations",
+        "output",
+    ),
+    "spark_jobs": (
+        "formats",
+        "planning",
+        "folding",
+        "lake",
+        "decoding",
+        "modes",
+        "merging",
+        "verifying",
+        "maintaining",
+    ),
 }
 # They run what they read, or fetch what it names.
 UNSAFE = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "xml", "lxml", "xmlrpc"}
@@ -53,3 +78,36 @@ def test_no_bytes_become_objects(folder: str) -> None:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         }
         assert names & {("yaml", name) for name in UNSAFE_YAML} == set(), path
+
+
+def units_imported(path: Path, root: str) -> set[str]:
+    """The packages of `root`, and the modules beside them, that a module of it imports."""
+    top = root.rsplit("/", 1)[-1]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == top:
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{top}."):
+            found.add(str(node.module).split(".")[1])
+    return found
+
+
+def reached(start: set[str], beside: dict[str, set[str]]) -> set[str]:
+    """`start`, and what the modules beside the packages lead to from there."""
+    found, todo = set(start), list(start)
+    while todo:
+        fresh = beside.get(todo.pop(), set()) - found
+        found |= fresh
+        todo.extend(fresh)
+    return found
+
+
+@pytest.mark.parametrize("root", sorted(LAYERS))
+def test_a_package_imports_only_those_before_it(root: str) -> None:
+    folder, order = ROOT / root, LAYERS[root]
+    assert {path.parent.name for path in folder.glob("*/__init__.py")} == set(order)
+    beside = {path.stem: units_imported(path, root) for path in folder.glob("*.py")}
+    for number, package in enumerate(order):
+        for path in sorted((folder / package).glob("*.py")):
+            later = reached(units_imported(path, root), beside) & set(order[number + 1 :])
+            assert later == set(), path

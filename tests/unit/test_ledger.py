@@ -16,11 +16,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
-from sluice import ledger_tables
-from sluice.claims import by_bytes
 from sluice.errors import LeaseHeld
-from sluice.leases import ANYBODY, Lease, is_dead, this_holder
-from sluice.ledger import (
+from sluice.ledger import tables as ledger_tables
+from sluice.ledger.claims import by_bytes
+from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
+from sluice.ledger.ledger import (
     FAILED,
     FILE_HELD,
     FILE_LOADED,
@@ -34,7 +34,7 @@ from sluice.ledger import (
     Ledger,
     Publication,
 )
-from sluice.ledger_tables import QUARANTINE, LedgerTables
+from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import SourceFile, name_batch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

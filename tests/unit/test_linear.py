@@ -8,10 +8,10 @@ from itertools import repeat
 
 import pytest
 
-from sluice import datums
-from sluice.avrofile import walk
-from sluice.containers import Line, split
-from sluice.csvrows import CsvStyle, documents
+from sluice.containers import datums
+from sluice.containers.avrofile import walk
+from sluice.containers.csvrows import CsvStyle, documents
+from sluice.containers.documents import Line, split
 from tests.unit.lake import avro_bytes
 
 LIMIT = 64 << 20

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice import cli
+from sluice.config.livesource import ENV_PASSWORD, ENV_USER, LiveSource, credentials
 from sluice.errors import ConfigError
-from sluice.livesource import ENV_PASSWORD, ENV_USER, LiveSource, credentials
 
 ADDRESS = "jdbc:postgresql://db:5432/shop"
 

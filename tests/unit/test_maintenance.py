@@ -10,15 +10,15 @@ import pytest
 from pydantic import ValidationError
 from pyiceberg.catalog.sql import SqlCatalog
 
-from sluice import turns as taking
-from sluice.configmaintenance import Maintenance
+from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeld
-from sluice.leases import this_holder
-from sluice.ledger import LOADED, LOADING, PUBLISHING, Ledger
-from sluice.ledger_compaction import compact_ledger
-from sluice.ledger_tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
-from sluice.maintenance import MaintenanceResult, Step
-from sluice.turns import Turns
+from sluice.ledger import turns as taking
+from sluice.ledger.compaction import compact_ledger
+from sluice.ledger.leases import this_holder
+from sluice.ledger.ledger import LOADED, LOADING, PUBLISHING, Ledger
+from sluice.ledger.tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
+from sluice.ledger.turns import Turns
+from sluice.operations.maintenance import MaintenanceResult, Step
 
 
 @pytest.fixture

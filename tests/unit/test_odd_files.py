@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluice import avrocheck
-from sluice import land as land_module
-from sluice.context import Context
-from sluice.csvrows import CsvStyle
+from sluice.containers import avrocheck
+from sluice.containers.csvrows import CsvStyle
 from sluice.errors import SluiceError, TransientError
-from sluice.land import inspect_all, land, open_landing
-from sluice.landing import JSONL, Inspection, inspect
+from sluice.landing.landed import JSONL, Inspection, inspect
 from sluice.manifest import Manifest
-from sluice.store import ObjectStore, StoredObject, faults_of_the_store
+from sluice.objects.store import ObjectStore, StoredObject, faults_of_the_store
+from sluice.operations import land as land_module
+from sluice.operations.context import Context
+from sluice.operations.land import inspect_all, land, open_landing
 from tests.unit.lake import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
 from tests.unit.projects import open_shop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.partitions import Partition, parse_partition
+from sluice.config.partitions import Partition, parse_partition
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,16 @@ from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
 from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
 
-from sluice import catalog as catalog_module
-from sluice import ledger_tables, patience, restcatalog
-from sluice.catalog import open_catalog
-from sluice.config import CatalogConfig, Lake, Project, Spark
+from sluice.catalog import client as catalog_module
+from sluice.catalog import patience
+from sluice.catalog import rest as restcatalog
+from sluice.catalog.client import open_catalog
+from sluice.catalog.patience import CatalogAwayError
+from sluice.config.project import CatalogConfig, Lake, Project, Spark
 from sluice.errors import CommitStateUnknown
-from sluice.ledger import Ledger
+from sluice.ledger import tables as ledger_tables
+from sluice.ledger.ledger import Ledger
 from sluice.manifest import SourceFile
-from sluice.patience import CatalogAwayError
 from tests import postgres
 from tests.unit.clocks import Clock
 

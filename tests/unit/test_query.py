@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from sluice import query
-from sluice.catalog import open_catalog
-from sluice.config import CatalogConfig, Lake, Project, Spark
+from sluice.catalog.client import open_catalog
+from sluice.config.project import CatalogConfig, Lake, Project, Spark
 from sluice.errors import TerminalError
-from sluice.output import write_rows
-from sluice.query import print_sql, run_sql
+from sluice.output import query
+from sluice.output.query import print_sql, run_sql
+from sluice.output.rows import write_rows
 
 ORDERS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "Status": ["new", "paid", None]})
 ODD = 'Odd "table"'

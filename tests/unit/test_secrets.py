@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from sluice.config import ENV_CATALOG_URI, load_project, load_sound
+from sluice.catalog.spark import spark_catalog_conf
+from sluice.config.project import ENV_CATALOG_URI, load_project, load_sound
+from sluice.driver.submit import LOAD_BATCH, spark_conf, submit_command
 from sluice.errors import ConfigError
-from sluice.land import land
-from sluice.sparkcatalog import spark_catalog_conf
-from sluice.submit import LOAD_BATCH, spark_conf, submit_command
+from sluice.operations.land import land
 from spark_jobs.session import DEFAULTS
 from tests.unit.projects import open_shop
 

@@ -13,15 +13,16 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sluice import cli, report, verify_report
+from sluice import cli
+from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import ConfigError, SluiceError, TransientError
-from sluice.ledger import FAILED, BatchRow
-from sluice.maintenance import MaintenanceResult, Step
-from sluice.output import write_rows
-from sluice.preview import Forecast, Preview, TablePreview
+from sluice.ledger.ledger import FAILED, BatchRow
+from sluice.operations.maintenance import MaintenanceResult, Step
+from sluice.operations.preview import Forecast, Preview, TablePreview
+from sluice.output import report, verify_report
+from sluice.output.rows import write_rows
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice.shown import LINES, shown
-from sluice.verification import Comparison, Difference, TableReport, Verification
 from tests.unit.projects import open_shop
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\nERROR: forged\u2028\x7f\U000e0041[bold]"

@@ -18,10 +18,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField, StringType
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
-from sluice.names import PROP_HIGHEST, branch_name, tag_name
-from sluice.result import StagedTable
-from sluice.snapshots import (
+from sluice.catalog.snapshots import (
     ancestors,
     drop_branches,
     head,
@@ -30,6 +27,9 @@ from sluice.snapshots import (
     restore_schema,
     rollback_table,
 )
+from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
+from sluice.names import PROP_HIGHEST, branch_name, tag_name
+from sluice.result import StagedTable
 
 NAME = ("shop", "orders")
 

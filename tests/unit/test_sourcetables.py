@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sluice.config import Pipeline, TableConfig, load_project
+from sluice.config.project import Pipeline, TableConfig, load_project
+from sluice.config.sourcetables import claimants, matches, partial_truncate_policy, truncate_policy
+from sluice.config.tablechoice import only
 from sluice.errors import ConfigError
-from sluice.sourcetables import claimants, matches, partial_truncate_policy, truncate_policy
-from sluice.tablechoice import only
 
 LAKE = 'lake: {catalog: {type: jdbc, uri: "sqlite:///c.db"}, warehouse: w}\n'
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sluice.errors import TerminalError, TransientError
-from sluice.s3store import S3Store
-from sluice.store import StoredObject, glob_pattern, is_hidden, open_store
+from sluice.objects.s3store import S3Store
+from sluice.objects.store import StoredObject, glob_pattern, is_hidden, open_store
 from tests.unit.lake import LINES, Lake
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice import childprocess, startup
-from sluice import submit as submit_module
-from sluice.childprocess import run_child
-from sluice.config import Project, load_sound
-from sluice.errors import SluiceError, TerminalError, TransientError
-from sluice.manifest import Manifest, SourceFile
-from sluice.submit import (
+from sluice.config.project import Project, load_sound
+from sluice.driver import childprocess, startup
+from sluice.driver import submit as submit_module
+from sluice.driver.childprocess import run_child
+from sluice.driver.submit import (
     JAVA_OPTIONS,
     LOAD_BATCH,
     driver_environment,
@@ -23,6 +21,8 @@ from sluice.submit import (
     submit,
     submit_command,
 )
+from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.manifest import Manifest, SourceFile
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from sluice.batchfiles import BatchFiles
-from sluice.context import Context, open_context
-from sluice.ledger import FAILED, LANDED, PUBLISHED
+from sluice.ledger.ledger import FAILED, LANDED, PUBLISHED
 from sluice.manifest import Manifest, SourceFile
-from sluice.sweep import sweep
+from sluice.objects.batchfiles import BatchFiles
+from sluice.operations.context import Context, open_context
+from sluice.operations.sweep import sweep
 
 NOW: Final = datetime.now(UTC)
 OLD: Final = (NOW - timedelta(days=5)).timestamp()

@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 from pyiceberg.types import LongType
 
-from sluice import stages, undo
-from sluice.context import Context
 from sluice.errors import (
     LeaseHeld,
     RollbackRefused,
     TerminalError,
 )
 from sluice.faults import Point
-from sluice.ledger import (
+from sluice.ledger.ledger import (
     FAILED,
     LANDED,
     PUBLISHED,
@@ -24,8 +22,10 @@ from sluice.ledger import (
     Publication,
 )
 from sluice.manifest import Manifest, Rebuild
+from sluice.operations import stages, undo
+from sluice.operations.context import Context
+from sluice.operations.undo import release, rollback, rollback_to
 from sluice.result import BatchResult
-from sluice.undo import release, rollback, rollback_to
 from tests.unit.undone import (
     changelog,
     everything,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice import stages, undo
-from sluice.context import Context
+from sluice.catalog.snapshots import branches, publish_table
 from sluice.errors import (
     CommitStateUnknown,
     LeaseHeld,
@@ -16,8 +15,8 @@ from sluice.errors import (
     TransientError,
 )
 from sluice.faults import Point
-from sluice.leases import Lease
-from sluice.ledger import (
+from sluice.ledger.leases import Lease
+from sluice.ledger.ledger import (
     FAILED,
     LANDED,
     LOADED,
@@ -29,9 +28,10 @@ from sluice.ledger import (
 )
 from sluice.manifest import Manifest
 from sluice.names import branch_name
+from sluice.operations import stages, undo
+from sluice.operations.context import Context
+from sluice.operations.undo import rollback
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
-from sluice.snapshots import branches, publish_table
-from sluice.undo import rollback
 from tests.unit.undone import (
     TABLES,
     everything,

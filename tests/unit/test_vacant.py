@@ -11,11 +11,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from sluice.context import Context
-from sluice.leases import Lease, this_holder
-from sluice.ledger import FAILED, LANDED, PUBLISHED
+from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.ledger import FAILED, LANDED, PUBLISHED
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
-from sluice.vacant import drop_vacant
+from sluice.operations.context import Context
+from sluice.operations.vacant import drop_vacant
 from tests.unit.projects import open_shop
 
 ROWS = Schema(

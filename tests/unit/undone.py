@@ -11,16 +11,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from sluice.context import Context
-from sluice.ledger import (
+from sluice.catalog.snapshots import head, publish_table
+from sluice.ledger.ledger import (
     INTENT,
     PUBLISHED,
     Publication,
 )
 from sluice.manifest import SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
+from sluice.operations.context import Context
 from sluice.result import StagedTable
-from sluice.snapshots import head, publish_table
 from tests.unit.projects import open_shop
 
 TABLES = ("orders", "users")

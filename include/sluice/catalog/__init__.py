@@ -1,0 +1,1 @@
+"""The Iceberg catalog without a JVM: tables, their snapshots and branches."""

@@ -1,0 +1,96 @@
+"""The one Iceberg catalog as pyiceberg opens it; see `sparkcatalog` for Spark.
+
+Both sides use the same catalog name, the same database and the same spelling of the warehouse
+(an absolute path, or s3://), so a table made by one is the other's too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from pyiceberg.catalog import Catalog, load_catalog
+from sqlalchemy.exc import IntegrityError, ProgrammingError
+
+from sluice.catalog.patience import retry
+from sluice.catalog.spark import (
+    ENV_S3_ENDPOINT,
+    POSTGRES_ANSWER_SECONDS,
+    POSTGRES_CONNECT_SECONDS,
+    SQLITE_WAIT_SECONDS,
+    rest_secrets,
+    s3_region,
+)
+from sluice.config.project import CatalogConfig, Project
+from sluice.names import CATALOG
+
+_OPEN_AGAIN: Final = 3
+_OPEN_AGAIN_SECONDS: Final = 0.3
+_REST: Final = "sluice.catalog.rest.PatientRestCatalog"
+_LIBPQ: Final = {
+    "connect_timeout": POSTGRES_CONNECT_SECONDS,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": POSTGRES_ANSWER_SECONDS * 1000,
+}
+
+
+def open_catalog(project: Project) -> Catalog:
+    """Open the catalog; an embedded one is made when it is not there.
+
+    Raises CatalogAwayError where it does not answer for `patience.SECONDS`.
+    """
+    catalog = project.lake.catalog
+    if catalog.is_sqlite:
+        catalog.sqlite_path.parent.mkdir(parents=True, exist_ok=True)
+    if not project.lake.on_s3:
+        Path(project.lake.warehouse).mkdir(parents=True, exist_ok=True)
+    properties = {"warehouse": project.lake.warehouse, **_s3_properties(project)}
+    properties |= _pyiceberg_properties(catalog)
+    return retry(partial(_load, properties))
+
+
+def _load(properties: dict[str, str]) -> Catalog:
+    for _ in range(_OPEN_AGAIN):
+        try:
+            return load_catalog(CATALOG, **properties)
+        except (IntegrityError, ProgrammingError):
+            # Whoever opens a new lake at the same moment may just have made the catalog's tables.
+            time.sleep(_OPEN_AGAIN_SECONDS)
+    return load_catalog(CATALOG, **properties)
+
+
+def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
+    if catalog.type == "rest":
+        return {"py-catalog-impl": _REST, "uri": catalog.uri, **rest_secrets()}
+    if catalog.is_sqlite:
+        uri = f"sqlite:///{catalog.sqlite_path}?timeout={SQLITE_WAIT_SECONDS}"
+        return {"type": "sql", "uri": uri}
+    uri = catalog.uri.replace("postgresql://", "postgresql+psycopg2://", 1)
+    return {"type": "sql", "uri": _with_an_end(uri), "pool_pre_ping": "true"}
+
+
+def _with_an_end(uri: str) -> str:
+    """The address with an end to waiting for a server that is away; what it has itself wins."""
+    given = parse_qs(urlsplit(uri).query)
+    more = urlencode({name: value for name, value in _LIBPQ.items() if name not in given})
+    return f"{uri}{'&' if '?' in uri else '?'}{more}" if more else uri
+
+
+def _s3_properties(project: Project) -> dict[str, str]:
+    if not project.lake.on_s3:
+        return {}
+    found = {
+        "s3.endpoint": os.environ.get(ENV_S3_ENDPOINT),
+        "s3.region": s3_region(),
+        "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID"),
+        "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY"),
+        "s3.session-token": os.environ.get("AWS_SESSION_TOKEN"),
+    }
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,65 @@
+"""Columns in the place, and under the names, of others: one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from sluice.catalog.snapshots import MAIN, commit, gap_moved, head, point
+from sluice.errors import PublishRefused
+
+
+def replace_columns(
+    catalog: Catalog, table: Table, columns: Mapping[str, str], branch: str
+) -> None:
+    """Put columns in the place, and under the names, of others, which go, and `main` to the branch
+    that holds the new ones' values, in one commit.
+
+    `table`: as it was when the branch was made; `columns`: the old one's name → the new one's. A
+    table without rows has no branch. Raises PublishRefused where `main` or the schema is another
+    meanwhile.
+    """
+    base = head(table)
+    requirements: list[TableRequirement] = [
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
+    ]
+    updates: list[TableUpdate] = [
+        AddSchemaUpdate(schema_=_replaced(table, columns)),
+        SetCurrentSchemaUpdate(schema_id=-1),
+    ]
+    if base is not None:
+        new = head(catalog.load_table(table.name()), branch)
+        if new is None:
+            raise PublishRefused(f"{'.'.join(table.name())}: branch {branch} is gone")
+        requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
+        updates.append(point(MAIN, SnapshotRefType.BRANCH, new))
+        updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
+        updates += gap_moved(table, base, new)
+    commit(catalog, table, tuple(requirements), tuple(updates))
+
+
+def _replaced(table: Table, columns: Mapping[str, str]) -> Schema:
+    schema, new = table.schema(), set(columns.values())
+    fields = [
+        schema.find_field(columns[f.name]).model_copy(update={"name": f.name})
+        if f.name in columns
+        else f
+        for f in schema.fields
+        if f.name not in new
+    ]
+    number = max(s.schema_id for s in table.metadata.schemas) + 1
+    return Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)

@@ -1,0 +1,374 @@
+"""publish and rollback of one table: commits staged by hand, with their requirements.
+
+pyiceberg's `set_current_snapshot` and `create_tag` take their requirement from what they have
+just loaded, so a second publisher would discard the first unseen; here the recorded base is
+required instead (design, "A batch", 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from sqlalchemy.exc import DBAPIError
+
+from sluice.catalog.patience import Errors, in_words, transient_errors
+from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
+from sluice.names import (
+    PROP_DEFAULTS,
+    PROP_GAP,
+    PROP_HIGHEST,
+    SUMMARY_BATCH,
+    SUMMARY_MAINTENANCE,
+    changelog_namespace,
+    tag_name,
+)
+from sluice.result import StagedTable
+
+MAIN = "main"
+_COMMIT_TRIES = 3
+_DEFAULTS_AT = f"{PROP_DEFAULTS}-at."
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a commit did to `main` of one table; `after` None: the branch is gone again."""
+
+    table: str
+    before: int | None
+    after: int | None
+
+
+def head(table: Table, ref: str = MAIN) -> int | None:
+    """The snapshot that a branch or tag points to, None where there is none."""
+    found: SnapshotRef | None = table.metadata.refs.get(ref)
+    return None if found is None else found.snapshot_id
+
+
+def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved:
+    """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
+
+    Nothing happens where `main` is there already, or past it. Raises PublishRefused when `main`
+    is not the recorded base any more, CommitStateUnknown when the catalog did not answer.
+    """
+    moved = Moved(f"{staged.namespace}.{staged.name}", staged.base_snapshot, staged.head_snapshot)
+    for left in reversed(range(_COMMIT_TRIES)):
+        table = catalog.load_table((staged.namespace, staged.name))
+        if is_published(table, staged):
+            break
+        _refuse_moved(table, staged, batch_id)
+        try:
+            _publish(catalog, table, staged, tag_name(batch_id))
+            break
+        except PublishRefused:  # somebody's commit of anything, between the look and this one
+            if not left:
+                raise
+    return moved
+
+
+def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
+    if head(table) != staged.base_snapshot or head(table, staged.branch) != staged.head_snapshot:
+        raise PublishRefused(
+            f"{'.'.join(table.name())}: batch {batch_id} was staged on snapshot "
+            f"{staged.base_snapshot}, but main is at {head(table)} and branch {staged.branch} at "
+            f"{head(table, staged.branch)}"
+        )
+
+
+def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> None:
+    requirements: tuple[TableRequirement, ...] = (
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=staged.base_snapshot),
+        AssertRefSnapshotId(ref=staged.branch, snapshot_id=staged.head_snapshot),
+        AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)),
+    )
+    updates: tuple[TableUpdate, ...] = (
+        point(MAIN, SnapshotRefType.BRANCH, staged.head_snapshot),
+        point(tag, SnapshotRefType.TAG, staged.head_snapshot),
+        RemoveSnapshotRefUpdate(ref_name=staged.branch),
+    )
+    commit(catalog, table, requirements, updates + _properties(table, staged))
+
+
+def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
+    """Kept with the table: `highest`, so that a batch wholly above it need not be compared with
+    the rows, and `defaults`, which says what its rows hold, for rows that come late.
+
+    A rollback leaves `highest`: too high costs a comparison, nothing else. `defaults` goes back
+    with the rows, so what the base was filled by is kept beside it while the base is there.
+    """
+    told = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
+    known = {name: value for name, value in told.items() if value is not None}
+    before = table.properties.get(PROP_DEFAULTS, "")
+    if staged.defaults not in (None, before):
+        known[_defaults_at(staged.base_snapshot)] = before
+    kept = (None, *(s.snapshot_id for s in table.metadata.snapshots))
+    there = {_defaults_at(snapshot) for snapshot in kept} | known.keys()
+    gone = [n for n in table.properties if n.startswith(_DEFAULTS_AT) and n not in there]
+    updates: list[TableUpdate] = [SetPropertiesUpdate(updates=known)] if known else []
+    return (*updates, *([RemovePropertiesUpdate(removals=gone)] if gone else []))
+
+
+def _defaults_at(snapshot: int | None) -> str:
+    return f"{_DEFAULTS_AT}{snapshot}"
+
+
+def _defaults_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
+    """`defaults` as the rows of the base were filled by, where the batch changed it."""
+    kept = _defaults_at(base)
+    before = table.properties.get(kept)
+    if before is None:
+        return ()
+    if not before:
+        return (RemovePropertiesUpdate(removals=[kept, PROP_DEFAULTS]),)
+    back = SetPropertiesUpdate(updates={PROP_DEFAULTS: before})
+    return (back, RemovePropertiesUpdate(removals=[kept]))
+
+
+def is_published(table: Table, staged: StagedTable) -> bool:
+    """True when the head is `main` or one of its ancestors."""
+    return staged.head_snapshot in ancestors(table, head(table))
+
+
+def ancestors(table: Table, snapshot: int | None) -> set[int]:
+    """The snapshot and everything before it that the table still knows."""
+    parents = {s.snapshot_id: s.parent_snapshot_id for s in table.metadata.snapshots}
+    found: set[int] = set()
+    while snapshot is not None and snapshot not in found:
+        found.add(snapshot)
+        snapshot = parents.get(snapshot)
+    return found
+
+
+def rollback_table(
+    catalog: Catalog,
+    namespace: str,
+    name: str,
+    head_snapshot: int,
+    base: int | None,
+    base_schema: int | None,
+    batch_id: str,
+) -> Moved:
+    """Put `main`, the schema and what rows hold in added columns back to before the batch, if
+    only our maintenance came after.
+
+    Raises RollbackRefused naming who wrote since.
+    """
+    table = catalog.load_table((namespace, name))
+    current = head(table)
+    full = f"{namespace}.{name}"
+    if current == base:
+        return Moved(full, current, base)
+    refuse_rollback(table, current, head_snapshot, base, batch_id)
+    updates: list[TableUpdate] = (
+        [RemoveSnapshotRefUpdate(ref_name=MAIN)]
+        if base is None
+        else [point(MAIN, SnapshotRefType.BRANCH, base)]
+    )
+    tag = tag_name(batch_id)
+    if head(table, tag) is not None:
+        updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
+    if base_schema is not None and base_schema != table.metadata.current_schema_id:
+        updates.append(SetCurrentSchemaUpdate(schema_id=base_schema))
+    requirements: tuple[TableRequirement, ...] = (
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+    )
+    commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
+    return Moved(full, current, base)
+
+
+_MAKE_AGAIN: Final = (
+    "make the table again from its changelog (sluice rollback PIPELINE --rebuild --table TABLE), "
+    "or take that back first (docs/operations.md, Verifying)"
+)
+
+
+def refuse_rollback(
+    table: Table, current: int | None, head_snapshot: int, base: int | None, batch_id: str
+) -> None:
+    """Raise RollbackRefused unless `main`, at `current`, may go back to before the batch.
+
+    It may where it is there already, or on what the batch published with only our maintenance
+    since.
+    """
+    if current == base:
+        return
+    name = ".".join(table.name())
+    if current is None or head_snapshot not in ancestors(table, current):
+        raise RollbackRefused(
+            f"{name}: main is at {current}, not on what batch {batch_id} published: somebody moved "
+            f"it; {_MAKE_AGAIN}"
+        )
+    if base is not None and table.snapshot_by_id(base) is None:
+        raise RollbackRefused(
+            f"{name}: snapshot {base}, from before batch {batch_id}, has expired; "
+            "the batch cannot be undone any more"
+        )
+    _refuse_foreign(table, current, head_snapshot, batch_id)
+
+
+def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
+    """Make an earlier schema current again after a failed batch; True where it was not."""
+    table = catalog.load_table((namespace, name))
+    now = table.metadata.current_schema_id
+    if now == schema_id:
+        return False
+    requirement = AssertCurrentSchemaId(current_schema_id=now)
+    commit(catalog, table, (requirement,), (SetCurrentSchemaUpdate(schema_id=schema_id),))
+    return True
+
+
+def is_behind(table: Table, snapshot: int | None) -> bool:
+    """Whether a table that a mode makes lacks, at a snapshot, what came since it was switched off;
+    True until a batch has been published that closed the gap, and again where that is undone."""
+    gap = table.properties.get(PROP_GAP)
+    return gap is not None and snapshot in ancestors(table, int(gap))
+
+
+def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
+    """A history that lacks versions since a snapshot lacks them in the new one too."""
+    if not is_behind(table, base):
+        return []
+    return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]
+
+
+def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:
+    snapshots = {s.snapshot_id: s for s in table.metadata.snapshots}
+    walk: int | None = current
+    while walk is not None and walk != head_snapshot:
+        snapshot = snapshots[walk]
+        operation = _operation(snapshot)
+        if operation != "replace" and not _is_maintenance(snapshot):
+            writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
+            raise (RollbackRefused if writer is None else Followed)(
+                f"{'.'.join(table.name())}: {_who(writer)} wrote "
+                f"snapshot {walk} ({operation}) after batch {batch_id}"
+                + ("" if writer else f"; {_MAKE_AGAIN}")
+            )
+        walk = snapshot.parent_snapshot_id
+
+
+def strangers_since(table: Table, snapshot: int) -> list[str]:
+    """The snapshots of `main` after a given one that are `foreign`, newest first."""
+    past = ancestors(table, head(table)) - ancestors(table, snapshot)
+    return foreign(table, past)
+
+
+def foreign(table: Table, among: Container[int]) -> list[str]:
+    """Snapshots by which neither a batch nor maintenance changed rows, with their operation."""
+    found = [s for s in table.metadata.snapshots if s.snapshot_id in among and _is_foreign(s)]
+    newest_first = sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
+    return [f"{s.snapshot_id} ({_operation(s)})" for s in newest_first]
+
+
+def _is_foreign(snapshot: Snapshot) -> bool:
+    """To make a branch of an empty table writes a snapshot that changed nothing."""
+    told = snapshot.summary.additional_properties if snapshot.summary else {}
+    ours = SUMMARY_BATCH in told or SUMMARY_MAINTENANCE in told
+    empty = told.get("changed-partition-count") == "0"
+    return not ours and _operation(snapshot) != "replace" and not empty
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return snapshot.summary.operation.value if snapshot.summary else "unknown"
+
+
+def _is_maintenance(snapshot: Snapshot) -> bool:
+    """Retention's delete of tombstones, which nobody misses: the floor covers them."""
+    return snapshot.summary is not None and snapshot.summary.get(SUMMARY_MAINTENANCE) is not None
+
+
+def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
+    """The branches of a table whose name begins with `prefix`."""
+    try:
+        table = catalog.load_table((namespace, name))
+    except NoSuchTableError:
+        return []
+    return [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
+
+
+def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
+    """Remove the branches whose name begins with `prefix`; returns which there were."""
+    found = branches(catalog, namespace, name, prefix)
+    for ref in found:
+        table = catalog.load_table((namespace, name))
+        requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
+        commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
+    return found
+
+
+def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
+    """All tables of a pipeline's namespace and of that of its changelogs."""
+    found: list[tuple[str, str]] = []
+    for space in (namespace, changelog_namespace(namespace)):
+        try:
+            found += [(space, ident[-1]) for ident in catalog.list_tables(space)]
+        except NoSuchNamespaceError:
+            continue
+    return sorted(found)
+
+
+def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
+    """Remove tags in one commit that requires each to be where the table object has it."""
+    requirements = tuple(AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)) for tag in tags)
+    updates = tuple(RemoveSnapshotRefUpdate(ref_name=tag) for tag in tags)
+    if updates:
+        commit(catalog, table, requirements, updates)
+
+
+def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:
+    """Make a branch or tag point to a snapshot."""
+    return SetSnapshotRefUpdate(
+        ref_name=ref, type=kind, snapshot_id=snapshot,
+        max_ref_age_ms=None, max_snapshot_age_ms=None, min_snapshots_to_keep=None,
+    )  # fmt: skip
+
+
+def commit(
+    catalog: Catalog,
+    table: Table,
+    requirements: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
+) -> None:
+    """Commit updates of a table under their requirements.
+
+    Raises PublishRefused where one of them does not hold, CommitStateUnknown where the catalog did
+    not answer.
+    """
+    name = ".".join(table.name())
+    unknown: Errors = (CommitStateUnknownException, DBAPIError, *transient_errors())
+    try:
+        catalog.commit_table(table, requirements, updates)
+    except CommitFailedException as error:
+        raise PublishRefused(f"{name}: {error}") from error
+    except unknown as error:
+        raise CommitStateUnknown(
+            f"{name}: the catalog did not say whether it committed ({in_words(error)}); run "
+            "`sluice reconcile`, which looks"
+        ) from error
+
+
+def _who(batch_id: str | None) -> str:
+    return f"batch {batch_id}" if batch_id else "somebody else"

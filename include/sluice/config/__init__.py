@@ -1,0 +1,1 @@
+"""The project as its files say it: read, checked and typed once."""

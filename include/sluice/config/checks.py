@@ -1,0 +1,38 @@
+"""What the configuration demands of a table before a batch is published into it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from sluice.config.fields import Name, Strict
+
+TABLE: Final = "{table}"
+_EXPECTED: Final = f"one SELECT over {TABLE} that returns the rows which should not be there"
+
+
+def _query(value: str) -> str:
+    # Only who has checks waits for the parser.
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if TABLE not in value:
+        raise ValueError(_EXPECTED)
+    try:
+        statements = sqlglot.parse(value.replace(TABLE, "checked"), dialect="spark")
+    except SqlglotError as error:
+        raise ValueError(f"{_EXPECTED}: {str(error).splitlines()[0]}") from error
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        raise ValueError(_EXPECTED)
+    return value
+
+
+class Check(Strict):
+    """A query on a table as the batch would leave it; any row that it returns fails the batch."""
+
+    name: Name = Field(description="what the error calls it")
+    sql: Annotated[str, AfterValidator(_query)] = Field(
+        description="one SELECT; {table} is the table with the batch in it"
+    )

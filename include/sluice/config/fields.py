@@ -1,0 +1,108 @@
+"""What one value of the configuration may be: text with a form of its own, checked once."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Final
+
+from croniter import croniter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from sluice.coltypes import parse_type
+from sluice.config.partitions import parse_partition
+from sluice.names import LEDGER_NAMESPACE
+
+_PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
+_CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
+PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
+TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
+
+
+Key = Annotated[
+    list[str] | None,
+    Field(
+        description="key columns; [] says that the table has none; absent: the events tell",
+    ),
+]
+
+
+class Strict(BaseModel):
+    """What every part of the configuration has in common: no unknown keys, no coercion."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _namespace(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value):
+        raise ValueError("letters, digits and underscores, beginning with a letter")
+    if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
+        raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
+    return value
+
+
+def _table_name(value: str) -> str:
+    allowed = "a template over {database}, {schema} and {table} that holds {table}"
+    used = PLACEHOLDER.findall(value)
+    rest = PLACEHOLDER.sub("", value)
+    if not set(used) <= set(TABLE_PLACEHOLDERS) or "table" not in used:
+        raise ValueError(allowed)
+    if not re.fullmatch(r"[A-Za-z0-9_]*", rest):
+        raise ValueError(f"{allowed}, else only letters, digits and underscores")
+    return value
+
+
+def _schedule(value: str) -> str:
+    fields = value.split()
+    told = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
+    if value not in _PRESETS and not told:
+        raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
+    return value
+
+
+def _location(value: str) -> str:
+    if not value or ("://" in value and not _ADDRESS.match(value)):
+        raise ValueError("a folder or s3://bucket/prefix, without keys")
+    return re.sub(r"^s3a://", "s3://", value).removeprefix("file://")
+
+
+def _pattern(value: str) -> str:
+    if not value or value.startswith("/") or ".." in value.split("/"):
+        raise ValueError("a glob below landing.url such as '**/*.jsonl*'")
+    return value
+
+
+def _hint(value: str) -> str:
+    try:
+        parse_type(value)
+    except ValueError as error:
+        raise ValueError(f"a column type such as decimal(18,2): {error}") from error
+    return value
+
+
+def _instant(value: str) -> str:
+    expected = "a time with its zone such as 2026-01-31T20:30:00Z"
+    try:
+        told = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if told.tzinfo is None:
+        raise ValueError(expected)
+    return told.isoformat()
+
+
+def _partition(value: str) -> str:
+    parse_partition(value)
+    return value
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+Location = Annotated[str, AfterValidator(_location)]
+Instant = Annotated[str, AfterValidator(_instant)]
+Hint = Annotated[str, AfterValidator(_hint)]
+PartitionText = Annotated[str, AfterValidator(_partition)]
+Namespace = Annotated[str, AfterValidator(_namespace)]
+TableName = Annotated[str, AfterValidator(_table_name)]
+Schedule = Annotated[str, AfterValidator(_schedule)]
+Pattern = Annotated[str, AfterValidator(_pattern)]

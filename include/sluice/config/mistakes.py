@@ -1,0 +1,73 @@
+"""What is wrong in the configuration, in one line a mistake: file, line, key path, expected."""
+
+from __future__ import annotations
+
+import difflib
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sluice.config.secrets import is_secret, shortened
+from sluice.config.yamlfile import Document, KeyPath, dotted
+
+
+def explain(model: type[BaseModel], error: ValidationError, document: Document) -> str:
+    """All mistakes of one file, a line each."""
+    mistakes = sorted(error.errors(), key=lambda one: document.line(one["loc"]))
+    return "\n".join(_line(model, one, document) for one in mistakes)
+
+
+def _line(model: type[BaseModel], error: ErrorDetails, document: Document) -> str:
+    path = tuple(part for part in error["loc"] if part != "[key]")
+    while path and path not in document.lines and error["type"] != "missing":
+        path = path[:-1]  # pydantic names the branch of a union too
+    name = dotted(path)
+    return f"{document.where(path)}: {name + ': ' if name else ''}{_expected(model, path, error)}"
+
+
+def _expected(model: type[BaseModel], path: KeyPath, error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(model, path)
+    if error["type"] == "missing":
+        return "expected a value; the key is missing"
+    told = not any(is_secret(str(part)) for part in path)
+    got = f", got {shortened(error['input'])}" if told else ""
+    if error["type"] == "value_error":
+        return f"expected {error['msg'].removeprefix('Value error, ')}{got}"
+    what = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    if error["type"] == "string_pattern_mismatch":
+        what = f"only characters of {error['ctx']['pattern']}"
+    if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        what = "a mapping of keys to values"
+    return f"expected {what}{got}"
+
+
+def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
+    known = sorted(_fields_at(model, path[:-1]))
+    near = difflib.get_close_matches(str(path[-1]), known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"unknown key; expected one of: {', '.join(known)}{hint}"
+
+
+def _fields_at(model: type[BaseModel], path: KeyPath) -> set[str]:
+    """The keys that the model at a path takes."""
+    here: Any = model
+    for part in path:
+        field = here.model_fields.get(part) if _is_model(here) else None
+        here = _inside(field.annotation if field else here)
+    return set(here.model_fields) if _is_model(here) else set()
+
+
+def _inside(annotation: Any) -> Any:
+    """The model in `Model`, `Model | None`, or the value type in `dict[str, Model]`."""
+    if get_origin(annotation) in (Union, UnionType):
+        return next((a for a in get_args(annotation) if a is not type(None)), annotation)
+    if get_origin(annotation) is dict:
+        return get_args(annotation)[1]
+    return annotation
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -1,0 +1,66 @@
+"""Whether two pipelines are in each other's way: one name, or tables of one namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sluice.config.fields import PLACEHOLDER, TABLE_PLACEHOLDERS
+from sluice.errors import ConfigError
+from sluice.names import beside_target
+
+if TYPE_CHECKING:
+    from sluice.config.project import Pipeline
+    from sluice.config.yamlfile import Document
+
+Written = tuple["Document", "Pipeline"]
+
+
+def refuse_overlap(pipelines: Iterable[Written]) -> None:
+    """Raise ConfigError naming the file and line of a pipeline that another is in the way of.
+
+    Two pipelines may share a namespace only where both list their tables, and no target of one
+    can be the other's: else a table that turns up tomorrow would be both's.
+    """
+    before: list[Written] = []
+    for document, pipeline in pipelines:
+        for other, earlier in before:
+            if earlier.name == pipeline.name:
+                raise ConfigError(_another(document, "name", other))
+            if _may_meet(earlier, pipeline):
+                raise ConfigError(
+                    f"{_another(document, 'namespace', other)}, or in both of them `tables:` and "
+                    "a table_name by which no target is the other's"
+                )
+        before.append((document, pipeline))
+
+
+def _another(document: Document, key: str, other: Document) -> str:
+    where = document.where((key,))
+    return f"{where}: {key}: expected another one than {other.path.name} has"
+
+
+def _may_meet(one: Pipeline, other: Pipeline) -> bool:
+    if one.namespace.lower() != other.namespace.lower():
+        return False
+    left, right = _targets(one), _targets(other)
+    return left is None or right is None or bool(left & right)
+
+
+def _targets(pipeline: Pipeline) -> set[str] | None:
+    """The names that a pipeline may write, in lower case; None where only the events tell."""
+    targets = [_target(pipeline.table_name, name) for name in pipeline.tables or ()]
+    known = {target.lower() for target in targets if target is not None}
+    if pipeline.tables is None or None in targets:
+        return None
+    return known.union(*(beside_target(target) for target in known))
+
+
+def _target(template: str, source: str) -> str | None:
+    """A source table's target; None where its name lacks a part that the template has."""
+    parts = source.split(".")
+    known = TABLE_PLACEHOLDERS[-len(parts) :]
+    found = dict(zip(known, parts, strict=True)) if len(parts) <= len(TABLE_PLACEHOLDERS) else {}
+    if not set(PLACEHOLDER.findall(template)) <= set(found):
+        return None
+    return template.format(**found)

@@ -1,0 +1,398 @@
+"""The project: `sluice.yaml` and `pipelines/*.yaml`, checked before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
+from sluice.coltypes import ColumnType, parse_type
+from sluice.config.checks import Check
+from sluice.config.collations import Collations, NullKeys
+from sluice.config.epochs import MAX_EPOCH, FullLoads
+from sluice.config.fields import (
+    Hint,
+    Key,
+    Location,
+    Name,
+    Namespace,
+    PartitionText,
+    Pattern,
+    Schedule,
+    Strict,
+    TableName,
+)
+from sluice.config.formats import FormatName, refuse_unknown_ends, refuse_unknown_options
+from sluice.config.maintenance import Maintenance
+from sluice.config.mistakes import explain
+from sluice.config.overlap import refuse_overlap
+from sluice.config.partitions import Partition, parse_partition
+from sluice.config.renames import RenamedColumns
+from sluice.config.secrets import (
+    holds_secret,
+    refuse_secret_addresses,
+    refuse_secret_settings,
+)
+from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
+from sluice.config.yamlfile import Document, by_name, read_yaml
+from sluice.errors import ConfigError
+from sluice.modes import CURRENT, Modes, needs_key
+
+PROJECT_FILE: Final = "sluice.yaml"
+PIPELINES_FOLDER: Final = "pipelines"
+ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
+ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
+SHARE_COUNTS_FROM: Final = 100
+HOLD: Final = "hold"
+
+_SQLITE: Final = "sqlite:///"
+_CATALOG_SCHEMES: Final = {
+    "jdbc": (_SQLITE, "postgresql://"),
+    "rest": ("http://", "https://"),
+}
+
+
+_M = TypeVar("_M", bound=Strict)
+
+
+class CatalogConfig(Strict):
+    """Which Iceberg catalog. Its password is never here: see `SLUICE_CATALOG_URI`."""
+
+    type: Literal["jdbc", "rest"]
+    uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
+
+    @model_validator(mode="after")
+    def _scheme(self) -> Self:
+        schemes = _CATALOG_SCHEMES[self.type]
+        if not self.uri.startswith(schemes) or self.uri == _SQLITE:
+            raise ValueError(f"a {self.type} catalog's uri that begins with {' or '.join(schemes)}")
+        return self
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for the embedded default."""
+        return self.uri.startswith(_SQLITE)
+
+    @property
+    def sqlite_path(self) -> Path:
+        """The database file of a sqlite URI."""
+        return Path(self.uri.removeprefix(_SQLITE))
+
+
+class Lake(Strict):
+    """Where the tables are."""
+
+    catalog: CatalogConfig
+    warehouse: Location = Field(description="a folder, relative to this file, or s3://bucket/path")
+
+    @property
+    def on_s3(self) -> bool:
+        """True when the warehouse is a bucket."""
+        return self.warehouse.startswith("s3://")
+
+
+class Spark(Strict):
+    """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
+
+    master: str = "local[*]"
+    conf: Annotated[
+        dict[str, str | int | float | bool], BeforeValidator(refuse_secret_settings)
+    ] = Field(default_factory=dict)
+    max_load_seconds: int = Field(
+        21_600, ge=60, description="a driver that takes longer is stopped"
+    )
+
+
+class ProjectFile(Strict):
+    """The content of `sluice.yaml`."""
+
+    lake: Lake
+    spark: Spark = Spark()
+
+
+class Landing(Strict):
+    """Where the events' files arrive."""
+
+    url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
+    pattern: Pattern = "**/*"
+    region: str | None = None
+
+    @property
+    def on_s3(self) -> bool:
+        """True when the files are in a bucket."""
+        return self.url.startswith("s3://")
+
+
+class TableConfig(SourceTables):
+    """What the events do not say about one table, or what should win over them."""
+
+    key: Key = None
+    columns: dict[str, Hint] = Field(
+        default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
+    )
+    collations: Collations = Field(default_factory=dict)
+    null_keys: NullKeys = Field(default_factory=list)
+    renamed_columns: RenamedColumns = Field(default_factory=dict)
+    partition_by: list[PartitionText] = Field(
+        default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
+    )
+    modes: Modes | None = Field(
+        None,
+        description="current or soft_delete, and beside it history, append; absent: the pipeline's",
+    )
+    write_mode: Literal["merge-on-read", "copy-on-write"] = "merge-on-read"
+    format_version: Literal[2, 3] = 2
+    checks: list[Check] = Field(
+        default_factory=list, description="queries that must find nothing, or nothing is published"
+    )
+    max_row_swing: float | None = Field(
+        None, gt=0, description="share of its rows that a batch may add or take; absent: any"
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _distinct(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and (len(set(value)) < len(value) or "" in value):
+            raise ValueError("each key column once")
+        return value
+
+    @property
+    def types(self) -> dict[str, ColumnType]:
+        """The hints, parsed."""
+        return {column: parse_type(hint) for column, hint in self.columns.items()}
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """`partition_by`, parsed."""
+        return tuple(parse_partition(text) for text in self.partition_by)
+
+
+class Pipeline(ListedTables):
+    """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
+
+    name: Name
+    format: FormatName
+    format_options: dict[str, Any] = Field(default_factory=dict)
+    landing: Landing
+    namespace: Namespace
+    table_name: TableName = "{table}"
+    modes: Modes = Field([CURRENT])
+    tables: dict[str, TableConfig] | None = None
+    schedule: Schedule | None = "0 * * * *"
+    on_bad_record: Literal["quarantine", "fail"] = "quarantine"
+    max_bad_records: int = Field(1000, ge=0)
+    max_bad_share: float = Field(0.1, ge=0, le=1)
+    on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
+    on_type_change: Literal["fail", "string", "quarantine"] = "fail"
+    consistency: Literal["batch", "table"] = "batch"
+    on_open_transaction: Literal["apply", "hold"] = "apply"
+    on_truncate: OnTruncate = "apply"
+    on_drop_table: Literal["keep", "empty", "fail"] = "keep"
+    on_position_reset: Literal["fail", "accept"] = "fail"
+    epoch: int = Field(0, ge=0, le=MAX_EPOCH)
+    full_loads: FullLoads = Field(default_factory=list)
+    max_files_per_batch: int = Field(10_000, ge=1)
+    max_bytes_per_batch: int = Field(10 * 1024 * MEBIBYTE, ge=1)
+    max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)
+    max_tables_per_batch: int = Field(500, ge=1)
+    max_columns_per_table: int = Field(1000, ge=1)
+    max_plain_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
+    max_compression_ratio: int = Field(RATIO, ge=1)
+    max_staged_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
+    keep_tags: int = Field(72, ge=1)
+    lease_seconds: int = Field(300, ge=10)
+    maintenance: Maintenance = Maintenance()
+
+    @field_validator("format_options")
+    @classmethod
+    def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        refuse_unknown_options(info.data.get("format", ""), value)
+        refuse_secret_addresses(value)
+        return value
+
+    @field_validator("on_open_transaction")
+    @classmethod
+    def _ends_known(cls, value: str, info: ValidationInfo) -> str:
+        if value == HOLD:
+            refuse_unknown_ends(info.data.get("format", ""), info.data.get("consistency", ""))
+        return value
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: Any) -> Any:
+        """`public.orders:` with nothing after it takes the table as the events describe it."""
+        if isinstance(value, Mapping):
+            return {name: {} if table is None else table for name, table in value.items()}
+        return value
+
+    @field_validator("tables")
+    @classmethod
+    def _fit_together(
+        cls, value: dict[str, TableConfig] | None, info: ValidationInfo
+    ) -> dict[str, TableConfig] | None:
+        refuse_shared_sources(value)
+        for name, table in (value or {}).items():
+            refused = needs_key(table.modes or info.data.get("modes", []))
+            if refused and table.key == []:
+                raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
+        return value
+
+    def modes_of(self, table: TableConfig) -> tuple[str, ...]:
+        """The modes of a table: its own, else the pipeline's."""
+        return tuple(self.modes if table.modes is None else table.modes)
+
+    @property
+    def holds_transactions(self) -> bool:
+        """Whether the events of a transaction wait until its end has landed."""
+        return self.on_open_transaction == HOLD
+
+    def too_many_bad(self, bad: int, read: int) -> bool:
+        """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""
+        if self.on_bad_record == "fail":
+            return bad > 0
+        by_share = read >= SHARE_COUNTS_FROM and bad > self.max_bad_share * read
+        return bad > self.max_bad_records or by_share
+
+
+class Project(BaseModel):
+    """A project folder, checked and with absolute paths.
+
+    `broken` has what is wrong with a pipeline's file, by the name that it gives to the pipeline, or
+    its own without the ending.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    root: Path
+    lake: Lake
+    spark: Spark
+    pipelines: dict[str, Pipeline]
+    broken: dict[str, str] = Field(default_factory=dict)
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline called `name`; raises ConfigError listing those there are."""
+        if name in self.broken:
+            raise ConfigError(self.broken[name])
+        if name not in self.pipelines:
+            known = ", ".join(sorted(self.pipelines)) or "none"
+            raise ConfigError(f"no pipeline {name!r} in {self.root}; there are: {known}")
+        return self.pipelines[name]
+
+
+def load_project(folder: Path | str) -> Project:
+    """Read and check a project; raises ConfigError with one line for every mistake."""
+    project = load_sound(folder)
+    if project.broken:
+        raise ConfigError("\n".join(project.broken.values()))
+    return project
+
+
+def load_sound(folder: Path | str) -> Project:
+    """Read what is right of a project, for one pipeline's mistake must not stop the others.
+
+    Raises ConfigError where the project's own file is wrong, or two pipelines are in each other's
+    way; a pipeline that is wrong by itself is in `broken`.
+    """
+    root = Path(folder).expanduser().resolve()
+    document = read_yaml(_existing(root))
+    top = _checked(ProjectFile, document)
+    pipelines, broken = _load_pipelines(root)
+    return Project(
+        root=root,
+        lake=_resolve_lake(root, top.lake),
+        spark=_spark(top),
+        pipelines=pipelines,
+        broken=broken,
+    )
+
+
+def _existing(root: Path) -> Path:
+    path = root / PROJECT_FILE
+    if not path.is_file():
+        raise ConfigError(f"{path}: expected a project folder with a {PROJECT_FILE}")
+    return path
+
+
+def _checked(model: type[_M], document: Document) -> _M:
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise ConfigError(explain(model, error, document)) from error
+
+
+def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
+    folder = root / PIPELINES_FOLDER
+    files = sorted(p for p in folder.glob("[!.]*.y*ml") if p.suffix in (".yaml", ".yml"))
+    pipelines: list[tuple[Document, Pipeline]] = []
+    mistakes: dict[Path, str] = {}
+    for path in files:
+        try:
+            document = read_yaml(path)
+            pipelines.append((document, _checked(Pipeline, document)))
+        except ConfigError as error:
+            mistakes[path] = str(error)
+    refuse_overlap(pipelines)
+    sound = {p.name: _resolve_landing(root, p) for _, p in pipelines}
+    return sound, by_name(mistakes, sound)
+
+
+def _resolve_lake(root: Path, lake: Lake) -> Lake:
+    catalog = _resolve_catalog(root, lake.catalog)
+    return lake.model_copy(update={"catalog": catalog, "warehouse": _resolve(root, lake.warehouse)})
+
+
+def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
+    if uri := os.environ.get(ENV_CATALOG_URI):
+        catalog = _overridden(catalog, uri)
+    elif holds_secret(catalog.uri):
+        raise ConfigError(
+            f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
+            f"give the whole address in {ENV_CATALOG_URI}"
+        )
+    if catalog.type == "rest" and holds_secret(catalog.uri):
+        raise ConfigError(
+            f"{ENV_CATALOG_URI}: expected no password or token in a rest catalog's address; "
+            "give it in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL"
+        )
+    if not catalog.is_sqlite:
+        return catalog
+    path = _resolve(root, str(catalog.sqlite_path))
+    return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
+
+
+def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
+    try:
+        return CatalogConfig(type=catalog.type, uri=uri)
+    except ValidationError as error:
+        schemes = " or ".join(_CATALOG_SCHEMES[catalog.type])
+        raise ConfigError(f"{ENV_CATALOG_URI}: expected to begin with {schemes}") from error
+
+
+def _resolve_landing(root: Path, pipeline: Pipeline) -> Pipeline:
+    landing = pipeline.landing
+    url = _resolve(root, landing.url)
+    return pipeline.model_copy(update={"landing": landing.model_copy(update={"url": url})})
+
+
+def _resolve(root: Path, location: str) -> str:
+    if location.startswith("s3://"):
+        return location.rstrip("/")
+    return str((root / Path(location).expanduser()).resolve())
+
+
+def _spark(top: ProjectFile) -> Spark:
+    master = os.environ.get(ENV_SPARK_MASTER) or top.spark.master
+    return top.spark.model_copy(update={"master": master})

@@ -1,0 +1,37 @@
+"""JSON schemas of the project's YAML, for editors: a `# yaml-language-server: $schema=…` line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from sluice.config.fields import Strict
+from sluice.config.project import Pipeline, ProjectFile
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_FILES: Final[dict[str, type[Strict]]] = {
+    "sluice.schema.json": ProjectFile,
+    "pipeline.schema.json": Pipeline,
+}
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """The schema of each kind of file, by the file's name in `include/schemas`."""
+    return {
+        name: {"$schema": _DIALECT, **model.model_json_schema()} for name, model in _FILES.items()
+    }
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """A schema as its file holds it."""
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Write all schemas into a folder; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {folder / name: schema for name, schema in json_schemas().items()}
+    for path, schema in paths.items():
+        path.write_text(schema_text(schema))
+    return list(paths)

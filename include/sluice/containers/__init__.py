@@ -1,0 +1,1 @@
+"""What holds records in a file: JSON, CSV, Avro, Parquet, framed messages, compression."""

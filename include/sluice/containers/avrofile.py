@@ -1,0 +1,249 @@
+"""Avro object containers: the writer's schema, and whether every block is whole."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import fastavro
+import pyarrow as pa
+import zstandard
+
+from sluice.bounds import MEBIBYTE
+from sluice.containers.rejects import RAW_BYTES
+
+MAGIC: Final = b"Obj\x01"
+TRUNCATED: Final = "truncated_avro"
+DAMAGED: Final = "damaged_avro"
+BAD_SCHEMA: Final = "bad_avro_schema"
+BAD_CODEC: Final = "unknown_avro_codec"
+MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
+
+MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
+
+_SNAPPY: Final = b"snappy"
+_ZSTANDARD: Final = b"zstandard"
+_CODECS: Final = (b"null", b"deflate", b"bzip2", b"xz", _SNAPPY, _ZSTANDARD)
+_SYNC_BYTES: Final = 16
+_HEADER: Final = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "org.apache.avro.file.Header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+            {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC_BYTES}},
+        ],
+    }
+)
+
+
+@dataclass(frozen=True)
+class BadBlock:
+    """The bytes from `start` to `end` of a file, of which `raw` are the first: no records."""
+
+    start: int
+    end: int
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class AvroFile:
+    """`whole` bytes are header and whole blocks, the `bad` ones not counted; `damage` says why no
+    more. `known`: Spark reads what its blocks are compressed with."""
+
+    schema: str = ""
+    whole: int = 0
+    damage: str = ""
+    bad: tuple[BadBlock, ...] = ()
+    known: bool = True
+
+
+class _Bytes:
+    """Chunks as a stream that knows its place; raises EOFError at the end.
+
+    `header_left`: bytes that the header may still take, for a length in it may be any number.
+    """
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.chunks = chunks
+        self.waiting = b""
+        self.at = 0
+        self.passed = 0
+        self.header_left: int | None = MOST_HEADER_BYTES
+
+    @property
+    def place(self) -> int:
+        return self.passed + self.at
+
+    def read(self, size: int) -> bytes:
+        if self.header_left is not None:
+            self.header_left -= max(size, 0)
+            if self.header_left < 0:
+                raise ValueError(f"a header of more than {MOST_HEADER_BYTES} bytes")
+        parts = []
+        while size > 0:
+            part = self.waiting[self.at : self.at + self._some(size)]
+            self.at += len(part)
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def skip(self, size: int) -> None:
+        while size > 0:
+            step = self._some(size)
+            self.at += step
+            size -= step
+
+    def _some(self, size: int) -> int:
+        """How many of `size` bytes are waiting, at least one."""
+        if self.at_end():
+            raise EOFError
+        return min(size, len(self.waiting) - self.at)
+
+    def at_end(self) -> bool:
+        while self.at == len(self.waiting):
+            chunk = next(self.chunks, None)
+            if chunk is None:
+                return True
+            self.passed += self.at
+            self.waiting, self.at = chunk, 0
+        return False
+
+    def number(self) -> int:
+        """Avro's long: zigzag."""
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def varint(self) -> int:
+        """Seven bits a byte, the lowest first."""
+        value = shift = 0
+        while True:
+            byte = self.read(1)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+
+
+def walk(chunks: Iterator[bytes], thorough: bool = False) -> AvroFile:
+    """Read a container to its end without decoding it, unless `thorough`: then each block is."""
+    stream = _Bytes(chunks)
+    try:
+        header = cast(Any, fastavro.schemaless_reader(cast(Any, stream), _HEADER, None))
+        schema = header["meta"]["avro.schema"].decode()
+    except (EOFError, ValueError, KeyError, IndexError) as error:
+        return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
+    stream.header_left = None
+    known = _codec(header) in _CODECS
+    alone = _Alone(header) if thorough and known else None
+    whole, damage = _walk_blocks(stream, header["sync"], alone)
+    bad = alone.bad if alone else []
+    return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad), known)
+
+
+def without(chunks: Iterator[bytes], bad: Sequence[BadBlock]) -> Iterator[bytes]:
+    """A file's bytes but those of bad blocks."""
+    at = 0
+    for chunk in chunks:
+        kept = at
+        for block in bad:
+            first, last = max(block.start, at), min(block.end, at + len(chunk))
+            if first < last:
+                yield chunk[kept - at : first - at]
+                kept = last
+        yield chunk[kept - at :]
+        at += len(chunk)
+
+
+class _Alone:
+    """Blocks as files of their own; the `bad` ones cannot be decoded."""
+
+    def __init__(self, header: Any) -> None:
+        start = io.BytesIO()
+        self._codec = _codec(header)
+        read = _UNPACKED.get(self._codec)
+        meta = header["meta"] | ({"avro.codec": b"null"} if read else {})
+        fastavro.schemaless_writer(start, _HEADER, header | {"meta": meta})
+        self._start = start.getvalue()
+        self.bad: list[BadBlock] = []
+
+    def look(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
+        """Decode a block, which stands at `start` to `end` of the file."""
+        try:
+            plain = _UNPACKED.get(self._codec, bytes)(body)
+            block = _block(records, plain, sync)
+            deque(fastavro.reader(io.BytesIO(self._start + block)), maxlen=0)
+        except Exception:  # whatever a decoder says to bytes that nobody wrote
+            self.bad.append(BadBlock(start, end, _block(records, body, sync)[:RAW_BYTES]))
+
+
+def _block(records: int, body: bytes, sync: bytes) -> bytes:
+    return _zigzag(records) + _zigzag(len(body)) + body + sync
+
+
+def _codec(header: Any) -> bytes:
+    codec: bytes = header["meta"].get("avro.codec", b"null")
+    return codec
+
+
+def _without_snappy(body: bytes) -> bytes:
+    """Raises ValueError or an Arrow error where size or checksum are not those of the bytes."""
+    size = _Bytes(iter([body])).varint()
+    if size > MOST_DECODED_BYTES:
+        raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
+    plain: bytes = pa.decompress(body[:-4], size, codec="snappy", asbytes=True)
+    if zlib.crc32(plain) != int.from_bytes(body[-4:], "big"):
+        raise ValueError("the checksum is that of other bytes")
+    return plain
+
+
+def _without_zstandard(body: bytes) -> bytes:
+    reader = zstandard.ZstdDecompressor().stream_reader(body)
+    plain: bytes = reader.read(MOST_DECODED_BYTES + 1)
+    if len(plain) > MOST_DECODED_BYTES:
+        raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
+    return plain
+
+
+# What fastavro would ask another library for.
+_UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
+    _SNAPPY: _without_snappy,
+    _ZSTANDARD: _without_zstandard,
+}
+
+
+def _zigzag(value: int) -> bytes:
+    found = io.BytesIO()
+    fastavro.schemaless_writer(found, "long", value)
+    return found.getvalue()
+
+
+def _walk_blocks(stream: _Bytes, sync: bytes, alone: _Alone | None) -> tuple[int, str]:
+    whole = stream.place
+    while not stream.at_end():
+        try:
+            records, size = stream.number(), stream.number()
+            if records < 0 or size < 0:
+                return whole, DAMAGED
+            body = b""
+            if alone is not None and size <= MOST_DECODED_BYTES:
+                body = stream.read(size)
+            else:
+                stream.skip(size)
+            if stream.read(_SYNC_BYTES) != sync:
+                return whole, DAMAGED
+        except EOFError:
+            return whole, TRUNCATED
+        except ValueError:
+            return whole, DAMAGED
+        if alone is not None and body:
+            alone.look(whole, stream.place, records, body, sync)
+        whole = stream.place
+    return whole, ""

@@ -1,0 +1,106 @@
+"""Bare Avro datums: records without a header, as they are in Kafka messages.
+
+Landing copies them into an object container of bytes, one record a datum and none decoded: so
+Spark reads them as it reads any container, and each keeps its place and its own bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any, Final
+
+import fastavro
+
+from sluice.containers.compression import Damage
+from sluice.containers.documents import TOO_LARGE, Refused
+from sluice.errors import ConfigError
+from sluice.manifest import SourceFile
+
+OPTION: Final = "framing"
+ONE_PER_FILE: Final = "one_per_file"
+LENGTH_PREFIXED: Final = "length_prefixed"
+FRAMINGS: Final = (ONE_PER_FILE, LENGTH_PREFIXED)
+TRUNCATED: Final = "truncated_datum"
+
+COLUMN: Final = "datum"
+_SCHEMA: Final = {
+    "type": "record",
+    "name": "sluice.Datum",
+    "fields": [{"name": COLUMN, "type": "bytes"}],
+}
+SCHEMA: Final = json.dumps(_SCHEMA)
+_PARSED: Final = fastavro.parse_schema(_SCHEMA)
+_LENGTH_BYTES: Final = 4
+_SYNC_BYTES: Final = 16
+
+
+def framing_of(options: Mapping[str, Any]) -> str:
+    """How files hold bare datums, by `format_options`; raises ConfigError for another way."""
+    framing = options.get(OPTION, ONE_PER_FILE)
+    if framing not in FRAMINGS:
+        raise ConfigError(
+            f"format_options: {OPTION}: expected one of {', '.join(FRAMINGS)}, got {framing!r}"
+        )
+    return str(framing)
+
+
+def is_container(file: SourceFile) -> bool:
+    """Whether Spark reads typed records from a file: neither lines nor bare datums."""
+    return file.container != "jsonl" and file.avro_schema != SCHEMA
+
+
+def are_in(head: bytes) -> bool:
+    """Whether a file that is no container holds datums: zero bytes no JSON text can have."""
+    return b"\0" in head
+
+
+def split(chunks: Iterator[bytes], framing: str, limit: int) -> Iterator[bytes | Refused]:
+    """Each datum of a file, in order; what is cut or larger than `limit` shows as Refused."""
+    return _whole(chunks, limit) if framing == ONE_PER_FILE else _prefixed(chunks, limit)
+
+
+def _whole(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
+    content, damage = _take(chunks, b"", limit + 1)
+    if damage or len(content) > limit:
+        yield Refused(damage or TOO_LARGE, content)
+    else:
+        yield content
+
+
+def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
+    """Each after its length, four bytes, the highest first; a wrong length ends the file."""
+    waiting, at, damage = b"", 0, ""
+    while True:
+        if len(waiting) - at < _LENGTH_BYTES:
+            (waiting, damage), at = _take(chunks, waiting[at:], _LENGTH_BYTES), 0
+        if not (waiting or damage):
+            return
+        size = int.from_bytes(waiting[at : at + _LENGTH_BYTES], "big")
+        length = _LENGTH_BYTES + min(size, limit)
+        if not damage and len(waiting) - at < length:
+            (waiting, damage), at = _take(chunks, waiting[at:], length), 0
+        if damage or size > limit or len(waiting) - at < length:
+            reason = damage or (TOO_LARGE if size > limit else TRUNCATED)
+            yield Refused(reason, waiting[at:])
+            return
+        yield waiting[at + _LENGTH_BYTES : at + length]
+        at += length
+
+
+def _take(chunks: Iterator[bytes], waiting: bytes, size: int) -> tuple[bytes, str]:
+    """At least `size` bytes where there are so many, and what damage ends them."""
+    parts, length = [waiting], len(waiting)
+    try:
+        while length < size and (chunk := next(chunks, None)) is not None:
+            parts.append(chunk)
+            length += len(chunk)
+    except Damage as damage:
+        return b"".join(parts), damage.reason
+    return b"".join(parts), ""
+
+
+def write_container(out: IO[bytes], found: Iterable[bytes], identity: bytes) -> None:
+    """Write datums as an object container; the same ones of the same file give the same bytes."""
+    records = ({COLUMN: datum} for datum in found)
+    fastavro.writer(out, _PARSED, records, sync_marker=identity[:_SYNC_BYTES])

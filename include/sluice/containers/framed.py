@@ -1,0 +1,96 @@
+"""Binary messages on end, each after its length, as JSON lines with base64 texts.
+
+A length is four bytes, big-endian, as Kafka itself writes them; -1 stands for a null message and
+has no bytes after it. A file holds values alone or, in pairs, each key before its value.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Final
+
+from sluice.containers.compression import Damage
+from sluice.containers.documents import Line, Refused
+
+VALUES: Final = "length_delimited"
+PAIRS: Final = "length_delimited_pairs"
+LAYOUTS: Final = (VALUES, PAIRS)
+TRUNCATED: Final = "truncated_message"
+BAD_LENGTH: Final = "bad_message_length"
+_LENGTH_BYTES: Final = 4
+_NULL: Final = -1
+
+
+def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | Refused]:
+    """Every record as a line `{"key": …, "value": …}`; all that follows a bad length is refused.
+
+    Raises Damage where nothing of the file can be trusted.
+    """
+    stream, parts = _Stream(chunks), 2 if layout == PAIRS else 1
+    while stream.has(1):
+        start, messages = stream.at, []
+        for _ in range(parts):
+            size = stream.length()
+            if size is None or size < _NULL or size > limit:
+                reason = TRUNCATED if size is None else BAD_LENGTH
+                yield Refused(stream.damage or reason, stream.rest(start))
+                return
+            if not stream.has(size):
+                yield Refused(stream.damage or TRUNCATED, stream.rest(start))
+                return
+            messages.append(None if size == _NULL else stream.take(size))
+        yield _line(*[None, *messages][-2:])
+        stream.forget()
+    if stream.damage:
+        yield Refused(stream.damage, b"")
+
+
+def _line(key: bytes | None, value: bytes | None) -> Line:
+    shown = (b"null" if m is None else b'"' + base64.b64encode(m) + b'"' for m in (key, value))
+    return Line(b'{"key":%s,"value":%s}' % tuple(shown))
+
+
+class _Stream:
+    """The bytes from the record being read on; `damage` says why they end early."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.damage = ""
+        self.at = 0
+        self._chunks = chunks
+        self._data = bytearray()
+
+    def has(self, size: int) -> bool:
+        """Read until `size` more bytes are there; false where the file ends before."""
+        while len(self._data) - self.at < size:
+            try:
+                chunk = next(self._chunks, None)
+            except Damage as damage:
+                if not damage.trusted:
+                    raise
+                self.damage, chunk = damage.reason, None
+            if chunk is None:
+                return False
+            self._data += chunk
+        return True
+
+    def take(self, size: int) -> bytes:
+        """The next bytes, which are there."""
+        self.at += size
+        return bytes(self._data[self.at - size : self.at])
+
+    def length(self) -> int | None:
+        """The next message's length; None where the file ends in it."""
+        if not self.has(_LENGTH_BYTES):
+            return None
+        return int.from_bytes(self.take(_LENGTH_BYTES), "big", signed=True)
+
+    def rest(self, start: int) -> bytes:
+        """What was read from `start` on."""
+        return bytes(self._data[start:])
+
+    def forget(self) -> None:
+        """The record is done; now and then its bytes go."""
+        if self.at > 1 << 20 or self.at == len(self._data):
+            del self._data[: self.at]
+            self.at = 0

@@ -1,0 +1,116 @@
+"""What landing could not hand on, in bounded memory: of one file, record by record or all of it,
+and of a batch's files together."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from sluice.containers.documents import Refused
+from sluice.manifest import LandingReject
+
+TOO_MANY: Final = "too_many_rejects"
+RAW_BYTES: Final = 64 << 10
+RAW_BYTES_OF_A_FILE: Final = 16 << 20
+RAW_BYTES_OF_A_BATCH: Final = 64 << 20
+SHORT_RAW_BYTES: Final = 1 << 10
+
+
+class Rejects:
+    """The rejects of the file `key`, which begins with `head`: at most `most`.
+
+    Where there are more, the whole file is one reject that names their reasons and numbers. Of each
+    the first `RAW_BYTES` are kept, `SHORT_RAW_BYTES` once the file has `RAW_BYTES_OF_A_FILE`.
+    """
+
+    def __init__(self, key: str, most: int, head: bytes) -> None:
+        self._key = key
+        self._most = most
+        self._head = head
+        self._kept: list[LandingReject] = []
+        self._raw_bytes = 0
+        self._reasons: Counter[str] = Counter()
+        self._refused = ""
+
+    def add(self, record: int, part: Refused) -> None:
+        """One more record that is none, counted from 0 in the file."""
+        self._reasons[part.reason] += 1
+        if self._too_many:
+            self._kept.clear()
+            return
+        spent = self._raw_bytes >= RAW_BYTES_OF_A_FILE
+        raw = part.raw[: SHORT_RAW_BYTES if spent else RAW_BYTES]
+        self._raw_bytes += len(raw)
+        self._kept.append(_reject(self._key, record, part.reason, raw))
+
+    def refuse_whole(self, reason: str, head: bytes = b"") -> None:
+        """Nothing of the file is handed on; `head`: its beginning, where that is not as stored."""
+        self._refused = reason
+        self._head = head or self._head
+
+    @property
+    def whole(self) -> bool:
+        """True where nothing of the file may be handed on."""
+        return bool(self._refused) or self._too_many
+
+    def all(self) -> tuple[LandingReject, ...]:
+        """What the manifest takes."""
+        if not self.whole:
+            return tuple(self._kept)
+        if self._refused:
+            return (_reject(self._key, 0, self._refused, self._head),)
+        records = self._reasons.total()
+        return (_reject(self._key, 0, _too_many(self._reasons), self._head, records),)
+
+    @property
+    def _too_many(self) -> bool:
+        return self._reasons.total() > self._most
+
+
+class BatchRejects:
+    """The rejects of a batch's files, file after file: about `most`, which is above the pipeline's
+    `max_bad_records`.
+
+    The batch fails where there are more, so from there on those of a file are told as one, with
+    their reasons and number. Of each `SHORT_RAW_BYTES` are kept once the batch has
+    `RAW_BYTES_OF_A_BATCH`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._records = 0
+        self._raw_bytes = 0
+
+    def take(self, rejects: tuple[LandingReject, ...]) -> tuple[LandingReject, ...]:
+        """What the manifest takes of one file's."""
+        self._records += sum(reject.records for reject in rejects)
+        if self._records > self._most and len(rejects) > 1:
+            rejects = (_as_one(rejects),)
+        if self._raw_bytes >= RAW_BYTES_OF_A_BATCH:
+            rejects = tuple(map(_short, rejects))
+        self._raw_bytes += sum(len(reject.raw_base64) * 3 // 4 for reject in rejects)
+        return rejects
+
+
+def _as_one(rejects: tuple[LandingReject, ...]) -> LandingReject:
+    reasons: Counter[str] = Counter()
+    for reject in rejects:
+        reasons[reject.reason] += reject.records
+    return replace(rejects[0], reason=_too_many(reasons), records=reasons.total())
+
+
+def _short(reject: LandingReject) -> LandingReject:
+    raw = base64.b64decode(reject.raw_base64)[:SHORT_RAW_BYTES]
+    return replace(reject, raw_base64=base64.b64encode(raw).decode())
+
+
+def _too_many(reasons: Counter[str]) -> str:
+    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    return f"{TOO_MANY}: {told}"
+
+
+def _reject(key: str, record: int, reason: str, raw: bytes, records: int = 1) -> LandingReject:
+    kept = base64.b64encode(raw[:RAW_BYTES]).decode()
+    return LandingReject(key, record, reason, kept, records)

@@ -1,0 +1,33 @@
+"""Which table a file is of, where its folders tell that and not its records."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sluice.config.project import Pipeline
+from sluice.ledger.claims import Content
+
+_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
+# How many folders, counted from the file, name its table.
+_NAMING: Final = {"rows": 1, "aws_dms": 2}
+
+
+def folders(key: str) -> list[str]:
+    """The folders of an object's key, outermost first, without those of dates and partitions."""
+    return [part for part in key.split("/")[:-1] if not _DATE_FOLDER.fullmatch(part)]
+
+
+def content_of(pipeline: Pipeline) -> Content:
+    """What files with the same records have in common: their bytes, and the table that is told.
+
+    The same bytes in the folders of two tables are rows of either.
+    """
+    told = pipeline.format_options.get("table")
+    naming = 0 if told else _NAMING.get(pipeline.format, 0)
+
+    def content(key: str, checksum: str) -> str:
+        named = folders(key)[-naming:] if naming and checksum else []
+        return "\n".join((checksum, *named))
+
+    return content

@@ -1,0 +1,28 @@
+"""What a batch has written to the changelogs of its pipeline: a partition of each."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from pyiceberg.catalog import Catalog
+
+from sluice.catalog.snapshots import tables_of
+from sluice.ledger.tables import equals
+from sluice.names import BATCH_ID, is_changelog
+
+
+def forget_changes(
+    catalog: Catalog, namespace: str, batch_id: str, besides: Container[tuple[str, str]] = ()
+) -> list[str]:
+    """Take the changes of a batch out of all changelogs but some; returns what was done."""
+    done = []
+    for where, name in tables_of(catalog, namespace):
+        if not is_changelog(where, name) or (where, name) in besides:
+            continue
+        table = catalog.load_table((where, name))
+        mine = equals(BATCH_ID, batch_id)
+        by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
+        if by_batch and any(table.scan(row_filter=mine).plan_files()):
+            table.delete(mine)
+            done.append(f"{where}.{name}: changes of the batch removed")
+    return done

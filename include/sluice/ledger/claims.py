@@ -1,0 +1,58 @@
+"""Which of the files that a run found it may claim, by what the ledger knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sluice.ledger.rows import FILE_RELEASED, FileRow
+from sluice.manifest import SourceFile
+from sluice.objects.store import StoredObject
+
+Content = Callable[[str, str], str]
+"""What objects with the same records have in common, of an object's key and its checksum."""
+
+
+def by_bytes(_key: str, checksum: str) -> str:
+    """The content of files whose records say all that there is to know of them."""
+    return checksum
+
+
+def is_free(row: FileRow | None) -> bool:
+    """True for a file that no batch has."""
+    return row is None or row.state == FILE_RELEASED
+
+
+def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
+    """True where another object is there than the one that the ledger knows."""
+    known = (row.size, row.etag, row.version_id)
+    return (found.size, found.etag, found.version_id) != known
+
+
+def available(
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], again: frozenset[str]
+) -> tuple[SourceFile, ...]:
+    """Those that no batch has; one whose object changed only where `again` lists its key."""
+    return tuple(f for f in files if _is_available(f, known.get(f.key), f.key in again))
+
+
+def _is_available(file: SourceFile, row: FileRow | None, again: bool) -> bool:
+    return row is None or is_free(row) or (again and is_replaced(file, row))
+
+
+def fresh_content(
+    files: tuple[SourceFile, ...], seen: set[str], content: Content
+) -> tuple[SourceFile, ...]:
+    """Those whose content no other object brought, by what was `seen`, which gets theirs."""
+    fresh = []
+    for file in files:
+        brings = content(file.key, file.sha256)
+        if not brings or brings not in seen:
+            fresh.append(file)
+        seen.add(brings)
+    return tuple(fresh)
+
+
+def contents(known: Mapping[str, FileRow], content: Content) -> set[str]:
+    """What the objects brought that are claimed, loaded or held."""
+    taken = (row for row in known.values() if row.sha256 and not is_free(row))
+    return {content(row.object_key, row.sha256) for row in taken}

@@ -1,0 +1,385 @@
+"""The ledger: which files, batches and publications there are, in Iceberg tables of their own.
+
+Every table only grows: the state of a thing is its row with the highest `seq`. All writes are
+compare-and-set on the table (see `ledger_tables`), so two runs never both win a claim.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import And, BooleanExpression, In
+from pyiceberg.table import Table
+
+from sluice.errors import LeaseHeld
+from sluice.ledger.claims import Content, available, contents, fresh_content
+from sluice.ledger.leases import Lease, is_dead
+from sluice.ledger.rows import (
+    AT_REST,
+    CLOSED,
+    FAILED,
+    FILE_CLAIMED,
+    FILE_HELD,
+    FILE_LOADED,
+    FILE_RELEASED,
+    FINISHED,
+    HALFWAY,
+    INTENT,
+    LANDED,
+    LOADED,
+    LOADING,
+    MAINTAINING,
+    MAINTENANCE,
+    PUBLISHED,
+    PUBLISHING,
+    ROLLED_BACK,
+    ROLLING_BACK,
+    BatchRow,
+    FileRow,
+    Publication,
+    landed_anew,
+)
+from sluice.ledger.tables import (
+    BATCHES,
+    FILES,
+    PUBLICATIONS,
+    QUARANTINE,
+    LedgerTables,
+    Row,
+    equals,
+    scan,
+)
+from sluice.manifest import SourceFile
+
+__all__ = [
+    "CLOSED",
+    "FAILED",
+    "FILE_CLAIMED",
+    "FILE_HELD",
+    "FILE_LOADED",
+    "FILE_RELEASED",
+    "FINISHED",
+    "HALFWAY",
+    "INTENT",
+    "LANDED",
+    "LOADED",
+    "LOADING",
+    "MAINTENANCE",
+    "PUBLISHED",
+    "PUBLISHING",
+    "ROLLED_BACK",
+    "ROLLING_BACK",
+    "BatchRow",
+    "FileRow",
+    "Ledger",
+    "Publication",
+]
+
+R = TypeVar("R", FileRow, BatchRow, Publication)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """The ledger of every pipeline of one lake. Its tables are made on first use."""
+
+    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _now) -> None:
+        self._tables = LedgerTables(catalog)
+        self._clock = clock
+
+    def ensure(self) -> None:
+        """Create whatever table is missing, quarantine included."""
+        for name in (FILES, BATCHES, PUBLICATIONS, QUARANTINE):
+            self._tables.open(name)
+
+    # --- files
+
+    def known_files(self, pipeline: str) -> dict[str, FileRow]:
+        """Every object that a batch ever claimed, by key."""
+        found = self._tables.read(FILES, _of(pipeline))
+        return _latest(FileRow, found, lambda row: row.object_key)
+
+    def known_contents(self, pipeline: str, content: Content) -> set[str]:
+        """What the objects brought that are claimed, loaded or held."""
+        return contents(self.known_files(pipeline), content)
+
+    def claim_files(
+        self,
+        pipeline: str,
+        files: tuple[SourceFile, ...],
+        name: Callable[[tuple[SourceFile, ...]], str],
+        *,
+        again: frozenset[str] = frozenset(),
+        once_by: Content | None = None,
+        modified: Mapping[str, datetime] | None = None,
+    ) -> tuple[str, tuple[SourceFile, ...]]:
+        """Take the files that nobody has, under the batch id that `name` gives to them.
+
+        `name` is asked before the commit, again after a lost race: where it also writes the
+        manifest, a claim never stands without one. A changed object (other ETag, version or
+        size) under a known key is taken only when `again` lists the key. `once_by`
+        leaves out content that another object brought. Returns ("", ()) when nothing is left.
+        """
+        times = modified or {}
+
+        def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
+            known = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
+            won = available(files, known, again)
+            if once_by is not None:
+                won = fresh_content(won, contents(known, once_by), once_by)
+            if not won:
+                return [], ("", ())
+            batch_id = name(won)
+            rows = [self._file_row(pipeline, batch_id, f, times.get(f.key)) for f in won]
+            return rows, (batch_id, won)
+
+        return self._tables.append(FILES, decide)
+
+    def mark_files(self, pipeline: str, batch_id: str, state: str) -> int:
+        """Give the files that the batch still has another state; returns how many."""
+
+        def decide(table: Table) -> tuple[list[Row], int]:
+            rows = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
+            mine = [r for r in rows.values() if r.batch_id == batch_id and r.state != state]
+            return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
+
+        return self._tables.append(FILES, decide)
+
+    def batch_files(self, pipeline: str, batch_id: str) -> list[FileRow]:
+        """The files that the batch has now."""
+        rows = self.known_files(pipeline).values()
+        return sorted((r for r in rows if r.batch_id == batch_id), key=lambda r: r.object_key)
+
+    def _file_row(
+        self, pipeline: str, batch_id: str, file: SourceFile, modified: datetime | None
+    ) -> Row:
+        return asdict(
+            FileRow(
+                pipeline, file.key, file.size, file.etag, file.version_id, file.sha256,
+                modified, file.hour, batch_id, FILE_CLAIMED, at=self._clock(),
+            )
+        )  # fmt: skip
+
+    # --- batches
+
+    def record_batch(
+        self,
+        pipeline: str,
+        batch_id: str,
+        state: str,
+        attempt: str = "",
+        detail: Mapping[str, Any] | None = None,
+        manifest: str = "",
+        lease: Lease | None = None,
+        expected: Callable[[BatchRow | None], bool] = lambda _: True,
+    ) -> bool:
+        """Write a batch's new state; what is not given stays. A state of rest ends the lease.
+
+        `expected` looks at the batch as it is: where it says no, nothing is written, and the
+        answer is False.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], bool]:
+            old = self._batches_at(table, pipeline).get(batch_id)
+            if not expected(old):
+                return [], False
+            row = replace(
+                old or BatchRow(pipeline, batch_id, attempt, state), state=state, at=self._clock()
+            )
+            row = replace(
+                row,
+                attempt=attempt or row.attempt,
+                manifest=manifest or row.manifest,
+                detail=row.detail if detail is None else json.dumps(detail, sort_keys=True),
+            )
+            if lease is not None:
+                return [self._leased(row, lease.holder, lease.seconds)], True
+            return [asdict(_without_lease(row) if state in AT_REST else row)], True
+
+        return self._tables.append(BATCHES, decide)
+
+    def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
+        """The batch as it is now, or None."""
+        where = And(_of(pipeline), equals("batch_id", batch_id))
+        return _latest(BatchRow, self._tables.read(BATCHES, where), _by_batch).get(batch_id)
+
+    def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
+        """The batches, the one that changed last first."""
+        found = _latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), _by_batch)
+        rows = (row for row in found.values() if row.batch_id != MAINTENANCE)
+        return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
+
+    def unfinished(self, pipeline: str) -> list[BatchRow]:
+        """The batches that are neither published nor rolled back, oldest first.
+
+        One whose files are claimed but whose landing died before it was recorded is `landed`;
+        so is one that was rolled back, and whose released files were claimed anew.
+        """
+        recorded = {row.batch_id: row for row in self.batches(pipeline)}
+        for file in self.known_files(pipeline).values():
+            known = recorded.get(file.batch_id)
+            if file.state == FILE_CLAIMED and landed_anew(known):
+                row = known or BatchRow(pipeline, file.batch_id, "", LANDED)
+                recorded[file.batch_id] = replace(row, state=LANDED, at=file.at)
+        rows = (row for row in recorded.values() if row.state not in FINISHED)
+        return sorted(rows, key=lambda row: row.at or self._clock())
+
+    def published_batches(self, pipeline: str) -> set[str]:
+        """The batches whose rows are in the tables."""
+        return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
+
+    def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
+        return _latest(BatchRow, scan(table, _of(pipeline)), _by_batch)
+
+    # --- the lease of a pipeline
+
+    def acquire_lease(
+        self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
+    ) -> None:
+        """Take the pipeline's lease for a batch, which is `loading` from now on.
+
+        A batch takes over its own: the attempt named here is the current one. Raises LeaseHeld
+        while another batch has it, where another is half published or half rolled back, for what
+        its tables hold is in no list of published batches, and where this one is closed.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches_at(table, pipeline)
+            self._require_free(batches.values(), batch_id)
+            _require_none_halfway(batches.values(), {batch_id})
+            old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
+            if old.state in CLOSED:
+                raise LeaseHeld(
+                    f"batch {batch_id} of {pipeline} is {old.state}; attempt {attempt} stops here"
+                )
+            row = replace(old, state=LOADING, attempt=attempt)
+            return [self._leased(row, holder, seconds)], None
+
+        self._tables.append(BATCHES, decide)
+
+    def lease_maintenance(
+        self, pipeline: str, attempt: str, holder: str, seconds: float, *undone: str
+    ) -> None:
+        """Take the pipeline's lease for maintenance, under the batch id MAINTENANCE, or to go on
+        with the batches that are `undone`.
+
+        Raises LeaseHeld while a batch or another maintenance has it, or another batch is half
+        published or half rolled back.
+        """
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches_at(table, pipeline).values()
+            self._require_free(batches, "")
+            _require_none_halfway(batches, undone)
+            row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
+            return [self._leased(row, holder, seconds)], None
+
+        self._tables.append(BATCHES, decide)
+
+    def renew_lease(
+        self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
+    ) -> None:
+        """Push the lease's end out; raises LeaseHeld when it went to another attempt or batch."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            batches = self._batches_at(table, pipeline)
+            self._require_free(batches.values(), batch_id)
+            old = batches.get(batch_id)
+            if old is None or old.attempt != attempt:
+                raise LeaseHeld(_taken_over(pipeline, batch_id, attempt, old))
+            return [self._leased(old, holder, seconds)], None
+
+        self._tables.append(BATCHES, decide)
+
+    def release_lease(self, pipeline: str, batch_id: str, attempt: str) -> None:
+        """Give the lease back; nothing to do when it went to another attempt."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            old = self._batches_at(table, pipeline).get(batch_id)
+            if old is None or old.attempt != attempt or not old.holder:
+                return [], None
+            return [asdict(replace(_without_lease(old), at=self._clock()))], None
+
+        self._tables.append(BATCHES, decide)
+
+    def has_lapsed(self, row: BatchRow) -> bool:
+        """True when nobody holds the batch's lease any more: never, not longer, or a dead one."""
+        if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
+            return True
+        return is_dead(row.holder)
+
+    def _require_free(self, batches: Iterable[BatchRow], batch_id: str) -> None:
+        for row in batches:
+            if row.batch_id == batch_id or row.state == LANDED:  # has a turn, but not yet
+                continue
+            if not self.has_lapsed(row):
+                raise LeaseHeld(
+                    f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
+                    f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."
+                    " Wait for it, or retry later"
+                )
+
+    def _leased(self, row: BatchRow, holder: str, seconds: float) -> Row:
+        now = self._clock()
+        return asdict(
+            replace(row, holder=holder, lease_until=now + timedelta(seconds=seconds), at=now)
+        )
+
+    # --- publications
+
+    def record_publications(self, rows: Iterable[Publication]) -> None:
+        """Write what is about to happen, or what happened, to a batch's tables, in one commit."""
+        now = self._clock()
+        new = [asdict(replace(row, at=now)) for row in rows]
+        self._tables.append(PUBLICATIONS, lambda _table: (new, None))
+
+    def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
+        """The newest record of each table of each of the batches."""
+        where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg]
+        found = self._tables.read(PUBLICATIONS, where)
+        rows = _latest(
+            Publication, found, lambda row: f"{row.batch_id}.{row.namespace}.{row.table_name}"
+        )
+        return [rows[key] for key in sorted(rows)]
+
+
+def _of(pipeline: str) -> BooleanExpression:
+    return equals("pipeline", pipeline)
+
+
+def _by_batch(row: BatchRow) -> str:
+    return row.batch_id
+
+
+def _latest(kind: type[R], found: Any, key: Callable[[R], str]) -> dict[str, R]:
+    """The row with the highest `seq` of every key."""
+    names = [f.name for f in fields(kind)]
+    columns = (found.column(name).to_pylist() for name in names)
+    rows = (kind(*values) for values in zip(*columns, strict=True))
+    return {key(row): row for row in sorted(rows, key=lambda row: row.seq)}
+
+
+def _without_lease(row: BatchRow) -> BatchRow:
+    return replace(row, holder="", lease_until=None)
+
+
+def _require_none_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
+    for row in batches:
+        if row.state in HALFWAY and row.batch_id not in besides:
+            half = "published" if row.state == PUBLISHING else "rolled back"
+            raise LeaseHeld(
+                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half};"
+                f" sluice reconcile {row.pipeline} first"
+            )
+
+
+def _taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
+    now = f"attempt {row.attempt} has taken it over" if row else "the ledger does not know it"
+    return f"pipeline {pipeline}, batch {batch_id}: {now}; attempt {attempt} stops here"

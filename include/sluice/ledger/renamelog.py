@@ -1,0 +1,88 @@
+"""Renames of columns in the ledger: what the DDL of each batch told, `sluice.renames`.
+
+Columns that were dropped and added are there too, for one may be added again under a name that
+another had. What is told counts once its batch is published, as all that a batch tells does.
+Statements that nobody could read are there too, with the `problem`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from sluice.catalog.patience import retry
+from sluice.ddl import ColumnChange
+from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals, scan
+from sluice.names import LEDGER_NAMESPACE
+
+_TOLD = ("source_table", "position", "columns", "problem", "statement")
+
+
+@dataclass(frozen=True)
+class ToldRename:
+    """One statement, and the position below which events have the former names."""
+
+    source_table: str
+    position: str
+    columns: tuple[ColumnChange, ...]
+    statement: str
+    problem: str | None = None
+    batch_id: str = ""
+
+
+def record(catalog: Catalog, pipeline: str, batch_id: str, told: Collection[ToldRename]) -> None:
+    """Write what a batch tells, in the place of what an earlier attempt at it did."""
+    rows = [{"pipeline": pipeline, "batch_id": batch_id, **_row(rename)} for rename in told]
+    LedgerTables(catalog).append(RENAMES, partial(_unless_there, rows, pipeline, batch_id))
+
+
+def _unless_there(rows: list[Row], pipeline: str, batch_id: str, table: Table) -> Decision[None]:
+    there = [r for r in _newest(_of_pipeline(table, pipeline)) if r["batch_id"] == batch_id]
+    known = {tuple(row[name] for name in _TOLD) for row in there}
+    return ([] if known == {tuple(row[name] for name in _TOLD) for row in rows} else rows), None
+
+
+def _row(rename: ToldRename) -> Row:
+    columns = json.dumps(rename.columns, ensure_ascii=False)
+    return {
+        "source_table": rename.source_table, "position": rename.position, "columns": columns,
+        "problem": rename.problem, "statement": rename.statement,
+    }  # fmt: skip
+
+
+def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
+    """What the batches of a pipeline told, published or not, and somebody could read."""
+    rows = retry(lambda: _rows(catalog, pipeline), also=(FileNotFoundError,))
+    return [_told(row) for row in _newest(rows) if row["problem"] is None]
+
+
+def _rows(catalog: Catalog, pipeline: str) -> list[dict[str, Any]]:
+    try:
+        table = catalog.load_table((LEDGER_NAMESPACE, RENAMES))
+    except NoSuchTableError:
+        return []
+    return _of_pipeline(table, pipeline)
+
+
+def _of_pipeline(table: Table, pipeline: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = scan(table, equals("pipeline", pipeline)).to_pylist()
+    return found
+
+
+def _newest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the last attempt at each batch wrote."""
+    last = {row["batch_id"]: row["seq"] for row in sorted(rows, key=lambda row: row["seq"])}
+    return [row for row in rows if row["seq"] == last[row["batch_id"]]]
+
+
+def _told(row: dict[str, Any]) -> ToldRename:
+    columns = tuple((old, new) for old, new in json.loads(row["columns"]))
+    told = (row["source_table"], row["position"], columns, row["statement"])
+    return ToldRename(*told, batch_id=row["batch_id"])

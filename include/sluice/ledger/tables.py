@@ -1,0 +1,290 @@
+"""The ledger's Iceberg tables, and the one way to write them: append to the snapshot just read.
+
+pyiceberg's own append retries a lost commit on the new head by itself, so that of two claimants
+both win. Here the tables allow no retry (`commit.retry.num-retries` is 0), the append requires
+`main` to be what the decision was read from, and the loop that reads and decides anew is ours.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+)
+
+from sluice.catalog.patience import OF_CATALOGS, CatalogAwayError, Errors, pause, retry
+from sluice.errors import CommitStateUnknown, TransientError
+from sluice.names import LEDGER_NAMESPACE
+
+T = TypeVar("T")
+Row = dict[str, Any]
+Decision = tuple[list[Row], T]
+
+FILES: Final = "files"
+BATCHES: Final = "batches"
+PUBLICATIONS: Final = "publications"
+QUARANTINE: Final = "quarantine"
+RENAMES: Final = "renames"
+TRANSACTIONS: Final = "transactions"
+# What Spark writes, a partition for each batch; nobody claims anything there.
+_BY_BATCH: Final = (QUARANTINE, TRANSACTIONS)
+
+MAX_TRIES: Final = 60
+LONGEST_WAIT: Final = 1.0
+# Reading slows by about 2 ms a file. Snapshots stay as long as a lost answer may be looked up.
+COMPACT_AT: Final = 48
+KEEP_SNAPSHOTS: Final = timedelta(hours=1)
+SUMMARY_TOKEN: Final = "sluice.ledger-token"
+
+_STRING, _LONG, _TIME = StringType(), LongType(), TimestamptzType()
+_COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
+    FILES: {
+        "pipeline": _STRING, "object_key": _STRING, "size": _LONG, "etag": _STRING,
+        "version_id": _STRING, "sha256": _STRING, "modified": _TIME, "hour": _STRING,
+        "batch_id": _STRING, "state": _STRING, "seq": _LONG, "at": _TIME,
+    },
+    BATCHES: {
+        "pipeline": _STRING, "batch_id": _STRING, "attempt": _STRING, "state": _STRING,
+        "holder": _STRING, "lease_until": _TIME, "seq": _LONG, "at": _TIME,
+        "manifest": _STRING, "detail": _STRING,
+    },
+    PUBLICATIONS: {
+        "pipeline": _STRING, "batch_id": _STRING, "attempt": _STRING, "namespace": _STRING,
+        "table_name": _STRING, "base_snapshot": _LONG, "base_schema": IntegerType(),
+        "base_spec": IntegerType(), "head_snapshot": _LONG, "branch": _STRING,
+        "created": BooleanType(), "state": _STRING, "seq": _LONG, "at": _TIME,
+    },
+    QUARANTINE: {
+        "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "reason": _STRING,
+        "detail": _STRING, "raw": BinaryType(), "file": _STRING, "record": _LONG, "at": _TIME,
+    },
+    RENAMES: {
+        "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "position": _STRING,
+        "columns": _STRING, "problem": _STRING, "statement": _STRING, "seq": _LONG,
+    },
+    TRANSACTIONS: {"pipeline": _STRING, "batch_id": _STRING, "transaction": _STRING},
+}  # fmt: skip
+_TIDY: Final = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "5",
+}
+_CLAIMED: Final = {
+    **_TIDY,
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "16",
+}
+# Raised before or while a commit is sent: only the table can tell whether it arrived.
+_OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, *OF_CATALOGS, OSError)
+
+
+class LedgerTables:
+    """Opens the ledger's tables, makes those that are missing, and appends by decision."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def open(self, name: str) -> Table:
+        """Load a table as it is now; creates it on first use, whoever else does so too."""
+        return _patiently(lambda: self._open(name))
+
+    def read(self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
+        """Read the rows of a table's newest snapshot into Arrow."""
+        return _patiently(lambda: scan(self._open(name), where, columns))
+
+    def append(self, name: str, decide: Callable[[Table], Decision[T]]) -> T:
+        """Append what `decide` says of the table it is shown, if no one wrote meanwhile.
+
+        Whoever loses is shown the table again. `decide` answers with rows and with what to
+        return; no rows is a decision too. Every row gets the commit's number as its `seq`.
+        """
+        sent: dict[str, T] = {}
+        for turn in range(MAX_TRIES):
+            table = self.open(name)
+            arrived = _arrived(table, sent)
+            if arrived is not None:
+                return sent[arrived]
+            rows, answer = _patiently(partial(decide, table))
+            if not rows:
+                return answer
+            token = uuid.uuid4().hex
+            sent[token] = answer
+            if _commit_once(table, rows, token):
+                _tidy_up(table)
+                return answer
+            time.sleep(pause(turn, LONGEST_WAIT))
+        return self._give_up(name, sent)
+
+    def compact(
+        self, name: str, keep: Callable[[Any], Any], dry_run: bool = False
+    ) -> tuple[int, int]:
+        """Rewrite a table as one file of the rows that `keep` returns of its Arrow table.
+
+        Returns the rows before and after. Whoever writes meanwhile goes first: then nothing is
+        rewritten, and the next maintenance tries again.
+        """
+        table = self.open(name)
+        rows = _patiently(lambda: scan(table, AlwaysTrue()))
+        kept = keep(rows)
+        if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
+            _rewrite(table, kept)
+        return rows.num_rows, kept.num_rows
+
+    def _give_up(self, name: str, sent: dict[str, T]) -> T:
+        arrived = _arrived(self.open(name), sent)
+        if arrived is not None:
+            return sent[arrived]
+        raise TransientError(
+            f"{LEDGER_NAMESPACE}.{name} was written by others in each of {MAX_TRIES} tries;"
+            " try again when fewer runs are at work"
+        )
+
+    def _open(self, name: str) -> Table:
+        identifier = (LEDGER_NAMESPACE, name)
+        try:
+            return self._catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            self._create(name)
+            return self._catalog.load_table(identifier)
+
+    def _create(self, name: str) -> None:
+        self._create_namespace()
+        properties = _TIDY if name in _BY_BATCH else _CLAIMED
+        with suppress(TableAlreadyExistsError):
+            self._catalog.create_table(
+                (LEDGER_NAMESPACE, name),
+                schema=_schema(name),
+                partition_spec=_spec(name),
+                properties=properties,
+            )
+
+    def _create_namespace(self) -> None:
+        try:
+            self._catalog.create_namespace(LEDGER_NAMESPACE)
+        except NamespaceAlreadyExistsError:
+            pass
+        # Of two that create it at once one fails. The SQL catalog lets its database's own error
+        # through; where there is no namespace it is raised.
+        except Exception:  # of whatever driver, so none can be named
+            if not self._catalog.namespace_exists(LEDGER_NAMESPACE):
+                raise
+
+
+def equals(column: str, value: str) -> BooleanExpression:
+    """The rows whose column holds the value (as an object: values are never SQL text)."""
+    return EqualTo(column, value)  # type: ignore[call-arg]
+
+
+def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
+    """Read the rows of the snapshot that the table object holds."""
+    return table.scan(row_filter=where, selected_fields=columns).to_arrow()
+
+
+def _commit_once(table: Table, rows: list[Row], token: str) -> bool:
+    """Send one commit that requires `main` as read; False when it did not or may not have won."""
+    seq = _next_seq(table)
+    data = pa.Table.from_pylist(
+        [{**row, "seq": seq} for row in rows], schema=table.schema().as_arrow()
+    )
+    try:
+        with table.transaction() as transaction:
+            transaction.append(data, snapshot_properties={SUMMARY_TOKEN: token})
+    except CommitFailedException:
+        return False
+    except _OUTCOME_UNKNOWN:
+        return False
+    return True
+
+
+def _next_seq(table: Table) -> int:
+    """The number that Iceberg gives to the table's next commit."""
+    number: int = table.metadata.next_sequence_number()
+    return number
+
+
+def _tidy_up(table: Table) -> None:
+    """Rewrite a table of many small files as one; whoever wrote meanwhile goes first."""
+    if _files(table) >= COMPACT_AT:
+        _rewrite(table, scan(table, AlwaysTrue()))
+
+
+def _files(table: Table) -> int:
+    snapshot = table.current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    return 0 if summary is None else int(summary.get("total-data-files") or 0)
+
+
+def _rewrite(table: Table, rows: Any) -> None:
+    """One file of these rows, if nobody wrote since they were read; old snapshots go."""
+    with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
+        with table.transaction() as transaction:
+            transaction.overwrite(rows)
+        old = datetime.now(UTC) - KEEP_SNAPSHOTS
+        table.maintenance.expire_snapshots().older_than(old).commit()
+
+
+def _arrived(table: Table, sent: dict[str, T]) -> str | None:
+    """The token of ours that is in the table's history: a commit whose answer was lost."""
+    if not sent:
+        return None
+    for snapshot in reversed(table.metadata.snapshots):
+        token = snapshot.summary.get(SUMMARY_TOKEN) if snapshot.summary else None
+        if token in sent:
+            return token
+    return None
+
+
+def _patiently(action: Callable[[], T]) -> T:
+    """Read again when the catalog is away, or a metadata file was replaced under the reader.
+
+    Raises CommitStateUnknown in the end, for what was sent before may have arrived.
+    """
+    try:
+        return retry(action, also=(FileNotFoundError,))
+    except CatalogAwayError as error:
+        raise CommitStateUnknown(f"the ledger could not be read: {error}") from error
+
+
+def _schema(name: str) -> Schema:
+    fields = (
+        NestedField(number, column, kind, required=False)
+        for number, (column, kind) in enumerate(_COLUMNS[name].items(), start=1)
+    )
+    return Schema(*fields)
+
+
+def _spec(name: str) -> PartitionSpec:
+    if name not in _BY_BATCH:
+        return UNPARTITIONED_PARTITION_SPEC
+    batch = _schema(name).find_field("batch_id").field_id
+    return PartitionSpec(PartitionField(batch, 1000, IdentityTransform(), "batch_id"))

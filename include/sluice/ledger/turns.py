@@ -1,0 +1,82 @@
+"""The turns that maintenance takes: the pipeline's lease in short stretches, until time is up."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from sluice.errors import LeaseHeld, SluiceError
+from sluice.ledger.leases import this_holder
+from sluice.ledger.ledger import MAINTENANCE, Ledger
+
+# A load that waits looks for the lease every two seconds, and waits for a minute.
+STRETCH_SECONDS: Final = 30.0
+PAUSE_SECONDS: Final = 5.0
+
+
+class Turns:
+    """Holds and renews the pipeline's lease; entering raises LeaseHeld where a load has it."""
+
+    def __init__(self, ledger: Ledger, pipeline: str, lease_seconds: float, budget: float) -> None:
+        self._ledger = ledger
+        self._pipeline = pipeline
+        self._seconds = lease_seconds
+        self._ends = time.monotonic() + budget
+        self._attempt = uuid.uuid4().hex[:10]
+        self._stop, self._lost = threading.Event(), threading.Event()
+        self._renewer: threading.Thread | None = None
+        self._since = 0.0
+
+    def __enter__(self) -> Self:
+        self._take()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._give_back()
+
+    def next(self) -> bool:
+        """Whether there is time for one more piece of work; a load that waits goes first.
+
+        Raises LeaseHeld where the lease was lost, or went to a load.
+        """
+        if self._lost.is_set():
+            raise LeaseHeld(f"pipeline {self._pipeline}: maintenance lost its lease; run it again")
+        if time.monotonic() >= self._ends:
+            return False
+        if time.monotonic() - self._since > STRETCH_SECONDS:
+            self._give_back()
+            time.sleep(PAUSE_SECONDS)
+            self._take()
+        return True
+
+    def _take(self) -> None:
+        holder = this_holder()
+        self._ledger.lease_maintenance(self._pipeline, self._attempt, holder, self._seconds)
+        self._since = time.monotonic()
+        self._stop.clear()
+        self._renewer = threading.Thread(target=self._renew, daemon=True)
+        self._renewer.start()
+
+    def _give_back(self) -> None:
+        self._stop.set()
+        if self._renewer is not None:
+            self._renewer.join()
+        self._ledger.release_lease(self._pipeline, MAINTENANCE, self._attempt)
+
+    def _renew(self) -> None:
+        renew: Callable[..., None] = self._ledger.renew_lease
+        while not self._stop.wait(self._seconds / 3):
+            try:
+                renew(self._pipeline, MAINTENANCE, self._attempt, this_holder(), self._seconds)
+            except SluiceError:
+                self._lost.set()
+                return

@@ -1,0 +1,55 @@
+"""Landed objects that Spark reads where they are: still those that landing looked at?"""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from sluice.config.project import Pipeline
+from sluice.errors import TerminalError
+from sluice.manifest import Manifest, SourceFile
+from sluice.objects.store import ObjectStore, open_store
+
+LOOKED_AT_ONCE: Final = 16
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def refuse_replaced(pipeline: Pipeline, manifest: Manifest) -> None:
+    """Raise TerminalError where an object of the batch is gone, or has other bytes than landed.
+
+    One request an object; one that was only written again is told by its checksum.
+    """
+    store = open_store(pipeline.landing.url, region=pipeline.landing.region)
+    originals = [file for file in manifest.files if not file.staged]
+    with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
+        verdicts = pool.map(lambda file: _verdict(store, file), originals)
+        wrong = [f"{f.key} {found}" for f, found in zip(originals, verdicts, strict=True) if found]
+    if wrong:
+        name, batch = pipeline.name, manifest.batch_id
+        raise TerminalError(
+            f"batch {batch} of {name}: {'; '.join(wrong[:5])} in {pipeline.landing.url}; nothing "
+            "is published. Put the bytes that landed back and load the batch again; or give it up "
+            f"(sluice rollback {name} --batch {batch}, sluice release {name} --batch {batch}): the "
+            "next run takes what is there then"
+        )
+
+
+def _verdict(store: ObjectStore, file: SourceFile) -> str:
+    """What is wrong with an object, or nothing."""
+    try:
+        now = store.describe(file.key)
+        if (now.size, now.etag, now.version_id) == (file.size, file.etag, file.version_id):
+            return ""
+        same = now.size == file.size and _checksum(store, file.key) == file.sha256
+    except FileNotFoundError:
+        return "is gone"
+    return "" if same else "has other bytes than those that landed"
+
+
+def _checksum(store: ObjectStore, key: str) -> str:
+    digest = hashlib.sha256()
+    with store.open(key) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()

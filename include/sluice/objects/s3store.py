@@ -1,0 +1,231 @@
+"""Objects in an S3 bucket, on boto3."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+from io import BytesIO, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.objects.store import StoredObject, glob_pattern, is_hidden
+
+if TYPE_CHECKING:
+    from botocore.response import StreamingBody
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+
+    Doomed = list[ObjectIdentifierTypeDef]
+
+ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
+CONNECT_SECONDS: Final = 10
+READ_SECONDS: Final = 60
+ATTEMPTS: Final = 6
+CONNECTIONS: Final = 16
+DELETED_AT_ONCE: Final = 1000
+
+_ABSENT: Final = ("404", "NoSuchKey", "NotFound")
+_EXISTS: Final = ("412", "PreconditionFailed")
+_DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
+_WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
+_VERSIONED: Final = ("Enabled", "Suspended")
+
+
+class S3Store:
+    """A prefix of a bucket; `SLUICE_S3_ENDPOINT` names another server than Amazon's."""
+
+    def __init__(self, bucket: str, prefix: str, region: str | None = None) -> None:
+        self.bucket = bucket
+        self.prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self.region = region
+
+    @cached_property
+    def client(self) -> S3Client:
+        """One client, made at first use; threads may share it."""
+        config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            max_pool_connections=CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        )
+        endpoint = os.environ.get(ENV_S3_ENDPOINT) or None
+        session = boto3.session.Session(region_name=self.region)
+        return session.client("s3", endpoint_url=endpoint, config=config)
+
+    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
+        """See `ObjectStore`; the newest version of each object."""
+        wanted = glob_pattern(pattern)
+        start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        with self._explained(start):
+            found = self._versions(start) if self._is_versioned else self._objects(start)
+            for one in found:
+                if wanted.fullmatch(one.key) and not is_hidden(one.key) and one.key[-1:] != "/":
+                    yield one
+
+    @cached_property
+    def _is_versioned(self) -> bool:
+        """False too where the settings may not be read: then no version is recorded."""
+        try:
+            return self.client.get_bucket_versioning(Bucket=self.bucket).get("Status") in _VERSIONED
+        except ClientError as error:
+            if _code(error) in (*_DENIED, "NotImplemented"):
+                return False
+            raise
+
+    def _objects(self, start: str) -> Iterator[StoredObject]:
+        pages = self.client.get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self.bucket, Prefix=start):
+            for item in page.get("Contents", []):
+                yield self._stored(item["Key"], item["Size"], item["ETag"], item["LastModified"])
+
+    def _versions(self, start: str) -> Iterator[StoredObject]:
+        pages = self.client.get_paginator("list_object_versions")
+        for page in pages.paginate(Bucket=self.bucket, Prefix=start):
+            for item in page.get("Versions", []):
+                if item["IsLatest"]:
+                    yield self._stored(
+                        item["Key"], item["Size"], item["ETag"], item["LastModified"],
+                        item["VersionId"],
+                    )  # fmt: skip
+
+    def _stored(
+        self, key: str, size: int, etag: str, modified: datetime, version: str = "null"
+    ) -> StoredObject:
+        return StoredObject(
+            key.removeprefix(self.prefix),
+            size,
+            etag.strip('"'),
+            "" if version == "null" else version,
+            modified.astimezone(UTC),
+        )
+
+    def describe(self, key: str) -> StoredObject:
+        """See `ObjectStore`."""
+        with self._explained(key):
+            found = self.client.head_object(Bucket=self.bucket, Key=self.prefix + key)
+        version = found.get("VersionId", "null") if self._is_versioned else "null"
+        return self._stored(
+            self.prefix + key, found["ContentLength"], found["ETag"], found["LastModified"], version
+        )
+
+    def open(self, key: str) -> BinaryIO:
+        """See `ObjectStore`."""
+        with self._explained(key):
+            answer = self.client.get_object(Bucket=self.bucket, Key=self.prefix + key)
+        return cast(BinaryIO, _Body(self, key, answer["Body"]))
+
+    def get(self, key: str) -> bytes:
+        """See `ObjectStore`."""
+        with self.open(key) as stream:
+            return stream.read()
+
+    def put(self, key: str, content: bytes) -> None:
+        """See `ObjectStore`."""
+        with self._explained(key):
+            self.client.put_object(Bucket=self.bucket, Key=self.prefix + key, Body=content)
+
+    def put_stream(self, key: str, content: BinaryIO) -> None:
+        """See `ObjectStore`; in parts where it is large."""
+        with self._explained(key):
+            self.client.upload_fileobj(content, self.bucket, self.prefix + key)
+
+    def put_if_absent(self, key: str, content: bytes) -> bool:
+        """See `ObjectStore`: the server itself refuses a second object."""
+        try:
+            self.client.put_object(
+                Bucket=self.bucket, Key=self.prefix + key, Body=BytesIO(content), IfNoneMatch="*"
+            )
+        except (ClientError, BotoCoreError) as error:
+            if isinstance(error, ClientError) and _code(error) in _EXISTS:
+                return False
+            raise self._explanation(key, error) from error
+        return True
+
+    def delete_prefix(self, prefix: str) -> None:
+        """See `ObjectStore`."""
+        doomed: Doomed = []
+        with self._explained(prefix):
+            for found in self._objects(self.prefix + prefix):
+                doomed.append({"Key": self.prefix + found.key})
+                if len(doomed) == DELETED_AT_ONCE:
+                    self._delete(doomed)
+                    doomed = []
+            self._delete(doomed)
+
+    def _delete(self, doomed: Doomed) -> None:
+        if not doomed:
+            return
+        answer = self.client.delete_objects(
+            Bucket=self.bucket, Delete={"Objects": doomed, "Quiet": True}
+        )
+        if left := answer.get("Errors"):
+            first = left[0]
+            raise TransientError(
+                f"s3://{self.bucket}/{first.get('Key')}: not deleted: {first.get('Code')}: "
+                f"{first.get('Message')}, and so {len(left)} of {len(doomed)} objects; try again"
+            )
+
+    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+        """See `ObjectStore`: parts of uploads that were never completed."""
+        with self._explained(prefix):
+            pages = self.client.get_paginator("list_multipart_uploads")
+            for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
+                for upload in page.get("Uploads", []):
+                    if upload["Initiated"] < before:
+                        self.client.abort_multipart_upload(
+                            Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                        )
+
+    def url(self, key: str) -> str:
+        """See `ObjectStore`; `s3a` is Hadoop's client."""
+        return f"s3a://{self.bucket}/{self.prefix}{key}"
+
+    @contextmanager
+    def _explained(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except (ClientError, BotoCoreError) as error:
+            raise self._explanation(key, error) from error
+
+    def _explanation(self, key: str, error: Exception) -> Exception:
+        """The error to raise instead: absent, to be tried again, or to be mended first."""
+        where = f"s3://{self.bucket}/{self.prefix}{key.removeprefix(self.prefix)}"
+        code = _code(error) if isinstance(error, ClientError) else ""
+        if code in _ABSENT:
+            return FileNotFoundError(where)
+        wrong = code in (*_DENIED, *_WRONG) or isinstance(error, NoCredentialsError)
+        kind: type[SluiceError] = TerminalError if wrong else TransientError
+        advice = "; check the bucket's name, region and keys" if wrong else "; try again"
+        return kind(f"{where}: {error}{advice}")
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+class _Body(RawIOBase):
+    """An object's bytes; a connection that breaks is an error to try again."""
+
+    def __init__(self, store: S3Store, key: str, body: StreamingBody) -> None:
+        self._store = store
+        self._key = key
+        self._body = body
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        with self._store._explained(self._key):
+            return self._body.read(None if size is None or size < 0 else size)
+
+    def close(self) -> None:
+        self._body.close()
+        super().close()

@@ -1,0 +1,240 @@
+"""Folders and buckets behind one small interface: list, open, put once.
+
+Keys are relative to the store's own url, with `/` between their parts. Names that begin with `_`
+or `.` are left alone, as Spark does: they are other writers' unfinished work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from sluice.errors import SluiceError, TerminalError, TransientError
+
+_DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
+_HOUR: Final = "%Y%m%dT%H"
+S3_SCHEME: Final = "s3://"
+_TEMPORARY: Final = ".put-"
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object as listed."""
+
+    key: str
+    size: int
+    etag: str
+    version_id: str
+    modified: datetime
+
+    @property
+    def hour(self) -> str:
+        """`20260301T05`: of `dt=2026-03-01/hr=05` in the key, else of the last change, in UTC."""
+        return _hour_in(self.key) or self.modified.astimezone(UTC).strftime(_HOUR)
+
+
+def _hour_in(key: str) -> str:
+    found = _DAY_AND_HOUR.search(key)
+    if not found:
+        return ""
+    try:
+        return datetime(*(int(part) for part in found.groups())).strftime(_HOUR)  # type: ignore[arg-type]
+    except ValueError:
+        return ""
+
+
+class ObjectStore(Protocol):
+    """What Sluice needs of a folder or a bucket."""
+
+    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
+        """The objects whose key matches a glob; `**/` also matches no folder at all."""
+        ...
+
+    def describe(self, key: str) -> StoredObject:
+        """An object as it is now; raises FileNotFoundError."""
+        ...
+
+    def open(self, key: str) -> BinaryIO:
+        """Read an object as a stream; raises FileNotFoundError."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """A whole object; raises FileNotFoundError."""
+        ...
+
+    def put(self, key: str, content: bytes) -> None:
+        """Write an object, over another if need be; readers see all of it or none."""
+        ...
+
+    def put_stream(self, key: str, content: BinaryIO) -> None:
+        """The same from a stream, for what is too large for memory."""
+        ...
+
+    def put_if_absent(self, key: str, content: bytes) -> bool:
+        """Write an object unless it is there; false when it was."""
+        ...
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Delete every object whose key begins with `prefix`, hidden ones too."""
+        ...
+
+    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+        """Remove what writers left under the prefix that died in a write begun before then."""
+        ...
+
+    def url(self, key: str) -> str:
+        """What Spark reads."""
+        ...
+
+
+def open_store(url: str, region: str | None = None) -> ObjectStore:
+    """The store of a folder, or of `s3://bucket/prefix`."""
+    if url.startswith(S3_SCHEME):
+        from sluice.objects.s3store import S3Store  # boto3 takes a while to import
+
+        bucket, _, prefix = url.removeprefix(S3_SCHEME).partition("/")
+        return S3Store(bucket, prefix, region)
+    return LocalStore(Path(url))
+
+
+@contextmanager
+def faults_of_the_store(key: str) -> Iterator[None]:
+    """Make an error that no store foresaw one to try again: it says nothing of the file itself."""
+    try:
+        yield
+    except (SluiceError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise TransientError(f"{key}: {type(error).__name__}: {error}; try again") from error
+
+
+def glob_pattern(pattern: str) -> re.Pattern[str]:
+    """A glob over keys: `*` and `?` stay in a folder, `**/` is any number of folders."""
+    parts = re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", pattern, re.DOTALL)
+    return re.compile("".join(map(_glob_part, parts)), re.DOTALL)
+
+
+def _glob_part(part: str) -> str:
+    special = {"**/": "(?:[^/]*/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    if part in special:
+        return special[part]
+    if len(part) > 1:
+        inner = part[1:-1].replace("\\", "\\\\")
+        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+    return re.escape(part)
+
+
+def is_hidden(key: str) -> bool:
+    """True when a part of the key begins with `.`, or with `_` and is no `_name=value`; and for
+    `…._COPYING_`, as Hadoop's tools call what they still write. Spark passes over all of them."""
+    parts = key.split("/")
+    hidden = any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
+    return hidden or any(p.endswith("._COPYING_") for p in parts)
+
+
+class LocalStore:
+    """A folder. An object is a regular file in it; a link that leads out of it is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+
+    def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
+        """See `ObjectStore`; a folder that is not there yet is empty."""
+        wanted = glob_pattern(pattern)
+        for parent, folders, names in os.walk(self.folder):
+            folders[:] = sorted(name for name in folders if not is_hidden(name))
+            for name in sorted(names):
+                path = Path(parent, name)
+                key = path.relative_to(self.folder).as_posix()
+                if not is_hidden(name) and wanted.fullmatch(key) and self._is_inside(path):
+                    yield _describe(key, path)
+
+    def _is_inside(self, path: Path) -> bool:
+        if not path.is_symlink():
+            return path.is_file()
+        return path.is_file() and path.resolve().is_relative_to(self.folder)
+
+    def _path(self, key: str) -> Path:
+        path = self.folder / key
+        if not path.resolve().is_relative_to(self.folder):
+            raise TerminalError(f"{key!r} leads out of {self.folder}")
+        return path
+
+    def describe(self, key: str) -> StoredObject:
+        """See `ObjectStore`."""
+        return _describe(key, self._path(key))
+
+    def open(self, key: str) -> BinaryIO:
+        """See `ObjectStore`."""
+        return self._path(key).open("rb")
+
+    def get(self, key: str) -> bytes:
+        """See `ObjectStore`."""
+        return self._path(key).read_bytes()
+
+    def put(self, key: str, content: bytes) -> None:
+        """See `ObjectStore`."""
+        self.put_stream(key, BytesIO(content))
+
+    def put_stream(self, key: str, content: BinaryIO) -> None:
+        """See `ObjectStore`."""
+        path = self._path(key)
+        os.replace(_temporary(path, content), path)
+
+    def put_if_absent(self, key: str, content: bytes) -> bool:
+        """See `ObjectStore`: a hard link is made only where no file is."""
+        path = self._path(key)
+        temporary = _temporary(path, BytesIO(content))
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        return True
+
+    def delete_prefix(self, prefix: str) -> None:
+        """See `ObjectStore`."""
+        path = self._path(prefix)
+        if prefix.endswith("/"):
+            shutil.rmtree(path, ignore_errors=True)
+            return
+        for found in path.parent.glob(f"{path.name}*"):
+            shutil.rmtree(found) if found.is_dir() else found.unlink(missing_ok=True)
+
+    def forget_unfinished(self, prefix: str, before: datetime) -> None:
+        """See `ObjectStore`: temporary files."""
+        for path in self._path(prefix).rglob(f"{_TEMPORARY}*"):
+            if path.stat().st_mtime < before.timestamp():
+                path.unlink(missing_ok=True)
+
+    def url(self, key: str) -> str:
+        """See `ObjectStore`; not percent-encoded, for Hadoop's paths are not."""
+        return f"file://{self._path(key)}"
+
+
+def _temporary(path: Path, content: BinaryIO) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
+        shutil.copyfileobj(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+        os.fchmod(file.fileno(), 0o644)
+    return Path(file.name)
+
+
+def _describe(key: str, path: Path) -> StoredObject:
+    found = path.stat()
+    etag = f"{found.st_mtime_ns:x}-{found.st_size:x}"
+    return StoredObject(
+        key, found.st_size, etag, "", datetime.fromtimestamp(found.st_mtime, tz=UTC)
+    )

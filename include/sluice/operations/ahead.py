@@ -1,0 +1,120 @@
+"""Some tables read for themselves: batches of files that stay free, or are loaded already.
+
+Events that are in a table already count as duplicates, so files may be read for one table as often
+as anybody likes: to fill a table that was added to `tables:`, before or after the files were loaded
+for the others. Nothing is claimed; the next run takes a free file whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sluice.config.tablechoice import only
+from sluice.landing.tablefolders import content_of
+from sluice.ledger import ledger as states
+from sluice.ledger.claims import Content, contents, fresh_content, is_free, is_replaced
+from sluice.ledger.leases import Lease
+from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
+from sluice.manifest import Manifest, SourceFile, name_by_content
+from sluice.objects.store import StoredObject
+from sluice.operations.context import Context
+from sluice.operations.deadletters import EPOCH
+from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
+
+
+def land_tables(
+    ctx: Context,
+    tables: Sequence[str],
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+    lease: Lease | None = None,
+) -> list[str]:
+    """Make batches of the files that are asked for, for these tables; returns the manifests' keys.
+
+    Without a window and without files: of all that has landed. A batch of the same files and
+    tables that is published is not made again. Raises ConfigError for a table that the pipeline
+    does not list.
+    """
+    names = tuple(sorted(set(tables)))
+    only(ctx.pipeline, names)
+    store = open_landing(ctx)
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
+    content = content_of(ctx.pipeline)
+    seen = contents(known, content)
+    made = []
+    for epoch, objects in _by_epoch(ctx, found, known):
+        for chunk in chunks(ctx, objects):
+            looks = inspect_all(ctx, store, chunk, named=files is not None)
+            whole = tuple(look.file for _, look in looks)
+            # What landing rejected is told by the batch that takes the file.
+            manifest = Manifest(
+                ctx.pipeline.name,
+                "",
+                _originals(whole, known, seen, content),
+                tables=names,
+                epoch=epoch,
+            )
+            key = _record(ctx, replace(manifest, batch_id=name_by_content(manifest)), lease)
+            made += [key] if key else []
+    return made
+
+
+def _may_be_read(ctx: Context, found: StoredObject, known: Mapping[str, FileRow]) -> bool:
+    """Not what is held, nor what was replaced since it was loaded: no run reads that."""
+    row = known.get(found.key)
+    if row is None or is_free(row):
+        return True
+    replaced = is_replaced(found, row)
+    if replaced or row.state == FILE_HELD:
+        why = "has changed since it was loaded" if replaced else "is held"
+        ctx.say(f"land: {found.key} of batch {row.batch_id} {why}: it is not read")
+        return False
+    return True
+
+
+def _by_epoch(
+    ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
+) -> Iterator[tuple[int | None, list[StoredObject]]]:
+    """Files that are loaded keep the epoch that their events have; None: the pipeline's own."""
+    epochs = {row.batch_id: row.details.get(EPOCH) for row in ctx.ledger.batches(ctx.pipeline.name)}
+    groups: dict[int | None, list[StoredObject]] = {}
+    for one in found:
+        row = known.get(one.key)
+        epoch = None if row is None or row.state != FILE_LOADED else epochs.get(row.batch_id)
+        groups.setdefault(None if epoch == ctx.pipeline.epoch else epoch, []).append(one)
+    yield from groups.items()
+
+
+def _originals(
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], seen: set[str], content: Content
+) -> tuple[SourceFile, ...]:
+    """Without those that bring the bytes of another object, as when they are landed."""
+    free = tuple(file for file in files if is_free(known.get(file.key)))
+    copies = set(free) - set(fresh_content(free, seen, content))
+    return tuple(file for file in files if file not in copies)
+
+
+def told_tables(manifest: Manifest) -> dict[str, list[str]]:
+    """What the ledger keeps of a batch that is for some tables; nothing for any other."""
+    return {"tables": list(manifest.tables)} if manifest.tables else {}
+
+
+def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
+    if not manifest.files:
+        return ""
+    row = ctx.ledger.batch(manifest.pipeline, manifest.batch_id)
+    if row is not None and row.state == states.PUBLISHED:
+        ctx.say(f"land: batch {manifest.batch_id} has read these files for these tables already")
+        return ""
+    key = ctx.files.write_manifest(manifest)
+    ctx.ledger.record_batch(
+        manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
+        detail=told_tables(manifest), expected=landed_anew,
+    )  # fmt: skip
+    listed = ", ".join(manifest.tables)
+    ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")
+    return key

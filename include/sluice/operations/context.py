@@ -1,0 +1,45 @@
+"""What every stage works with: one pipeline of one project, its catalog, ledger and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+
+from sluice.catalog.client import open_catalog
+from sluice.config.project import Pipeline, Project, load_sound
+from sluice.ledger.ledger import Ledger
+from sluice.objects.batchfiles import BatchFiles
+from sluice.shown import shown
+
+Say = Callable[[str], None]
+
+
+def _quiet(_: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every stage works with: one pipeline of one project, its catalog and ledger."""
+
+    project: Project
+    pipeline: Pipeline
+    catalog: Catalog
+    ledger: Ledger
+    files: BatchFiles
+    say: Say = _quiet
+
+
+def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:
+    """Open a project for one pipeline; raises ConfigError. `say` gets single harmless lines."""
+    project = load_sound(project_dir)
+    chosen = project.pipeline(pipeline)
+    catalog = open_catalog(project)
+    ledger = Ledger(catalog)
+    ledger.ensure()
+    return Context(
+        project, chosen, catalog, ledger, BatchFiles(project), lambda text: say(shown(text))
+    )

@@ -1,0 +1,119 @@
+"""Which quarantined records are still to be resolved: told by the ledger, written nowhere else.
+
+A record is resolved when a reprocess of its batch is published. The row of the ledger that says
+`published` also says which batches were repeated, so there is nothing to mark afterwards: no crash
+comes in between, and when the reprocess is rolled back the records wait again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyiceberg.expressions import And, In
+
+from sluice.errors import TerminalError
+from sluice.ledger.ledger import PUBLISHED, BatchRow
+from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
+from sluice.manifest import Reprocess
+from sluice.operations.context import Context
+
+REPROCESSED: Final = "reprocessed"
+REASON: Final = "reason"
+EPOCH: Final = "epoch"
+QUARANTINED: Final = "quarantined"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A published batch whose quarantined records wait: how many of them in which file.
+
+    `epoch`: the one it was loaded at, None where that is not known.
+    """
+
+    batch_id: str
+    files: Counter[str]
+    epoch: int | None = None
+
+    @property
+    def records(self) -> int:
+        """All of them."""
+        return self.files.total()
+
+
+def trace(again: Reprocess | None) -> dict[str, Any]:
+    """What the ledger keeps beside the state of a reprocess; nothing for a batch that landed."""
+    if again is None:
+        return {}
+    return {REPROCESSED: list(again.batches), REASON: again.reason}
+
+
+def trace_of(completed: Sequence[str]) -> dict[str, Any]:
+    """The same of the batches whose transactions one that landed has completed."""
+    return {REPROCESSED: list(completed)} if completed else {}
+
+
+def repeated(rows: Iterable[BatchRow]) -> dict[str, list[str]]:
+    """Of every batch those whose quarantined records it decoded again."""
+    return {row.batch_id: list(row.details.get(REPROCESSED, ())) for row in rows}
+
+
+def resolutions(rows: Iterable[BatchRow]) -> dict[str, str]:
+    """Of every batch whose quarantined records are resolved, the reprocess that did it."""
+    published = [row for row in rows if row.state == PUBLISHED]
+    first_wins = sorted(published, key=lambda row: row.seq, reverse=True)
+    return {old: row.batch_id for row in first_wins for old in row.details.get(REPROCESSED, ())}
+
+
+def waiting(row: BatchRow, resolved: Iterable[str]) -> int:
+    """How many records of a batch are in quarantine and not resolved.
+
+    A batch that is not published counts none: it is loaded again as itself.
+    """
+    if row.state != PUBLISHED or row.batch_id in resolved:
+        return 0
+    return int(row.details.get(QUARANTINED) or 0)
+
+
+def unresolved(ctx: Context, batch_id: str = "") -> list[Held]:
+    """The published batches with quarantined records to resolve, oldest first; or one of them.
+
+    Raises TerminalError where the batch that is named is not published.
+    """
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    if batch_id:
+        _require_published(ctx, batch_id)
+    resolved = resolutions(rows)
+    found = {
+        row.batch_id: row.details.get(EPOCH)
+        for row in sorted(rows, key=lambda row: row.seq)
+        if waiting(row, resolved) and batch_id in ("", row.batch_id)
+    }
+    return _held(ctx, found)
+
+
+def _require_published(ctx: Context, batch_id: str) -> None:
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is None:
+        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
+    if row.state != PUBLISHED:
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: batch {batch_id} is {row.state}, and only what is "
+            "published is reprocessed. One that failed is loaded again as itself (sluice run); "
+            "the files of one that is rolled back land again after sluice release"
+        )
+
+
+def _held(ctx: Context, epochs: dict[str, int | None]) -> list[Held]:
+    batches = list(epochs)
+    if not batches:
+        return []
+    where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg]
+    rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file"))
+    places = zip(rows.column("batch_id").to_pylist(), rows.column("file").to_pylist(), strict=True)
+    files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}
+    for batch_id, file in places:
+        files[batch_id][file] += 1
+    return [Held(b, counted, epochs[b]) for b, counted in files.items() if counted]

@@ -1,0 +1,87 @@
+"""What maintenance may take away, and what rollback's promise holds: decided from metadata alone.
+
+The promise: the last `keep_tags` published batches can be rolled back one after the other, the
+newest first. So the snapshots that their publications name stay, and with them everything on
+`main` since the oldest of these, for a rollback walks along it to see who wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+
+from sluice.catalog.snapshots import head
+from sluice.config.project import Pipeline
+from sluice.ledger.ledger import FINISHED, PUBLISHED, Ledger
+from sluice.names import tag_name
+
+
+@dataclass(frozen=True)
+class Promise:
+    """`snapshots` must stay in any table; `stale_tags` are of batches beyond `keep_tags`."""
+
+    snapshots: frozenset[int]
+    stale_tags: frozenset[str]
+
+
+def promise(ledger: Ledger, pipeline: Pipeline) -> Promise:
+    """Read the ledger for what rollback of the pipeline's last batches needs."""
+    batches = ledger.batches(pipeline.name)
+    published = [row for row in batches if row.state == PUBLISHED]
+    unfinished = [row for row in batches if row.state not in FINISHED]
+    needed = [row.batch_id for row in (*published[: pipeline.keep_tags], *unfinished)]
+    named = ledger.publications(pipeline.name, *needed)
+    snapshots = {p.head_snapshot for p in named} | {p.base_snapshot for p in named}
+    stale = (tag_name(row.batch_id) for row in published[pipeline.keep_tags :])
+    return Promise(frozenset(s for s in snapshots if s is not None), frozenset(stale))
+
+
+def published_before(ledger: Ledger, pipeline: str, moment: datetime) -> frozenset[str]:
+    """The batches that were published before a moment."""
+    return frozenset(
+        row.batch_id
+        for row in ledger.batches(pipeline)
+        if row.state == PUBLISHED and row.at is not None and row.at < moment
+    )
+
+
+def stale_tags(table: Table, promised: Promise) -> list[str]:
+    """The table's tags of batches beyond `keep_tags`; other people's tags are not looked at."""
+    return sorted(promised.stale_tags.intersection(table.metadata.refs))
+
+
+def expirable(
+    table: Table, protected: Collection[int], before: datetime, dropped: Collection[str] = ()
+) -> list[int]:
+    """The snapshots from before a moment that neither a branch, a tag nor a rollback needs.
+
+    `dropped` are tags that count as gone already.
+    """
+    kept: set[int] = set(protected)
+    for name, ref in table.metadata.refs.items():
+        if name in dropped:
+            continue
+        kept.add(ref.snapshot_id)
+        if ref.snapshot_ref_type == SnapshotRefType.BRANCH:
+            kept |= _since_the_oldest(table, head(table, name), protected)
+    limit = before.timestamp() * 1000
+    return [
+        snapshot.snapshot_id
+        for snapshot in table.metadata.snapshots
+        if snapshot.snapshot_id not in kept and snapshot.timestamp_ms < limit
+    ]
+
+
+def _since_the_oldest(table: Table, snapshot: int | None, protected: Collection[int]) -> set[int]:
+    """A branch's snapshots from its head back to the oldest protected one."""
+    parents = {s.snapshot_id: s.parent_snapshot_id for s in table.metadata.snapshots}
+    line: list[int] = []
+    while snapshot in parents:
+        line.append(snapshot)
+        snapshot = parents[snapshot]
+    oldest = max((at for at, found in enumerate(line) if found in protected), default=-1)
+    return set(line[: oldest + 1])

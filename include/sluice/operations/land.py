@@ -1,0 +1,320 @@
+"""land: which files a run takes, fixed in manifests, claimed in the ledger.
+
+A scheduled run takes everything below the end of its interval that the ledger has not; a window
+takes exactly its hours. A ceiling makes further batches of the rest, so nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from sluice.bounds import rejects_of_a_batch
+from sluice.containers.rejects import BatchRejects
+from sluice.errors import SluiceError, TerminalError, Unsettled
+from sluice.faults import Point, reach
+from sluice.landing.landed import Inspection, inspect, refuse
+from sluice.landing.reading import Reading, reading_of
+from sluice.landing.tablefolders import content_of
+from sluice.ledger import ledger as states
+from sluice.ledger.claims import is_free, is_replaced
+from sluice.ledger.leases import Lease
+from sluice.ledger.rows import landed_anew
+from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
+from sluice.objects.store import ObjectStore, StoredObject, open_store
+from sluice.operations.context import Context
+
+INSPECTED_AT_ONCE: Final = 4
+UNREADABLE: Final = "unreadable_file"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Hours from `start`, inclusive, to `end`, exclusive."""
+
+    start: datetime
+    end: datetime
+
+    def holds(self, moment: datetime) -> bool:
+        """True when the hour that begins at `moment` is inside."""
+        return self.start <= moment < self.end
+
+
+def land(
+    ctx: Context,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+    lease: Lease | None = None,
+) -> list[str]:
+    """Claim what there is to load; returns the manifests' keys, [] when nothing has landed.
+
+    `lease`: for whoever loads at once what is landed here, so that nobody else takes it for left.
+
+    A file that is still being written is left to the next run; raises Unsettled where it was
+    asked for by name.
+    """
+    store = open_landing(ctx)
+    keys = []
+    for chunk in chunks(ctx, _fresh(ctx, store, window, until, files)):
+        key = _claim(ctx, inspect_all(ctx, store, chunk, named=files is not None), lease)
+        if key:
+            keys.append(key)
+    return keys
+
+
+def candidates(
+    ctx: Context,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[StoredObject]:
+    """What `land` would claim now; claims nothing."""
+    return _fresh(ctx, open_landing(ctx), window, until, files)
+
+
+def landed(
+    ctx: Context,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[StoredObject]:
+    """The objects that a run is asked for, whoever has taken them."""
+    return selected(ctx, open_landing(ctx), window, until, files)
+
+
+def open_landing(ctx: Context) -> ObjectStore:
+    """Where the pipeline's files land."""
+    return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
+
+
+def _fresh(
+    ctx: Context,
+    store: ObjectStore,
+    window: Window | None,
+    until: datetime | None,
+    files: list[str] | None,
+) -> list[StoredObject]:
+    return _unknown(ctx, selected(ctx, store, window, until, files))
+
+
+def selected(
+    ctx: Context,
+    store: ObjectStore,
+    window: Window | None = None,
+    until: datetime | None = None,
+    files: list[str] | None = None,
+) -> list[StoredObject]:
+    """The landed objects that a run is asked for, taken or not; raises TerminalError for a name
+    that is not there."""
+    listed = store.list(ctx.pipeline.landing.pattern)
+    objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
+    if files is not None:
+        objects = _named(ctx, objects, files)
+    return [o for o in objects if _in_time(hour_start(o.hour), window, until)]
+
+
+def _can_be_named(ctx: Context, key: str) -> bool:
+    """False for a name that is no UTF-8: neither the manifest nor Spark can say it."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        name = key.encode(errors="surrogateescape")
+        ctx.say(
+            f"land: pipeline {ctx.pipeline.name}: the file {name!r} is left out, for its name is "
+            "no UTF-8; rename it, or take it out of the landing folder"
+        )
+        return False
+    return True
+
+
+def covers(
+    ctx: Context,
+    files: Iterable[tuple[str, str]],
+    window: Window | None = None,
+    until: datetime | None = None,
+    names: Iterable[str] = (),
+) -> bool:
+    """True when all of a batch's files, each a key and an hour, are among what a run selects."""
+    taken, wanted = list(files), set(names)
+    if wanted:
+        wanted |= {str(Path(name).resolve()) for name in wanted}
+        return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
+    return all(_in_time(hour_start(hour), window, until) for _, hour in taken)
+
+
+def hour_start(hour: str) -> datetime:
+    """The beginning of an hour as the manifest writes it: 20260301T05."""
+    return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
+
+
+def _in_time(begins: datetime, window: Window | None, until: datetime | None) -> bool:
+    if window is not None:
+        return window.holds(begins)
+    return until is None or begins < until
+
+
+def _named(ctx: Context, objects: list[StoredObject], files: list[str]) -> list[StoredObject]:
+    by_name = {name: o for o in objects for name in (o.key, _absolute(ctx, o.key))}
+    missing = [f for f in files if f not in by_name and str(Path(f).resolve()) not in by_name]
+    if missing:
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: {missing} are not among the files of "
+            f"{ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
+        )
+    return [by_name.get(f) or by_name[str(Path(f).resolve())] for f in dict.fromkeys(files)]
+
+
+def _absolute(ctx: Context, key: str) -> str:
+    return f"{ctx.pipeline.landing.url}/{key}"
+
+
+def _unknown(ctx: Context, objects: list[StoredObject]) -> list[StoredObject]:
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    for found in objects:
+        row = known.get(found.key)
+        if row is not None and not is_free(row) and is_replaced(found, row):
+            ctx.say(
+                f"land: {found.key} has changed since batch {row.batch_id} took it; "
+                "it is not loaded again unless its batch is rolled back and released"
+            )
+    return [o for o in objects if is_free(known.get(o.key))]
+
+
+def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
+    """By hour and name, as many as the ceilings allow; one object may be above the size alone."""
+    chunk: list[StoredObject] = []
+    size = 0
+    for found in sorted(objects, key=lambda o: (o.hour, o.key)):
+        full = len(chunk) >= ctx.pipeline.max_files_per_batch
+        if chunk and (full or size + found.size > ctx.pipeline.max_bytes_per_batch):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(found)
+        size += found.size
+    if chunk:
+        yield chunk
+
+
+def _claim(
+    ctx: Context, inspected: list[tuple[StoredObject, Inspection]], lease: Lease | None
+) -> str:
+    if not inspected:
+        return ""
+    reach(Point.LAND_STAGED)
+    looks = [look for _, look in inspected]
+    rejects = {i.file.key: i.rejects for i in looks}
+    files = tuple(i.file for i in looks)
+
+    def fix(won: tuple[SourceFile, ...]) -> str:
+        lost = tuple(r for f in won for r in rejects[f.key])
+        manifest = _write_manifest(ctx, won, lost)
+        reach(Point.LAND_MANIFEST)
+        return manifest.batch_id
+
+    batch_id, won = ctx.ledger.claim_files(
+        ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline),
+        modified={found.key: found.modified for found, _ in inspected},
+    )  # fmt: skip
+    reach(Point.LAND_CLAIMED)
+    for file in set(files) - set(won):
+        ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
+    if not batch_id:
+        return ""
+    key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
+    # One that took long after its claim finds the batch taken up, for it looked dead.
+    mine = ctx.ledger.record_batch(
+        ctx.pipeline.name,
+        batch_id,
+        states.LANDED,
+        manifest=key,
+        lease=lease,
+        expected=landed_anew,
+    )
+    reach(Point.LAND_RECORDED)
+    if not mine:
+        ctx.say(f"land: batch {batch_id} was taken up by another run")
+        return ""
+    ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
+    return key
+
+
+def _write_manifest(
+    ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
+) -> Manifest:
+    manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
+    if not ctx.files.fix_manifest(manifest):
+        # The same objects, released and read in another way: what was fixed then is not theirs.
+        manifest = replace(manifest, batch_id=name_by_content(manifest))
+        ctx.files.write_manifest(manifest)
+    return manifest
+
+
+def inspect_all(
+    ctx: Context,
+    store: ObjectStore,
+    objects: list[StoredObject],
+    named: bool,
+    prefix: str = "",
+    reading: Reading | None = None,
+) -> list[tuple[StoredObject, Inspection]]:
+    """What each object is; one that is not settled is left out, unless it was named.
+
+    Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
+    unless told.
+    """
+    prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
+    read_as = reading or reading_of(ctx.pipeline)
+
+    def look(found: StoredObject) -> Inspection | None:
+        try:
+            return _inspected(ctx, store, found, prefix, read_as)
+        except Unsettled as error:
+            if named:
+                raise
+            ctx.say(f"land: {error}; it is left to the next run")
+            return None
+
+    kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))
+    looks = zip(objects, _in_turn(look, objects), strict=True)
+    return [
+        (found, replace(seen, rejects=kept.take(seen.rejects)))
+        for found, seen in looks
+        if seen is not None
+    ]
+
+
+def _in_turn(
+    look: Callable[[StoredObject], Inspection | None], objects: list[StoredObject]
+) -> Iterator[Inspection | None]:
+    """Some at a time; those that wait for a slow one before them are few."""
+    with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
+        begun: deque[Future[Inspection | None]] = deque()
+        for found in objects:
+            begun.append(pool.submit(look, found))
+            if len(begun) >= 2 * INSPECTED_AT_ONCE:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+
+
+def _inspected(
+    ctx: Context, store: ObjectStore, found: StoredObject, prefix: str, reading: Reading
+) -> Inspection:
+    """A file that nobody foresaw is one reject: it must not keep the others from landing."""
+    try:
+        return inspect(store, ctx.files.store, found, prefix, reading)
+    except (SluiceError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"{UNREADABLE}: {type(error).__name__}"
+        ctx.say(
+            f"land: pipeline {ctx.pipeline.name}: {found.key} goes into quarantine as a whole "
+            f"({reason}: {error})"
+        )
+        return refuse(store, ctx.files.store, found, prefix, reason)

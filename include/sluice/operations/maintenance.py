@@ -1,0 +1,63 @@
+"""maintain, the stage: what it did, and its Spark driver started and waited for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from sluice.driver.submit import ENTRY_POINTS, submit
+from sluice.operations.context import Context
+from sluice.operations.stages import reconcile
+
+MAINTAIN: Final = ENTRY_POINTS / "maintain.py"
+DEFAULT_BUDGET_MINUTES: Final = 60
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work on one table, in words, done or (dry run) to be done."""
+
+    table: str
+    step: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class MaintenanceResult:
+    """What one maintenance did. `left`: the tables that the time budget left for the next one."""
+
+    pipeline: str
+    dry_run: bool
+    steps: tuple[Step, ...]
+    left: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """The driver's last line."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> MaintenanceResult:
+        """Read what `to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        steps = tuple(Step(**step) for step in raw.pop("steps"))
+        return MaintenanceResult(**{**raw, "steps": steps, "left": tuple(raw["left"])})
+
+
+def arguments(pipeline: str, budget_minutes: float, dry_run: bool) -> list[str]:
+    """The driver's arguments after `--project`."""
+    given = ["--pipeline", pipeline, "--budget", str(budget_minutes)]
+    return [*given, "--dry-run"] if dry_run else given
+
+
+def maintain(ctx: Context, budget_minutes: float, dry_run: bool = False) -> MaintenanceResult:
+    """Finish what dead attempts left, then run the driver; a dry run does neither.
+
+    Raises LeaseHeld (as TransientError of the driver) while a load has the pipeline's lease.
+    """
+    if not dry_run:
+        reconcile(ctx)
+    ctx.say(f"maintain: pipeline {ctx.pipeline.name}, {budget_minutes} minutes at most")
+    told = submit(ctx.project, MAINTAIN, *arguments(ctx.pipeline.name, budget_minutes, dry_run))
+    return MaintenanceResult.from_json(told)

@@ -1,0 +1,132 @@
+"""plan: what a run would do, looked at and written nowhere.
+
+Landed files are inspected and read as a load does; copies that Spark needs of some of them lie in
+a folder of their own, which goes when the look is over. No claim, manifest, changelog or branch.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from sluice.driver.submit import PLAN_BATCH, submit
+from sluice.landing.landed import Inspection
+from sluice.landing.tablefolders import content_of
+from sluice.ledger.claims import fresh_content
+from sluice.ledger.ledger import ROLLING_BACK
+from sluice.manifest import Manifest
+from sluice.operations.context import Context
+from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
+from sluice.result import Counts
+
+_LISTS: Final = ("key", "added", "widened", "renamed")
+
+
+@dataclass(frozen=True)
+class TablePreview:
+    """What a run would do to one target.
+
+    `added` and `widened` name columns with their types, `renamed` both names. `hit_files` and
+    `hit_bytes`: data files of the target that hold rows to be replaced or deleted; None where that
+    is not known (no key).
+    """
+
+    source: str
+    target: str
+    key: tuple[str, ...]
+    created: bool
+    added: tuple[str, ...]
+    widened: tuple[str, ...]
+    counts: Counts
+    write_mode: str
+    hit_files: int | None = None
+    hit_bytes: int | None = None
+    renamed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the driver found: the tables, and records that belong to none of them."""
+
+    tables: tuple[TablePreview, ...] = ()
+    unassigned: Counts = field(default_factory=Counts)
+
+    def to_json(self) -> str:
+        """One line, the driver's last."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Forecast:
+        """Read what `to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        return Forecast(tuple(_table(t) for t in raw["tables"]), Counts(**raw["unassigned"]))
+
+
+def _table(raw: dict[str, Any]) -> TablePreview:
+    listed = {name: tuple(raw[name]) for name in _LISTS}
+    return TablePreview(**{**raw, **listed, "counts": Counts(**raw["counts"])})
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would take and do.
+
+    `files` and `bytes` in so many `batches`; `repeated` files have bytes that another one brought
+    and are left out; `unfinished` batches would be loaded again first, and are not looked into.
+    """
+
+    pipeline: str
+    files: tuple[str, ...]
+    bytes: int
+    batches: int
+    repeated: tuple[str, ...]
+    unfinished: tuple[str, ...]
+    forecast: Forecast
+
+
+def preview(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> Preview:
+    """Look at what a run would take now, as one batch; raises PlanError where a load would."""
+    folder = f"planned-{uuid.uuid4().hex[:10]}"
+    prefix = f"{ctx.pipeline.name}/{folder}/"
+    objects = candidates(ctx, window, files=files)
+    try:
+        store, named = open_landing(ctx), files is not None
+        looks = [look for _, look in inspect_all(ctx, store, objects, named, f"{prefix}staged/")]
+        fresh, repeated = _by_content(ctx, looks)
+        forecast = _forecast(ctx, folder, fresh)
+    finally:
+        ctx.files.store.delete_prefix(prefix)
+    taken = {look.file.key for look in fresh}
+    return Preview(
+        ctx.pipeline.name,
+        tuple(sorted(taken)),
+        sum(look.file.size for look in fresh),
+        len(list(chunks(ctx, [o for o in objects if o.key in taken]))),
+        tuple(look.file.key for look in repeated),
+        tuple(
+            row.batch_id
+            for row in ctx.ledger.unfinished(ctx.pipeline.name)
+            if row.state != ROLLING_BACK
+        ),
+        forecast,
+    )
+
+
+def _by_content(ctx: Context, looks: list[Inspection]) -> tuple[list[Inspection], list[Inspection]]:
+    """The files to take, and those with bytes that were taken before, as a claim would decide."""
+    content = content_of(ctx.pipeline)
+    seen = ctx.ledger.known_contents(ctx.pipeline.name, content)
+    taken = set(fresh_content(tuple(look.file for look in looks), seen, content))
+    fresh = [look for look in looks if look.file in taken]
+    return fresh, [look for look in looks if look.file not in taken]
+
+
+def _forecast(ctx: Context, folder: str, looks: list[Inspection]) -> Forecast:
+    if not looks:
+        return Forecast()
+    rejects = tuple(reject for look in looks for reject in look.rejects)
+    manifest = Manifest(ctx.pipeline.name, folder, tuple(look.file for look in looks), rejects)
+    key = ctx.files.write_manifest(manifest)
+    return Forecast.from_json(submit(ctx.project, PLAN_BATCH, "--manifest", key))

@@ -1,0 +1,230 @@
+"""refolding: a batch undone beneath later ones, and a target made again from its changelog.
+
+Both are a batch of their own, without files: its driver folds keys again from the changelogs of
+what is published (`spark_jobs/merging/rebuild.py`), and it is audited by the same requirements and
+published by the same commits as any other, so that all of its tables change or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from sluice.catalog.snapshots import head, strangers_since
+from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
+from sluice.ledger import ledger as states
+from sluice.ledger.renamelog import recorded
+from sluice.ledger.rows import landed_anew
+from sluice.ledger.tables import equals
+from sluice.manifest import Manifest, Rebuild, name_by_content
+from sluice.names import (
+    BATCH_ID,
+    PROP_FLOOR,
+    PROP_PIPELINE,
+    PROP_SOURCE,
+    is_changelog,
+    published_tables,
+    target_of_changelog,
+)
+from sluice.operations import undo, undoable
+from sluice.operations.context import Context
+from sluice.operations.stages import load, publish
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How many changes of a batch the changelog of a target has."""
+
+    batch_id: str
+    target: str
+    records: int
+
+
+# What batches published, the oldest first.
+Published = dict[str, list[states.Publication]]
+
+
+def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo a batch for good: move its tables back, or, where later batches are built on it, fold
+    the keys that it changed again without it.
+
+    Returns what was done, or with `dry_run` what would be. Raises RollbackRefused naming who stands
+    in the way; then every table is as it was.
+    """
+    try:
+        return undo.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
+    except Followed as followed:
+        return _fold_without(ctx, [batch_id], str(followed), dry_run)
+
+
+def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """The same for every batch that was published after one; all or none."""
+    try:
+        return undo.rollback_to(ctx, batch_id, dry_run)
+    except Followed as followed:
+        newer = undo.published_after(ctx, batch_id)
+        return _fold_without(ctx, newer, str(followed), dry_run)
+
+
+def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
+    """Make every target of the pipeline, or one, again from its changelog; see `Rebuild`.
+
+    Raises TerminalError for an unknown table.
+    """
+    known = list(_changelogs(ctx))
+    chosen = [t for t in known if table in ("", t, f"{ctx.pipeline.namespace}.{t}")]
+    if not chosen:
+        listed = ", ".join(known) or "none"
+        raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")
+    undoable.refuse_in_use(ctx, [])
+    if dry_run:
+        return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
+    return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
+
+
+def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
+    published = _published(ctx, batches)
+    if not published:
+        raise RollbackRefused(
+            f"{why}; to have that back, release its files and run: sluice release "
+            f"{ctx.pipeline.name} --batch ID"
+        )
+    undoable.refuse_in_use(ctx, list(published))
+    logs = _changelogs(ctx)
+    changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
+    told = [
+        f"{ctx.pipeline.namespace}.{c.target}: {c.records} changes of batch {c.batch_id}"
+        for c in changes
+    ]
+    if dry_run:
+        return [why, *(f"would fold again without: {line}" for line in told)]
+    ctx.say(f"rollback: {why}: keys are folded again without it")
+    targets = tuple(sorted({c.target for c in changes}))
+    bases = {target: _base(ctx, target, published) for target in targets}
+    return told + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
+
+
+def _published(ctx: Context, batches: list[str]) -> Published:
+    """Those of the batches that have changes of their own; raises RollbackRefused where one is not
+    published any more."""
+    rows = [row for row in ctx.ledger.batches(ctx.pipeline.name) if row.batch_id in batches]
+    for row in rows:
+        if row.state != states.PUBLISHED:
+            raise RollbackRefused(
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile"
+            )
+    mine = [r.batch_id for r in rows if not r.details.keys() & {undoable.UNDONE, undoable.REBUILT}]
+    return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(mine)}
+
+
+def _base(ctx: Context, target: str, published: Published) -> int | None:
+    """The snapshot of a target that the first of the batches to write it was merged onto."""
+    written = (p for batch in published.values() for p in batch if p.table_name == target)
+    return next((p.base_snapshot for p in written), _main(ctx, target))
+
+
+def _main(ctx: Context, target: str) -> int | None:
+    table = _load(ctx, ctx.pipeline.namespace, target)
+    return None if table is None else head(table)
+
+
+def _changes(
+    ctx: Context, logs: dict[str, Table], batch_id: str, published: list[states.Publication]
+) -> list[Changes]:
+    """The tables that a published batch has changes of, or of which it told renames of columns.
+
+    Raises RollbackRefused where somebody else wrote to one since, or maintenance has forgotten
+    the changes.
+    """
+    found = []
+    told = recorded(ctx.catalog, ctx.pipeline.name)
+    renamed = {one.source_table for one in told if one.batch_id == batch_id}
+    for target, log in logs.items():
+        records = _records(log, batch_id)
+        mine = [p for p in published if p.table_name in published_tables(target)]
+        for p in mine:
+            _refuse_strangers(ctx, p)
+        if records or log.properties.get(PROP_SOURCE) in renamed:
+            found.append(Changes(batch_id, target, records))
+        elif mine and _has_floor(ctx, target):
+            raise RollbackRefused(
+                f"{ctx.pipeline.namespace}.{target}: maintenance has forgotten the changes of "
+                f"batch {batch_id} (changelog_days); it cannot be undone any more"
+            )
+    return found
+
+
+def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
+    table = _load(ctx, p.namespace, p.table_name)
+    strangers = [] if table is None else strangers_since(table, p.head_snapshot)
+    if strangers:
+        raise RollbackRefused(
+            f"{p.namespace}.{p.table_name}: somebody else wrote {', '.join(strangers)} after batch "
+            f"{p.batch_id}; take that back first, by set_current_snapshot (docs/operations.md)"
+        )
+
+
+def _has_floor(ctx: Context, target: str) -> bool:
+    table = _load(ctx, ctx.pipeline.namespace, target)
+    return table is not None and PROP_FLOOR in table.properties
+
+
+def _records(changelog: Table, batch_id: str) -> int:
+    files = changelog.scan(row_filter=equals(BATCH_ID, batch_id)).plan_files()
+    return sum(file.file.record_count for file in files)
+
+
+def _changelogs(ctx: Context) -> dict[str, Table]:
+    """The changelogs of the pipeline by their targets' names."""
+    listed = [(where, name) for where, name in undoable.tables(ctx) if is_changelog(where, name)]
+    found = {target_of_changelog(name): _load(ctx, where, name) for where, name in listed}
+    return {
+        target: table
+        for target, table in found.items()
+        if table is not None and table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
+    }
+
+
+def _load(ctx: Context, namespace: str, name: str) -> Table | None:
+    try:
+        return ctx.catalog.load_table((namespace, name))
+    except NoSuchTableError:
+        return None
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
+    """Load and publish the batch; where that fails, nothing is left of it."""
+    manifest = Manifest(ctx.pipeline.name, "", (), rebuild=asked)
+    batch_id = name_by_content(manifest)
+    key = _record(ctx, replace(manifest, batch_id=batch_id))
+    try:
+        load(ctx, key)
+        result = publish(ctx, key)
+    except BaseException:  # Airflow's own limit of time among them: no later task would know of it
+        _give_up(ctx, batch_id)
+        raise
+    moved = [s for table in result.tables for s in table.staged]
+    return [f"{s.namespace}.{s.name}: main {s.base_snapshot} → {s.head_snapshot}" for s in moved]
+
+
+def _record(ctx: Context, manifest: Manifest) -> str:
+    key = ctx.files.write_manifest(manifest)
+    ctx.ledger.record_batch(
+        manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
+        detail=undoable.told(manifest), expected=landed_anew,
+    )  # fmt: skip
+    return key
+
+
+def _give_up(ctx: Context, batch_id: str) -> None:
+    try:
+        undo.rollback(ctx, batch_id, hold=True)
+    except SluiceError as error:  # the first error is the one to tell
+        ctx.say(f"rollback: batch {batch_id} is left to sluice reconcile: {error}")

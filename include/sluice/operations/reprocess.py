@@ -1,0 +1,201 @@
+"""reprocess: quarantined records decode again, after a mend of configuration or code.
+
+A reprocess is a batch of the files that hold the records, whole: what was applied before counts as
+duplicate, what decodes now is applied at its own place, the rest is quarantined again. It claims no
+file: the ledger's files stay with the batch that took them, loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sluice.errors import SluiceError, TerminalError
+from sluice.landing.landed import Inspection
+from sluice.ledger import ledger as states
+from sluice.ledger.rows import landed_anew
+from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
+from sluice.operations.context import Context
+from sluice.operations.deadletters import Held, repeated, trace, unresolved
+from sluice.operations.land import inspect_all, open_landing
+from sluice.operations.stages import load_and_publish, reconcile
+from sluice.operations.undo import rollback
+from sluice.positions import arrival_again
+from sluice.result import BatchResult
+
+AS_EVER: Final = Reprocess((), 0)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A batch with quarantined records, and its files that hold them, as its manifest has them."""
+
+    held: Held
+    files: tuple[SourceFile, ...]
+    generation: int
+    tables: tuple[str, ...] = ()
+
+    @property
+    def alike(self) -> tuple[int | None, tuple[str, ...]]:
+        """What batches that are decoded again together have to share: epoch and tables."""
+        return self.held.epoch, self.tables
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files."""
+        return sum(file.size for file in self.files)
+
+
+def reprocess(
+    ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER
+) -> tuple[list[BatchResult], SluiceError | None]:
+    """Decode the unresolved records of the pipeline, or of one batch, through all stages.
+
+    `asked`: the reason, and what is accepted. Returns what was published and the first failure;
+    ([], None) where nothing is in quarantine.
+    """
+    return load_and_publish(ctx, land_again(ctx, batch_id, asked))
+
+
+def land_again(ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER) -> list[str]:
+    """Make batches of the files that hold unresolved records; returns their manifests' keys.
+
+    A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
+    files were read before what was mended since. Raises TerminalError naming a file that is gone
+    or changed; then no batch is made.
+    """
+    _give_up(ctx, reconcile(ctx))
+    taken = [take(ctx, held) for held in unresolved(ctx, batch_id)]
+    manifests = [read_again(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
+    return [_record(ctx, manifest) for manifest in manifests]
+
+
+def _give_up(ctx: Context, unfinished: list[str]) -> None:
+    for key in unfinished:
+        manifest = ctx.files.read_manifest(key)
+        if manifest.reprocess is not None:
+            ctx.say(f"reprocess: batch {manifest.batch_id} was left unfinished and is given up")
+            rollback(ctx, manifest.batch_id, hold=True)
+
+
+def take(ctx: Context, held: Held) -> Taken:
+    """A batch's files with quarantined records; raises TerminalError where it landed no such."""
+    name, wanted = ctx.pipeline.name, set(held.files)
+    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, held.batch_id))
+    files, generation = _find(ctx, manifest, wanted)
+    if strangers := sorted(wanted.difference(files)):
+        raise TerminalError(
+            f"pipeline {name}: the manifest of batch {held.batch_id} does not name {strangers}, "
+            "where it has records in quarantine; reprocess the other batches one by one (--batch)"
+        )
+    return Taken(held, tuple(files.values()), generation, manifest.tables)
+
+
+def _find(
+    ctx: Context, manifest: Manifest, wanted: Collection[str]
+) -> tuple[dict[str, SourceFile], int]:
+    """Files of a batch, or of those whose transactions it completed, and their generation."""
+    found: dict[str, SourceFile] = {}
+    level, manifests = 0, [manifest]
+    while True:
+        mine = {f.key: f for m in manifests for f in m.files if f.key in wanted}
+        found = mine | found
+        earlier = (m.reprocess.generation for m in manifests if m.reprocess is not None)
+        generation = level + max(earlier, default=0)
+        manifests = [] if len(found) == len(wanted) else _completed_by(ctx, manifests)
+        if not manifests:
+            return found, generation
+        level += 1
+
+
+def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:
+    """Those of the batches whose transactions these ones completed."""
+    completed = repeated(ctx.ledger.batches(ctx.pipeline.name))
+    others = sorted({b for m in manifests for b in completed.get(m.batch_id, ())})
+    keys = (ctx.files.manifest_key(ctx.pipeline.name, other) for other in others)
+    return [ctx.files.read_manifest(key) for key in keys]
+
+
+def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
+    """Whole batches of one epoch and for the same tables, as many as the ceilings allow."""
+    chunk: list[Taken] = []
+    for one in taken:
+        together = [*chunk, one]
+        files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
+        full = files > ctx.pipeline.max_files_per_batch or size > ctx.pipeline.max_bytes_per_batch
+        if chunk and (full or chunk[0].alike != one.alike):
+            yield chunk
+            together = [one]
+        chunk = together
+    if chunk:
+        yield chunk
+
+
+def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> Manifest:
+    """The batch that decodes these files again, as they are now, each at its place of before.
+
+    Raises TerminalError naming a file that is gone or changed.
+    """
+    old = {file.key: file for taken in chunk for file in taken.files}
+    generation = 1 + max(taken.generation for taken in chunk)
+    looks = _look(ctx, old)
+    files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
+    batches = tuple(sorted(taken.held.batch_id for taken in chunk))
+    records = sum(taken.held.records for taken in chunk)
+    again = replace(asked, batches=batches, records=records, generation=generation)
+    rejects = tuple(reject for i in looks for reject in i.rejects)
+    epoch, tables = chunk[0].alike
+    manifest = Manifest(
+        ctx.pipeline.name, "", files, rejects, reprocess=again, tables=tables, epoch=epoch
+    )
+    return replace(manifest, batch_id=name_by_content(manifest))
+
+
+def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
+    """The files as they are now; raises TerminalError unless all are there, with their bytes."""
+    store = open_landing(ctx)
+    listed = {found.key: found for found in store.list(ctx.pipeline.landing.pattern)}
+    gone = sorted(set(old) - set(listed))
+    if gone:
+        raise TerminalError(_missing(ctx, gone, "not there any more"))
+    looks = inspect_all(ctx, store, [listed[key] for key in sorted(old)], named=True)
+    changed = [look.file.key for _, look in looks if not _same(old[look.file.key], look.file)]
+    if changed:
+        raise TerminalError(_missing(ctx, changed, "not what was loaded: their bytes changed"))
+    return [look for _, look in looks]
+
+
+def _missing(ctx: Context, keys: list[str], what: str) -> str:
+    return (
+        f"pipeline {ctx.pipeline.name}: {keys} hold quarantined records and are {what} in "
+        f"{ctx.pipeline.landing.url} (pattern {ctx.pipeline.landing.pattern}). Put the same bytes "
+        "back there and try again, or reprocess the other batches one by one (--batch)"
+    )
+
+
+def _same(old: SourceFile, new: SourceFile) -> bool:
+    if old.sha256:
+        return old.sha256 == new.sha256
+    return (old.size, old.etag, old.version_id) == (new.size, new.etag, new.version_id)
+
+
+def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
+    """The file as it reads now, in its old hour and at its old place in the order of arrival."""
+    return replace(new, hour=old.hour, arrival=arrival_again(new.arrival, generation))
+
+
+def _record(ctx: Context, manifest: Manifest) -> str:
+    name, batch_id = manifest.pipeline, manifest.batch_id
+    key = ctx.files.write_manifest(manifest)
+    ctx.ledger.record_batch(
+        name, batch_id, states.LANDED, manifest=key, detail=trace(manifest.reprocess),
+        expected=landed_anew,
+    )  # fmt: skip
+    again = manifest.reprocess
+    if again is not None:
+        ctx.say(
+            f"reprocess: batch {batch_id}, {len(manifest.files)} files with {again.records} "
+            f"quarantined records of {', '.join(again.batches)}"
+        )
+    return key

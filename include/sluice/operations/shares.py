@@ -1,0 +1,84 @@
+"""Shares: with `consistency: table`, the tables that a batch was published without.
+
+Each becomes a batch of its own, of the same files and for that table alone, which has failed and
+waits as any batch that has: the next run loads it again. Nothing is marked when it is done, for
+then it is published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from sluice.config.project import Pipeline
+from sluice.config.sourcetables import listed_name
+from sluice.errors import TablesLeftOut
+from sluice.ledger import ledger as states
+from sluice.ledger.rows import BatchRow, landed_anew
+from sluice.manifest import Manifest, name_by_content
+from sluice.operations.ahead import told_tables
+from sluice.operations.context import Context
+from sluice.result import BatchResult
+
+SHARE_OF: Final = "share_of"
+
+
+def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+    """Make the batches of what a batch is published without; does nothing for those there are."""
+    for left in result.left_out:
+        share = share_of(ctx.pipeline, manifest, left.source)
+        key = ctx.files.write_manifest(share)
+        ctx.ledger.record_batch(
+            ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
+            detail={"error": left.error[:2000]} | told_tables(share) | told_share(share),
+            expected=landed_anew,
+        )  # fmt: skip
+
+
+def share_of(pipeline: Pipeline, manifest: Manifest, source: str) -> Manifest:
+    """The part of a batch that one source table has; what landing refused stays with the batch."""
+    listed = listed_name(pipeline.tables, source) if pipeline.tables else None
+    share = replace(
+        manifest, batch_id="", tables=(listed or source,), rejects=(), share_of=manifest.batch_id
+    )
+    return replace(share, batch_id=name_by_content(share))
+
+
+def told_share(manifest: Manifest) -> dict[str, str]:
+    """What the ledger keeps of such a batch beside its tables; nothing for any other."""
+    return {SHARE_OF: manifest.share_of} if manifest.share_of else {}
+
+
+def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
+    """The files that an unfinished batch claimed or, where it is a share, reads: key and hour."""
+    if SHARE_OF not in row.details:
+        claimed = ctx.ledger.batch_files(row.pipeline, row.batch_id)
+        return [(file.object_key, file.hour) for file in claimed]
+    return [(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]
+
+
+def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLeftOut | None:
+    """The error of a published batch whose shares are neither published since nor given up."""
+    wrong = []
+    for left in result.left_out:
+        share = share_of(ctx.pipeline, manifest, left.source).batch_id
+        row = ctx.ledger.batch(ctx.pipeline.name, share)
+        if row is None or row.state not in states.FINISHED:
+            wrong.append(
+                f"{left.source} ({left.records} records) is left to batch {share}: {left.error}"
+            )
+    if not wrong:
+        return None
+    return TablesLeftOut(
+        f"batch {result.batch_id} of {ctx.pipeline.name} is published without:\n"
+        + "\n".join(wrong)
+        + "\nThe next run loads what was left out again. To go on without it: sluice rollback "
+        f"{ctx.pipeline.name} --batch ID, with the batch that it is left to"
+    )
+
+
+def undone_origin(ctx: Context, manifest: Manifest) -> str:
+    """Says that the batch is a share of one that is rolled back, if so: then it is too."""
+    row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of) if manifest.share_of else None
+    undone = row is not None and row.state == states.ROLLED_BACK
+    return f"is a share of {manifest.share_of}, which is rolled back" if undone else ""

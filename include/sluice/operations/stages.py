@@ -1,0 +1,393 @@
+"""The stages of a batch outside Spark: what the command line and the DAG's tasks both call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from sluice.catalog.snapshots import head, is_published, publish_table
+from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
+from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
+from sluice.faults import Point, reach
+from sluice.ledger import ledger as states
+from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.ledger import Publication
+from sluice.ledger.rows import landed_anew
+from sluice.manifest import Manifest
+from sluice.objects.batchfiles import batch_of
+from sluice.operations.ahead import land_tables, told_tables
+from sluice.operations.context import Context, open_context
+from sluice.operations.deadletters import EPOCH, trace, trace_of
+from sluice.operations.land import Window, covers, land
+from sluice.operations.shares import left_out, split_off, told_share, undone_origin
+from sluice.operations.sweep import forget_copies
+from sluice.operations.undo import (
+    complete_rollbacks,
+    drop_all_branches,
+    give_up,
+    published_after,
+    release,
+    rollback,
+    take_out,
+)
+from sluice.operations.undoable import is_counted, told
+from sluice.operations.vacant import drop_vacant
+from sluice.result import BatchResult, ComparedTable, StagedTable
+
+__all__ = [
+    "BatchResult",
+    "Context",
+    "Window",
+    "current_result",
+    "give_up",
+    "land",
+    "land_tables",
+    "left_out",
+    "load",
+    "load_and_publish",
+    "open_context",
+    "publish",
+    "published_after",
+    "reconcile",
+    "release",
+    "rollback",
+    "run",
+    "spark_conf",
+]  # fmt: skip
+
+MERGE_AGAIN_AT_MOST = 3
+_POLL_SECONDS = 1.0
+
+
+def load(ctx: Context, manifest_key: str) -> BatchResult:
+    """Run the Spark driver for a landed batch and wait for it.
+
+    Raises TransientError or TerminalError with the driver's own message.
+    """
+    manifest = ctx.files.read_manifest(manifest_key)
+    ctx.say(f"load: batch {manifest.batch_id}, {len(manifest.files)} files")
+    submit(
+        ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder(),
+        small=is_small(manifest),
+    )  # fmt: skip
+    return current_result(ctx, manifest.batch_id)
+
+
+def current_result(ctx: Context, batch_id: str) -> BatchResult:
+    """What the batch's current attempt staged.
+
+    Raises TerminalError where nothing is loaded, LeaseHeld while an attempt is loading.
+    """
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is None or not row.attempt:
+        raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
+    if row.state == states.LOADING and _is_held(ctx, row):
+        raise LeaseHeld(f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}")
+    return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
+
+
+def publish(ctx: Context, manifest_key: str) -> BatchResult:
+    """Point `main` of every table at the batch's branch; merge again where `main` has moved.
+
+    Raises PublishRefused after a bounded number of tries, LeaseHeld when a later attempt has
+    taken the batch over.
+    """
+    manifest = ctx.files.read_manifest(manifest_key)
+    batch_id = manifest.batch_id
+    for attempt in range(MERGE_AGAIN_AT_MOST):
+        result = current_result(ctx, batch_id)
+        try:
+            _publish(ctx, manifest, result)
+            return result
+        except PublishRefused as refused:
+            if attempt + 1 == MERGE_AGAIN_AT_MOST:
+                raise
+            ctx.say(f"publish: {refused}; merging the batch again on the new head")
+            load(ctx, manifest_key)
+    raise TerminalError(f"batch {batch_id}: not published")
+
+
+def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    if row is not None and row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
+        raise TerminalError(
+            f"batch {result.batch_id} was rolled back, so it is not published; its files are held: "
+            f"sluice release {ctx.pipeline.name} --batch {result.batch_id}, then run again"
+        )
+    if row is not None and row.state == states.PUBLISHED:
+        ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
+        return
+    _hold(ctx, result)
+    reach(Point.PUBLISH_HELD)
+    staged = [s for table in result.tables for s in table.staged]
+    # A process that was suspended here is refused; one that dies is completed by reconcile.
+    begun = ctx.ledger.record_batch(
+        ctx.pipeline.name, result.batch_id, states.PUBLISHING,
+        expected=lambda row: row is not None and _may_begin(row, result),
+    )  # fmt: skip
+    if not begun:
+        _require_mine(ctx, result)
+    reach(Point.PUBLISH_MARKED)
+    ctx.ledger.record_publications(_intents(ctx, result, staged))
+    reach(Point.PUBLISH_INTENT)
+    refuse_moved(ctx, staged, [c for table in result.tables for c in table.compared])
+    for table in staged:
+        publish_table(ctx.catalog, table, result.batch_id)
+        reach(Point.PUBLISH_TABLE)
+        ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
+    _require_mine(ctx, result)
+    ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
+    reach(Point.PUBLISH_RECORDED)
+    for undone in manifest.rebuild.without if manifest.rebuild else ():
+        take_out(ctx, undone)
+    _require_mine(ctx, result)
+    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
+    reach(Point.PUBLISH_FILES)
+    # Before the batch is finished, for nobody looks at it after that.
+    split_off(ctx, manifest, result)
+    forget_copies(ctx.files, ctx.ledger, manifest)
+    ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
+    ctx.ledger.record_batch(
+        ctx.pipeline.name, result.batch_id, states.PUBLISHED,
+        detail=_detail(result) | trace_of(result.completed) | trace(manifest.reprocess)
+        | told_tables(manifest) | told(manifest) | told_share(manifest),
+        expected=lambda row: row is not None and _is_under_way(row, result),
+    )  # fmt: skip
+    reach(Point.PUBLISH_DONE)
+
+
+def _require_mine(ctx: Context, result: BatchResult) -> None:
+    """Raise LeaseHeld where somebody else has finished or undone the publication meanwhile, for
+    whom a process that was suspended here is dead."""
+    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    if row is None or not _is_under_way(row, result):
+        now = "gone" if row is None else row.state
+        raise LeaseHeld(
+            f"batch {result.batch_id} of {ctx.pipeline.name} is {now} by somebody else; "
+            f"attempt {result.attempt} stops here"
+        )
+
+
+def _may_begin(row: states.BatchRow, result: BatchResult) -> bool:
+    return row.attempt == result.attempt and row.state not in states.CLOSED
+
+
+def _is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
+    return row.state == states.PUBLISHING and row.attempt == result.attempt
+
+
+def _hold(ctx: Context, result: BatchResult) -> None:
+    ctx.ledger.renew_lease(
+        ctx.pipeline.name,
+        result.batch_id,
+        result.attempt,
+        this_holder(),
+        ctx.pipeline.lease_seconds,
+    )
+
+
+def refuse_moved(
+    ctx: Context, staged: Iterable[StagedTable], compared: Iterable[ComparedTable] = ()
+) -> None:
+    """Look at every table before the first commit: most races end here, with nothing published.
+
+    What was only compared is looked at as long as nothing is published.
+    """
+    begun = False
+    for table in staged:
+        now = ctx.catalog.load_table((table.namespace, table.name))
+        begun = begun or is_published(now, table)
+        if not is_published(now, table) and head(now) != table.base_snapshot:
+            raise PublishRefused(
+                f"{table.namespace}.{table.name}: main is at {head(now)}, "
+                f"the batch was staged on {table.base_snapshot}"
+            )
+    for other in () if begun else compared:
+        at = head(ctx.catalog.load_table((other.namespace, other.name)))
+        if at != other.snapshot:
+            raise PublishRefused(
+                f"{other.namespace}.{other.name}: main is at {at}, "
+                f"the batch was compared with {other.snapshot}, and had nothing for it then"
+            )
+
+
+def _intents(
+    ctx: Context, result: BatchResult, staged: list[StagedTable], state: str = states.INTENT
+) -> list[Publication]:
+    bases = _first_bases(ctx, result)
+    return [
+        Publication(
+            ctx.pipeline.name, result.batch_id, result.attempt, s.namespace, s.name,
+            *bases.get((s.namespace, s.name), (s.base_snapshot, s.base_schema)), None,
+            s.head_snapshot, s.branch, s.created, state,
+        )
+        for s in staged
+    ]  # fmt: skip
+
+
+def _first_bases(
+    ctx: Context, result: BatchResult
+) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
+    undo goes back to these."""
+    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
+    counted = (p for p in told if p.attempt == result.attempt or is_counted(ctx, p))
+    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted}
+
+
+def _detail(result: BatchResult) -> dict[str, object]:
+    newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
+    total = sum((t.counts for t in result.tables), result.unassigned)
+    return {
+        "read": total.read,
+        "applied": total.applied,
+        "quarantined": total.quarantined,
+        "newest_source_ts": max(newest, default=""),
+        "seconds": result.seconds,
+        EPOCH: result.epoch,
+    }
+
+
+def reconcile(ctx: Context) -> list[str]:
+    """Finish or undo what dead attempts left; returns the manifests of batches to load again.
+
+    A publication or a rollback that was under way is completed; branches of failed attempts are
+    dropped, and tables in which nothing is; a batch whose lease somebody still holds is left alone.
+    """
+    again: list[str] = []
+    for row in _without_rollbacks(ctx):
+        if not ctx.ledger.has_lapsed(row):
+            ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
+            continue
+        key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
+        if row.state == states.PUBLISHING:
+            ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
+            publish(ctx, key)
+            continue
+        if why := _pointless(ctx, key):
+            ctx.say(f"reconcile: batch {row.batch_id} {why}")
+            rollback(ctx, row.batch_id, hold=True)
+            continue
+        drop_all_branches(ctx, row.batch_id)
+        ctx.ledger.record_batch(
+            ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key, expected=landed_anew
+        )
+        again.append(key)
+    newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
+    if again or any(row.state == states.ROLLED_BACK for row in newest):
+        for table in drop_vacant(ctx):
+            ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
+    return again
+
+
+def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
+    """What is unfinished once the rollbacks that died are completed."""
+    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    begun = [row.batch_id for row in rows if row.state == states.ROLLING_BACK]
+    if not begun:
+        return rows
+    ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
+    complete_rollbacks(ctx)
+    return ctx.ledger.unfinished(ctx.pipeline.name)
+
+
+def _pointless(ctx: Context, key: str) -> str:
+    """Why a batch is not loaded again: what it was to undo, or is a share of, is undone."""
+    manifest = ctx.files.read_manifest(key)
+    without = set(manifest.rebuild.without) if manifest.rebuild else set()
+    gone = without and without - ctx.ledger.published_batches(ctx.pipeline.name)
+    done = f"was to undo {', '.join(sorted(gone))}, which is done" if gone else ""
+    return done or undone_origin(ctx, manifest)
+
+
+def run(
+    ctx: Context,
+    window: Window | None = None,
+    files: list[str] | None = None,
+    tables: Sequence[str] = (),
+) -> tuple[list[BatchResult], SluiceError | None]:
+    """All stages: what earlier attempts left first, then what has landed.
+
+    With `tables` nothing but these, and of loaded files too (see `ahead`). A batch that fails does
+    not keep the next ones waiting; the first failure is handed back. Raises LeaseHeld where another
+    run has a batch of the pipeline for longer than a lease lasts.
+    """
+    _wait_for_others(ctx)
+    lease = Lease(this_holder(), ctx.pipeline.lease_seconds)
+    if tables:
+        reconcile(ctx)
+        return load_and_publish(ctx, land_tables(ctx, tables, window, None, files, lease))
+    left = _left(ctx, window, files)
+    return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=lease)])
+
+
+def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[str]:
+    """The manifests of batches to load again that are part of what this run was asked for."""
+    left = []
+    for key in reconcile(ctx):
+        manifest = ctx.files.read_manifest(key)
+        taken = ((file.key, file.hour) for file in manifest.files)
+        if covers(ctx, taken, window, names=files or ()):
+            left.append(key)
+        else:
+            ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
+    return left
+
+
+def _wait_for_others(ctx: Context) -> None:
+    """Until no other run has a batch: what one that died had is lapsed then, and reconciled."""
+    deadline = time.monotonic() + ctx.pipeline.lease_seconds
+    told = ""
+    while held := [r for r in ctx.ledger.unfinished(ctx.pipeline.name) if _is_held(ctx, r)]:
+        now = f"batch {held[0].batch_id} is {held[0].state}, held by {held[0].holder}"
+        if time.monotonic() > deadline:
+            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {now}; run again when it is done")
+        if now != told:
+            ctx.say(f"waiting: {now}")
+        told = now
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_held(ctx: Context, row: states.BatchRow) -> bool:
+    return row.holder != this_holder() and not ctx.ledger.has_lapsed(row)
+
+
+def load_and_publish(
+    ctx: Context, manifests: list[str]
+) -> tuple[list[BatchResult], SluiceError | None]:
+    """The stages of landed batches, one after the other; see `run`."""
+    results: list[BatchResult] = []
+    failure: SluiceError | None = None
+    for key in manifests:
+        if _is_finished(ctx, key):
+            continue
+        try:
+            load(ctx, key)
+            results.append(publish(ctx, key))
+        except SluiceError as error:
+            # Another run may have had the batch too: then it is in the tables, and stays there.
+            if not _is_finished(ctx, key):
+                failure = failure or error
+                ctx.say(f"{type(error).__name__}: {error}")
+                _give_up(ctx, key)
+        else:
+            failure = failure or left_out(ctx, ctx.files.read_manifest(key), results[-1])
+    return results, failure
+
+
+def _is_finished(ctx: Context, manifest_key: str) -> bool:
+    batch_id = batch_of(manifest_key)
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is None or row.state not in states.FINISHED:
+        return False
+    ctx.say(f"batch {batch_id} is {row.state} by another run")
+    return True
+
+
+def _give_up(ctx: Context, manifest_key: str) -> None:
+    """Drop what the batch staged; where another run has it, that run sees to it."""
+    try:
+        for line in give_up(ctx, batch_of(manifest_key)):
+            ctx.say(f"rollback: {line}")
+    except SluiceError as error:
+        ctx.say(f"rollback: {error}")

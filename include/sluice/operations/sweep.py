@@ -1,0 +1,78 @@
+"""What dead attempts left beside the tables: copies, scratch and manifests that no batch needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluice.errors import TerminalError
+from sluice.ledger.ledger import Ledger
+from sluice.manifest import Manifest
+from sluice.objects.batchfiles import SCRATCH, BatchFiles
+from sluice.objects.store import StoredObject
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """The batches that the ledger knows, those of them that go on, and the copies they read."""
+
+    batches: frozenset[str]
+    unfinished: frozenset[str]
+    copies: frozenset[str]
+
+
+def sweep(
+    files: BatchFiles, ledger: Ledger, pipeline: str, before: datetime, dry_run: bool = False
+) -> int:
+    """Remove what no batch needs and nobody has touched since `before`; returns how many files.
+
+    The age is for whoever lands just now: its files are there before the ledger knows of them.
+    """
+    doomed = sorted(_doomed(files, pipeline, _needs(files, ledger, pipeline), before))
+    if not dry_run:
+        for key in doomed:
+            files.store.delete_prefix(key)
+        files.store.forget_unfinished(f"{pipeline}/", before)
+    return len(doomed)
+
+
+def forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:
+    """Remove the copies that a finished batch read, unless one that goes on may read some of them;
+    `sweep` removes them then."""
+    mine = {file.url for file in manifest.files if file.staged}
+    others = ledger.unfinished(manifest.pipeline) if mine else []
+    keys = [row.manifest for row in others if row.batch_id != manifest.batch_id and row.manifest]
+    read = {file.url for key in keys for file in files.read_manifest(key).files}
+    if not mine & read:
+        files.forget_staged(manifest)
+
+
+def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:
+    # A claim that was never recorded as a batch is among the unfinished.
+    unfinished = frozenset(row.batch_id for row in ledger.unfinished(pipeline))
+    known = unfinished | {row.batch_id for row in ledger.batches(pipeline)}
+    copies = (copy for batch_id in unfinished for copy in _copies(files, pipeline, batch_id))
+    return _Needs(known, unfinished, frozenset(copies))
+
+
+def _copies(files: BatchFiles, pipeline: str, batch_id: str) -> list[str]:
+    try:
+        manifest = files.read_manifest(files.manifest_key(pipeline, batch_id))
+    except TerminalError:  # its landing failed before it had one
+        return []
+    return [files.staged_key(pipeline, file) for file in manifest.files if file.staged]
+
+
+def _doomed(files: BatchFiles, pipeline: str, needs: _Needs, before: datetime) -> Iterator[str]:
+    staging = files.staging_prefix(pipeline)
+    for found in files.store.list(f"{pipeline}/**/*"):
+        needed = found.key in needs.copies if found.key.startswith(staging) else _kept(found, needs)
+        if found.modified < before and not needed:
+            yield found.key
+
+
+def _kept(found: StoredObject, needs: _Needs) -> bool:
+    """Manifest and results stay with their batch, scratch while the batch may go on."""
+    _, batch_id, name = (*found.key.split("/", 2), "", "")[:3]
+    return batch_id in (needs.unfinished if name.startswith(SCRATCH) else needs.batches)

@@ -1,0 +1,313 @@
+"""rollback: a batch undone in all its tables, or not at all, and what is left of it released."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from pyiceberg.table import Table
+
+from sluice.catalog.snapshots import (
+    branches,
+    drop_branches,
+    drop_tags,
+    head,
+    refuse_rollback,
+    rollback_table,
+)
+from sluice.errors import LeaseHeld, TerminalError
+from sluice.faults import Point, reach
+from sluice.ledger import ledger as states
+from sluice.ledger.changelogs import forget_changes
+from sluice.ledger.leases import this_holder
+from sluice.ledger.ledger import BatchRow, Publication
+from sluice.names import (
+    branch_name,
+    tag_name,
+)
+from sluice.operations.context import Context
+from sluice.operations.undoable import (
+    known_batch,
+    publications,
+    refuse_if_followed,
+    refuse_in_use,
+    refuse_refolded,
+    tables,
+)
+
+_GIVEN_UP: Final = "given-up-"
+
+
+def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
+    """Undo a batch: what it published goes back, what it staged is dropped.
+
+    `hold` keeps the files of an unpublished batch from being loaded again (those of a published
+    one are always held) until `release`. Returns what was done, or with `dry_run` what would be.
+    Without it a batch that is half published stays so, for a publication goes on.
+    Raises RollbackRefused, before anything moves, when somebody wrote after the batch; Followed,
+    where that was a batch.
+    """
+    row = known_batch(ctx, batch_id)
+    if row.state == states.PUBLISHED:
+        return _undo_published(ctx, [batch_id], dry_run)
+    if row.state == states.ROLLING_BACK:
+        return complete_rollbacks(ctx, dry_run)
+    return _undo_unpublished(ctx, row, hold, dry_run)
+
+
+def give_up(ctx: Context, batch_id: str) -> list[str]:
+    """What `rollback` does with a batch that failed, for the next run to load it again.
+
+    One that another run has published meanwhile stays published; one that is being rolled back
+    goes on.
+    """
+    row = known_batch(ctx, batch_id)
+    if row.state in (states.PUBLISHED, states.ROLLING_BACK):
+        return [f"batch {batch_id} is {row.state}, by another run"]
+    return _undo_unpublished(ctx, row, hold=False, dry_run=False)
+
+
+def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+    batch_id = row.batch_id
+    if row.state == states.ROLLED_BACK:
+        return [f"batch {batch_id} is rolled back already"]
+    half = row.state == states.PUBLISHING or bool(publications(ctx, batch_id))
+    if row.state == states.PUBLISHING and not hold:
+        return [f"batch {batch_id} is half published: the next run completes it, or reconcile"]
+    mine = row.holder == this_holder()
+    if row.state != states.LOADED and not mine and not ctx.ledger.has_lapsed(row):
+        raise LeaseHeld(f"batch {batch_id} is {row.state}, held by {row.holder}: stop that first")
+    if half and hold:
+        return _undo_published(ctx, [batch_id], dry_run, half=True)
+    return _undo_staged(ctx, row, hold, dry_run)
+
+
+def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
+    """Go on with the rollbacks that died; raises as `rollback` does."""
+    return _undo_published(ctx, _begun(ctx), dry_run, half=True)
+
+
+def _begun(ctx: Context) -> list[str]:
+    """The batches of which a rollback was begun, the newest first, as they were marked."""
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
+
+
+def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Undo every batch that was published after this one, the newest first; all or none.
+
+    Raises RollbackRefused, before anything moves, when one of them cannot be undone.
+    """
+    newer = published_after(ctx, batch_id)
+    if not newer:
+        return [f"nothing was published after batch {batch_id}"]
+    return _undo_published(ctx, newer, dry_run)
+
+
+def published_after(ctx: Context, batch_id: str) -> list[str]:
+    """The batches published after this one, the newest first, before them those of which a
+    rollback was begun; raises TerminalError unless it is published itself."""
+    row = known_batch(ctx, batch_id)
+    if row.state != states.PUBLISHED:
+        raise TerminalError(
+            f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: name one that is "
+            "published, to which the tables shall go back"
+        )
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    newer = [r.batch_id for r in rows if r.state == states.PUBLISHED and r.seq > row.seq]
+    return _begun(ctx) + newer
+
+
+def _undo_published(
+    ctx: Context, batches: list[str], dry_run: bool, half: bool = False
+) -> list[str]:
+    """Undo published batches, given from the newest on, after a look at all of their tables.
+
+    Of those that may be `half` published, and half staged, the branches go first: without them
+    nobody publishes more, and what was published since the look is undone too.
+    """
+    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    refuse_in_use(ctx, batches)
+    refuse_refolded(ctx, batches)
+    refuse_if_followed(ctx, published)
+    moves = _moves(ctx, published)
+    if dry_run:
+        files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
+        would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
+        return would + (_drop_branches(ctx, batches, dry_run) if half else [])
+    with _lease(ctx, batches):
+        refuse_in_use(ctx, batches)
+        for batch_id in batches:  # before anything moves, for whoever comes after a crash
+            _begin(ctx, batch_id)
+        reach(Point.ROLLBACK_MARKED)
+        dropped = _drop_branches(ctx, batches) if half else []
+        if half:
+            published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+        done = [_undo_one(ctx, batch_id, published[batch_id]) for batch_id in batches]
+    return [line for lines in done for line in lines] + dropped
+
+
+def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:
+    return [line for b in batches for line in drop_all_branches(ctx, b, dry_run)]
+
+
+@contextmanager
+def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
+    """The pipeline's lease, so that no load begins between the look and the moves, and nobody
+    else completes the same rollback. Raises LeaseHeld."""
+    name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
+    if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
+        yield  # its publisher may have the lease; nobody loads beside one that is half published
+        return
+    seconds = ctx.pipeline.lease_seconds
+    ctx.ledger.lease_maintenance(name, attempt, this_holder(), seconds, *batches)
+    try:
+        yield
+    finally:
+        ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
+
+
+def _begin(ctx: Context, batch_id: str) -> None:
+    """Say that the batch goes, which closes it to those who publish; raises LeaseHeld where it is
+    gone already."""
+    begun = ctx.ledger.record_batch(
+        ctx.pipeline.name, batch_id, states.ROLLING_BACK,
+        expected=lambda now: now is not None and now.state != states.ROLLED_BACK,
+    )  # fmt: skip
+    if not begun:
+        raise LeaseHeld(_went_on(ctx, batch_id))
+
+
+def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
+    """What `main` of every table does, batch after batch; raises RollbackRefused for the first
+    table that may not go back."""
+    tables: dict[tuple[str, str], Table] = {}
+    heads: dict[tuple[str, str], int | None] = {}
+    moves = []
+    for batch_id, mine in published.items():
+        for p in mine:
+            name = (p.namespace, p.table_name)
+            table = tables.setdefault(name, ctx.catalog.load_table(name))
+            current = heads[name] if name in heads else head(table)
+            refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
+            heads[name] = p.base_snapshot
+            moves.append(f"batch {batch_id}: {'.'.join(name)}: main {current} → {p.base_snapshot}")
+    return moves
+
+
+def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
+    done = []
+    for p in published:
+        moved = rollback_table(
+            ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
+            p.base_schema, batch_id,
+        )  # fmt: skip
+        reach(Point.ROLLBACK_TABLE)
+        done.append(f"{moved.table}: main {moved.before} → {moved.after}")
+    return done + _close(ctx, batch_id, published)
+
+
+def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
+    """What follows when no table holds the batch any more: its changes go, its files are held."""
+    if known_batch(ctx, batch_id).state not in (states.ROLLING_BACK, states.PUBLISHED):
+        raise LeaseHeld(_went_on(ctx, batch_id))
+    done = forget_changes(ctx.catalog, ctx.pipeline.namespace, batch_id)
+    reach(Point.ROLLBACK_CHANGES)
+    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
+    reach(Point.ROLLBACK_RECORDED)
+    _end(ctx, batch_id, states.FILE_HELD)
+    return done
+
+
+def take_out(ctx: Context, batch_id: str) -> None:
+    """The end of a batch without which its tables were folded again; once done, nothing."""
+    if known_batch(ctx, batch_id).state != states.PUBLISHED:
+        return
+    published = publications(ctx, batch_id)
+    for p in published:
+        table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
+        drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
+    _close(ctx, batch_id, published)
+
+
+def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
+    if dry_run:
+        done = drop_all_branches(ctx, row.batch_id, dry_run)
+        return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
+    given_up = _stop(ctx, row)
+    done = drop_all_branches(ctx, row.batch_id)
+    if hold:
+        done += forget_changes(ctx.catalog, ctx.pipeline.namespace, row.batch_id)
+        _end(ctx, row.batch_id, states.FILE_HELD, given_up)
+    return done or [_nothing_staged(row)]
+
+
+def _stop(ctx: Context, row: BatchRow) -> str:
+    """Take the batch from whoever would go on with it, and publish; returns the name of the
+    attempt that nobody makes.
+
+    Raises LeaseHeld where somebody went on since the look at it.
+    """
+    given_up = f"{_GIVEN_UP}{uuid.uuid4().hex[:10]}"
+    stopped = ctx.ledger.record_batch(
+        ctx.pipeline.name, row.batch_id, states.FAILED, attempt=given_up,
+        expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
+    )  # fmt: skip
+    if not stopped:
+        raise LeaseHeld(_went_on(ctx, row.batch_id))
+    return given_up
+
+
+def _went_on(ctx: Context, batch_id: str) -> str:
+    now = known_batch(ctx, batch_id).state
+    return (
+        f"batch {batch_id} of {ctx.pipeline.name} is {now}: another run went on with it meanwhile; "
+        "wait for it, and try again"
+    )
+
+
+def _nothing_staged(row: BatchRow) -> str:
+    return f"batch {row.batch_id} had nothing staged; every table is as it was"
+
+
+def _end(ctx: Context, batch_id: str, files: str, given_up: str = "") -> None:
+    """`given_up`: the attempt that the batch must still be at."""
+    ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
+    reach(Point.ROLLBACK_FILES)
+    ended = ctx.ledger.record_batch(
+        ctx.pipeline.name, batch_id, states.ROLLED_BACK,
+        expected=lambda now: not given_up or (now is not None and now.attempt == given_up),
+    )  # fmt: skip
+    if not ended:
+        raise LeaseHeld(_went_on(ctx, batch_id))
+
+
+def release(ctx: Context, batch_id: str) -> int:
+    """Let the files of a rolled back batch be landed again; returns how many.
+
+    Raises TerminalError for any other batch, whose files are in use.
+    """
+    row = known_batch(ctx, batch_id)
+    if row.state != states.ROLLED_BACK:
+        raise TerminalError(
+            f"batch {batch_id} of pipeline {ctx.pipeline.name} is {row.state}: only the files of "
+            f"one that is rolled back are released (sluice rollback {ctx.pipeline.name} --batch "
+            f"{batch_id})"
+        )
+    return ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_RELEASED)
+
+
+def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
+    """Drop what every attempt of the batch staged; returns what was there."""
+    prefix = branch_name(batch_id, "")
+    take = branches if dry_run else drop_branches
+    dropped = []
+    for namespace, name in tables(ctx):
+        for branch in take(ctx.catalog, namespace, name, prefix):
+            dropped.append(f"{namespace}.{name}: branch {branch} dropped")
+    if not dry_run:
+        ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
+    return dropped

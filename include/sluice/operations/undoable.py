@@ -1,0 +1,156 @@
+"""What of a batch is in the tables, and whether it may be taken out of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from sluice.catalog.snapshots import ancestors, head, tables_of
+from sluice.errors import Followed, RollbackRefused, TerminalError
+from sluice.ledger import ledger as states
+from sluice.ledger.ledger import BatchRow, Publication
+from sluice.ledger.tables import equals
+from sluice.manifest import Manifest
+from sluice.names import BATCH_ID, is_changelog, published_tables, target_of_changelog
+from sluice.operations.context import Context
+from sluice.operations.deadletters import resolutions
+from sluice.operations.shares import SHARE_OF
+
+UNDONE: Final = "undone"
+REBUILT: Final = "rebuilt"
+_ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
+
+
+def known_batch(ctx: Context, batch_id: str) -> BatchRow:
+    """A batch as the ledger has it; raises TerminalError for one that it does not know."""
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is None:
+        raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
+    return row
+
+
+def publications(ctx: Context, batch_id: str) -> list[Publication]:
+    """The tables that the batch published, and those that it meant to and, as it shows, did; of
+    those that are still there."""
+    told = ctx.ledger.publications(ctx.pipeline.name, batch_id)
+    return [publication for publication in told if is_counted(ctx, publication)]
+
+
+def is_counted(ctx: Context, p: Publication) -> bool:
+    """Whether the table has, or has had, what was to be published in it; not one that is gone:
+    nothing was ever published in it, or somebody dropped it."""
+    if p.state not in (states.PUBLISHED, states.INTENT):
+        return False
+    try:
+        table = ctx.catalog.load_table((p.namespace, p.table_name))
+    except NoSuchTableError:
+        return False
+    return p.state == states.PUBLISHED or p.head_snapshot in ancestors(table, head(table))
+
+
+def told(manifest: Manifest) -> dict[str, list[str]]:
+    """What the ledger keeps of a batch that made targets again: which, or without which batches."""
+    if manifest.rebuild is None:
+        return {}
+    if manifest.rebuild.without:
+        return {UNDONE: list(manifest.rebuild.without)}
+    return {REBUILT: list(manifest.rebuild.targets)}
+
+
+def refuse_in_use(ctx: Context, batches: list[str]) -> None:
+    """Raise RollbackRefused where a batch on its way, or a reprocess, is built on one of them."""
+    _refuse_on_the_way(ctx, batches)
+    _refuse_if_repeated(ctx, batches)
+    _refuse_if_shared(ctx, batches)
+
+
+def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
+    """What a batch on its way found late, or there already, it did not stage: without the batch
+    that it was compared with, its publication would leave that in no table."""
+    for row in ctx.ledger.unfinished(ctx.pipeline.name):
+        if row.batch_id not in batches and row.state in _ON_THE_WAY:
+            raise RollbackRefused(
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
+                "shall be undone: let it end (sluice run, or its DAG run), or give it up (sluice "
+                f"rollback {ctx.pipeline.name} --batch {row.batch_id}), and try again"
+            )
+
+
+def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
+    """A reprocess repeats the changes of its batch: without the batch they would be in no table."""
+    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
+    for batch_id in batches:
+        later = resolved.get(batch_id)
+        if later is not None and later not in batches:
+            raise RollbackRefused(
+                f"batch {later} reprocessed batch {batch_id}, and has its changes too: roll that "
+                f"back first (sluice rollback {ctx.pipeline.name} --batch {later})"
+            )
+
+
+def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
+    """A batch's files are held when it is undone, those of a table that came later among them."""
+    for row in ctx.ledger.batches(ctx.pipeline.name):
+        origin = row.details.get(SHARE_OF)
+        if row.state == states.PUBLISHED and origin in batches and row.batch_id not in batches:
+            raise RollbackRefused(
+                f"batch {row.batch_id} has what {origin} was published without: roll that back "
+                f"first (sluice rollback {ctx.pipeline.name} --batch {row.batch_id})"
+            )
+
+
+def refuse_refolded(ctx: Context, batches: list[str]) -> None:
+    """`main` before a batch that was made to undo another holds that other one's rows."""
+    for batch_id in batches:
+        undone = known_batch(ctx, batch_id).details.get(UNDONE)
+        if undone and publications(ctx, batch_id):
+            raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
+
+
+def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    mine = {
+        (p.namespace, p.table_name, p.head_snapshot): p.batch_id
+        for publications in published.values()
+        for p in publications
+    }
+    for row in ctx.ledger.batches(ctx.pipeline.name):
+        if row.state != states.PUBLISHED or row.batch_id in published:
+            continue
+        for p in ctx.ledger.publications(ctx.pipeline.name, row.batch_id):
+            before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
+            if p.state == states.PUBLISHED and before is not None:
+                did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
+                raise Followed(f"batch {row.batch_id} {did}")
+    _refuse_if_compared(ctx, published)
+
+
+def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    """A later batch whose changes all were late, or there already, wrote nothing; without the
+    batch they would be in no table."""
+    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    for batch_id, publications in published.items():
+        since = next((r.seq for r in rows if r.batch_id == batch_id), None)
+        later = [r.batch_id for r in rows if since is not None and r.seq > since]
+        others = [other for other in later if other not in published]
+        for namespace, name in _changelogs(ctx, publications) if others else ():
+            changes = ctx.catalog.load_table((namespace, name))
+            for other in others:
+                if any(changes.scan(row_filter=equals(BATCH_ID, other)).plan_files()):
+                    did = f"has changes in {namespace}.{name}, which were compared with {batch_id}"
+                    raise Followed(f"batch {other} {did}")
+
+
+def _changelogs(ctx: Context, publications: list[Publication]) -> list[tuple[str, str]]:
+    """The changelogs of the targets that these publications are of."""
+    written = {p.table_name for p in publications}
+    return [
+        (namespace, name)
+        for namespace, name in tables(ctx)
+        if is_changelog(namespace, name) and written & published_tables(target_of_changelog(name))
+    ]
+
+
+def tables(ctx: Context) -> list[tuple[str, str]]:
+    """All tables of the pipeline's two namespaces."""
+    return tables_of(ctx.catalog, ctx.pipeline.namespace)

@@ -1,0 +1,88 @@
+"""Tables that batches made which never came through: dropped, so that the next one starts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.expressions import In
+from pyiceberg.table import Table
+
+from sluice.ledger import ledger as states
+from sluice.names import (
+    BATCH_ID,
+    PROP_PIPELINE,
+    beside_target,
+    changelog_namespace,
+    changelog_table,
+    tombstone_table,
+    whose,
+)
+from sluice.operations.context import Context
+
+_DEAD = frozenset({states.FAILED, states.ROLLED_BACK})
+
+
+def drop_vacant(ctx: Context) -> list[str]:
+    """Drop the targets in which nothing was ever published, or all was rolled back, with their
+    changelogs, tombstones and what stands beside them; returns their names.
+
+    Their types and key are those of a batch that failed, perhaps for a hint that is mended by now.
+    Nothing is dropped while a batch is on its way, for it may be its table: a driver takes the
+    lease only when it has decoded.
+    """
+    if any(row.state not in _DEAD for row in ctx.ledger.unfinished(ctx.pipeline.name)):
+        return []
+    living = [r.batch_id for r in ctx.ledger.batches(ctx.pipeline.name) if r.state not in _DEAD]
+    dropped = []
+    for target in list(_targets(ctx)):
+        if _is_vacant(ctx, target, living):
+            _drop(ctx, target)
+            dropped.append(f"{ctx.pipeline.namespace}.{target}")
+    return dropped
+
+
+def _targets(ctx: Context) -> Iterator[str]:
+    """The pipeline's targets that have no rows."""
+    with suppress(NoSuchNamespaceError):
+        for ident in ctx.catalog.list_tables(ctx.pipeline.namespace):
+            table = ctx.catalog.load_table(ident)
+            mine = table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
+            if mine and whose(table.properties) is None and not table.metadata.refs:
+                yield ident[-1]
+
+
+def _is_vacant(ctx: Context, target: str, living: list[str]) -> bool:
+    """True where neither a branch nor a change of a living batch hangs on the target."""
+    beside = changelog_namespace(ctx.pipeline.namespace)
+    kept = [(beside, tombstone_table(target)), *_modes(ctx, target)]
+    if any(table.metadata.refs for table in _existing(ctx, kept)):
+        return False
+    counted = In(BATCH_ID, living)  # type: ignore[call-arg]
+    changelog = _existing(ctx, [(beside, changelog_table(target))])
+    return not any(any(table.scan(row_filter=counted).plan_files()) for table in changelog)
+
+
+def _modes(ctx: Context, target: str) -> list[tuple[str, str]]:
+    """The tables of its modes beside the target."""
+    return [(ctx.pipeline.namespace, name) for name in beside_target(target)]
+
+
+def _existing(ctx: Context, idents: list[tuple[str, str]]) -> Iterator[Table]:
+    for ident in idents:
+        with suppress(NoSuchTableError):
+            yield ctx.catalog.load_table(ident)
+
+
+def _drop(ctx: Context, target: str) -> None:
+    """The target last: as long as it is there, what is beside it is found again."""
+    beside = changelog_namespace(ctx.pipeline.namespace)
+    for ident in (
+        (beside, changelog_table(target)),
+        (beside, tombstone_table(target)),
+        *_modes(ctx, target),
+        (ctx.pipeline.namespace, target),
+    ):
+        with suppress(NoSuchTableError):
+            ctx.catalog.purge_table(ident)

@@ -1,0 +1,52 @@
+"""verify, the stage: every target beside what its changelog says it must hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluice.config.livesource import LiveSource
+from sluice.driver.submit import ENTRY_POINTS, submit
+from sluice.driver.verification import KINDS, Comparison, Verification
+from sluice.errors import VerifyFailed
+from sluice.operations.context import Context
+
+_BESIDE_CHANGELOGS: Final = (
+    "The changelog says otherwise: see which snapshots no batch wrote, and put main back to before "
+    "them; where there is none, a rule of the merge is broken: keep the lake as it is and report it"
+)
+_BESIDE_SOURCE: Final = (
+    "The source holds something else: what it changed after the newest event of a table, which the "
+    "report names, differs rightly, and is gone once it is loaded. For the rest run verify without "
+    "--source: where the targets are what their changelogs say, the source did not send it"
+)
+
+
+def verify(
+    ctx: Context, table: str | None = None, source: LiveSource | None = None
+) -> Verification:
+    """Run the driver and hand back what it found, differences among it.
+
+    With a source the targets are compared with its tables instead of their changelogs. Raises
+    TerminalError for a table that pipeline or source has not, TransientError while a batch is
+    being published.
+    """
+    chosen = [*(("--table", table) if table else ()), *(source.arguments if source else ())]
+    ctx.say(f"verify: {ctx.pipeline.name}, {table or 'all tables'}")
+    told = submit(ctx.project, ENTRY_POINTS / "verify.py", "--pipeline", ctx.pipeline.name, *chosen)
+    return Verification.from_json(told)
+
+
+def refuse_differences(found: Verification) -> None:
+    """Raises VerifyFailed naming every table that differs, and what to do."""
+    wrong = [c for table in found.tables for c in table.comparisons if not c.agrees]
+    if not wrong:
+        return
+    listed = "; ".join(f"{c.table}: {in_words(c)}" for c in wrong)
+    advice = _BESIDE_CHANGELOGS if found.source is None else _BESIDE_SOURCE
+    raise VerifyFailed(f"pipeline {found.pipeline}: {listed}. {advice}")
+
+
+def in_words(comparison: Comparison) -> str:
+    """How many keys differ in which way."""
+    kinds = (f"{comparison.kinds[k]:,} {k}" for k in KINDS if comparison.kinds.get(k))
+    return ", ".join(kinds) or "nothing differs"

@@ -1,0 +1,266 @@
+"""SQL on the lake without a JVM: pyiceberg reads, DuckDB answers.
+
+DuckDB parses the statement first; only the tables and columns that it names are read. A table is
+`namespace.table`, and `namespace.table VERSION AS OF 'batch-…'` reads a tag, a branch or a
+snapshot's number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import Table
+
+from sluice.catalog.client import open_catalog
+from sluice.config.project import Project
+from sluice.errors import TerminalError
+from sluice.names import CATALOG
+from sluice.output.rows import FORMATS, write_rows
+from sluice.output.sqlfilter import BASE_TABLE, Node, nodes, row_filter
+
+_OF_DUCKDB: Final = ("information_schema", "pg_catalog")
+_ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
+_WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
+_VERSION_AS_OF: Final = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+      | \bVERSION\s+AS\s+OF\s+(?P<version>'(?:[^']|'')*'|\d+)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Used:
+    """A table as a statement names it; `version` is a tag, a branch or a snapshot's number."""
+
+    namespace: str
+    name: str
+    version: str | int | None = None
+
+    @property
+    def view(self) -> str:
+        """What DuckDB knows it by, inside its schema."""
+        return self.name if self.version is None else f"{self.name}@{self.version}"
+
+
+def run_sql(project: Project, statement: str, limit: int | None = None) -> pa.Table:
+    """Answer one query; at most `limit` rows of it.
+
+    Raises TerminalError for SQL that does not parse or run, and for unknown tables, naming those
+    there are.
+    """
+    connection = duckdb.connect(":memory:")
+    try:
+        return _answer(connection, open_catalog(project), statement, limit)
+    except duckdb.Error as error:
+        raise TerminalError(f"the query failed: {error}").in_lines() from error
+    finally:
+        connection.close()
+
+
+def print_sql(project: Project, statement: str, output: str, to: TextIO) -> None:
+    """Answer a query and write it as `table`, `jsonl` or `csv`."""
+    if output not in FORMATS:
+        raise TerminalError(f"unknown format {output!r}; known: {', '.join(FORMATS)}")
+    write_rows(run_sql(project, statement), output, to)
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: str, limit: int | None
+) -> pa.Table:
+    connection.execute(f"ATTACH ':memory:' AS {CATALOG}")
+    connection.execute(f"USE {CATALOG}")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET python_enable_replacements = false")
+    statement, tree = _parse(connection, statement)
+    used, columns = _tables(catalog, tree), _columns(tree)
+    for number, table in enumerate(sorted(used, key=str)):
+        _register(connection, _scan(catalog, table, columns, tree), table, f"loaded_{number}")
+    _shut_in(connection)
+    relation = connection.sql(statement)
+    if limit is not None:
+        relation = relation.limit(limit)
+    return _integers(relation, relation.to_arrow_table())
+
+
+def _shut_in(connection: duckdb.DuckDBPyConnection) -> None:
+    """From here on nothing but the registered tables: whoever asks is not who runs this process,
+    whose files and environment `read_text` and its like would show."""
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _parse(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, Node]:
+    """The statement in DuckDB's own words, and its syntax tree."""
+    statement = _VERSION_AS_OF.sub(_at_version, statement)
+    tree = _tree(connection, statement)
+    versioned = [node for node in _base_tables(tree) if node["at_clause"]]
+    if not versioned:
+        return statement, tree
+    original = json.loads(json.dumps(tree))
+    for node in versioned:
+        _point_to_view(node)
+    return _one(connection, "SELECT json_deserialize_sql(?)", json.dumps(tree)), original
+
+
+def _one(connection: duckdb.DuckDBPyConnection, statement: str, parameter: str) -> str:
+    return str(connection.execute(statement, [parameter]).fetchall()[0][0])
+
+
+def _at_version(found: re.Match[str]) -> str:
+    version = found["version"]
+    return f"AT (VERSION => {version})" if version else found[0]
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, statement: str) -> Node:
+    tree: Node = json.loads(_one(connection, "SELECT json_serialize_sql(?)", statement))
+    if tree.get("error_type") == "not implemented":
+        raise TerminalError("this is not a query: only SELECT and its like are answered")
+    if tree.get("error"):
+        raise TerminalError(f"this is not a query: {tree.get('error_message')}")
+    if len(tree["statements"]) != 1:
+        raise TerminalError(f"expected one query, got {len(tree['statements'])}")
+    return tree
+
+
+def _base_tables(tree: Node) -> Iterator[Node]:
+    return (n for n in nodes(tree) if n.get("type") == BASE_TABLE)
+
+
+def _used(node: Node) -> Used:
+    return Used(str(node["schema_name"]), str(node["table_name"]), _version(node["at_clause"]))
+
+
+def _version(at_clause: Node | None) -> str | int | None:
+    if at_clause is None:
+        return None
+    literal = at_clause["expr"].get("literal")
+    if at_clause["unit"].upper() != "VERSION" or literal is None:
+        raise TerminalError("expected VERSION AS OF 'tag' or VERSION AS OF snapshot-number")
+    return int(literal["text"]) if literal["kind"] == "INTEGER" else str(literal["text"])
+
+
+def _point_to_view(node: Node) -> None:
+    view = _used(node).view
+    node["alias"] = node["alias"] or node["table_name"]
+    node["table_name"] = node["qualified_name"]["path"][-1] = view
+    node["at_clause"] = None
+
+
+def _tables(catalog: Catalog, tree: Node) -> set[Used]:
+    queries = {entry["key"].lower() for node in nodes(tree) for entry in _ctes(node)}
+    used = {_used(node) for node in _base_tables(tree)}
+    for table in used:
+        if not table.namespace and table.name.lower() not in queries:
+            raise TerminalError(_unknown(catalog, table))
+    return {t for t in used if t.namespace and t.namespace.lower() not in _OF_DUCKDB}
+
+
+def _ctes(node: Node) -> list[Node]:
+    found: list[Node] = (node.get("cte_map") or {}).get("map", [])
+    return found
+
+
+def _columns(tree: Node) -> set[str] | None:
+    """Every column name in the statement, in lower case; None where it may want all."""
+    names: set[str] = set()
+    tables: set[str] = set()
+    for node in nodes(tree):
+        if node.get("class") in _ALL_COLUMNS or node.get("type") in _WHOLE_ROWS:
+            return None
+        if node.get("ref_type") == "NATURAL":
+            return None
+        names |= {str(n).lower() for n in node.get("column_names") or []}
+        names |= {str(n).lower() for n in node.get("using_columns") or []}
+        if node.get("type") == BASE_TABLE:
+            tables |= {node["table_name"].lower(), node["alias"].lower()}
+            if node["column_name_alias"]:
+                return None
+    whole_row = any(
+        len(n.get("column_names") or []) == 1 and n["column_names"][0].lower() in tables
+        for n in nodes(tree)
+    )
+    return None if whole_row else names
+
+
+def _scan(catalog: Catalog, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
+    table = _load(catalog, used)
+    return table.scan(
+        row_filter=row_filter(tree, table.schema()) if used.version is None else AlwaysTrue(),
+        selected_fields=_selected(table, None if used.version else columns),
+        snapshot_id=_snapshot(table, used),
+    ).to_arrow()
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection, rows: pa.Table, used: Used, loaded: str
+) -> None:
+    connection.register(loaded, rows)
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(used.namespace)}")
+    view = f"{_quoted(used.namespace)}.{_quoted(used.view)}"
+    connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {loaded}")
+
+
+def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
+    names = [field.name for field in table.schema().fields]
+    if columns is None:
+        return ("*",)
+    return tuple(name for name in names if name.lower() in columns) or tuple(names[:1])
+
+
+def _snapshot(table: Table, used: Used) -> int | None:
+    if used.version is None:
+        return None
+    if isinstance(used.version, int):
+        found = table.snapshot_by_id(used.version)
+    else:
+        found = table.snapshot_by_name(used.version)
+    if found is None:
+        known = ", ".join(sorted(table.refs())) or "none"
+        raise TerminalError(
+            f"{used.namespace}.{used.name} has no version {used.version!r}; there are: {known}"
+        )
+    return found.snapshot_id
+
+
+def _load(catalog: Catalog, used: Used) -> Table:
+    """By exact name, else by the one name that differs in case alone, as SQL has it."""
+    try:
+        return catalog.load_table((used.namespace, used.name))
+    except NoSuchTableError:
+        wanted = f"{used.namespace}.{used.name}".lower()
+        near = [i for i in _all_tables(catalog) if ".".join(i).lower() == wanted]
+        if len(near) != 1:
+            raise TerminalError(_unknown(catalog, used)) from None
+        return catalog.load_table(near[0])
+
+
+def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
+    return sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
+
+
+def _unknown(catalog: Catalog, used: Used) -> str:
+    known = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
+    name = f"{used.namespace}.{used.name}" if used.namespace else used.name
+    return f"there is no table {name}; there are: {known}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _integers(relation: duckdb.DuckDBPyRelation, answer: pa.Table) -> pa.Table:
+    """DuckDB hands a HUGEINT, the type of every sum, to Arrow as a decimal; mark it."""
+    fields = [
+        field.with_metadata({"integer": "yes"}) if str(kind) == "HUGEINT" else field
+        for field, kind in zip(answer.schema, relation.types, strict=True)
+    ]
+    return pa.Table.from_arrays(answer.columns, schema=pa.schema(fields))

@@ -1,0 +1,195 @@
+"""What people and programs see of batches: Rich tables, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape as markup_escape
+from rich.padding import Padding
+from rich.table import Table
+
+from sluice.ledger.ledger import BatchRow
+from sluice.operations.deadletters import REASON, REPROCESSED, waiting
+from sluice.operations.maintenance import MaintenanceResult
+from sluice.operations.preview import Preview, TablePreview
+from sluice.operations.undoable import REBUILT, UNDONE
+from sluice.result import BatchResult, Counts, TableResult
+from sluice.shown import LINES, shown
+
+_OUTCOMES = [f.name for f in fields(Counts)]
+
+
+def escape(text: str, keep: str = "") -> str:
+    """Text for a terminal, which says nothing to it; `keep` as for `shown`."""
+    return markup_escape(shown(text, keep))
+
+
+def batch_json(result: BatchResult) -> dict[str, Any]:
+    """One batch for programs: counts and snapshots of every table."""
+    return {
+        "pipeline": result.pipeline,
+        "batch_id": result.batch_id,
+        "seconds": result.seconds,
+        "unassigned": asdict(result.unassigned),
+        "tables": [
+            {
+                "source": t.source,
+                "table": t.target,
+                "counts": asdict(t.counts),
+                "snapshots": [
+                    {
+                        "table": f"{s.namespace}.{s.name}",
+                        "before": _text(s.base_snapshot),
+                        "after": _text(s.head_snapshot),
+                    }
+                    for s in t.staged
+                ],
+            }
+            for t in result.tables
+        ],
+        "left_out": [asdict(left) for left in result.left_out],
+    }
+
+
+def _text(snapshot: int | None) -> str | None:
+    """Snapshot ids are beyond what JSON readers hold exactly."""
+    return None if snapshot is None else str(snapshot)
+
+
+def show_batch(console: Console, result: BatchResult) -> None:
+    """One batch for people: a line a table, what happened to every record, and the snapshots."""
+    table = Table(title=f"{result.pipeline}: batch {result.batch_id} ({result.seconds} s)")
+    table.add_column("table", overflow="fold")
+    for outcome in _OUTCOMES:
+        table.add_column(outcome, justify="right")
+    for t in result.tables:
+        table.add_row(escape(t.target), *_numbers(t.counts))
+    if result.unassigned.read:
+        table.add_row("(no table)", *_numbers(result.unassigned))
+    console.print(table)
+    for t in result.tables:
+        console.print(f"{escape(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
+
+
+def _moved(result: TableResult) -> str:
+    main = [s for s in result.staged if f"{s.namespace}.{s.name}" == result.target]
+    if not main:
+        return "unchanged, no new snapshot"
+    return f"snapshot {main[0].base_snapshot or 'none'} → {main[0].head_snapshot}"
+
+
+def _numbers(counts: Counts) -> list[str]:
+    return [f"{getattr(counts, name):,}" for name in _OUTCOMES]
+
+
+def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The ledger's batches for programs, newest first; see `deadletters.resolutions`."""
+    return [
+        {
+            "pipeline": r.pipeline,
+            "batch_id": r.batch_id,
+            "state": r.state,
+            "attempt": r.attempt,
+            "at": r.at.isoformat() if r.at else None,
+            **{
+                key: r.details.get(key)
+                for key in ("read", "applied", "quarantined", "newest_source_ts", "error")
+            },
+            "unresolved": waiting(r, resolved),
+            "resolved_by": resolved.get(r.batch_id),
+            REPROCESSED: r.details.get(REPROCESSED, []),
+            REASON: r.details.get(REASON),
+            UNDONE: r.details.get(UNDONE, []),
+            REBUILT: r.details.get(REBUILT, []),
+        }
+        for r in rows
+    ]
+
+
+def show_status(
+    console: Console, rows: list[BatchRow], lag: str, resolved: Mapping[str, str]
+) -> None:
+    """The last batches for people."""
+    table = Table(title=f"last batches{lag}")
+    for name in (
+        "pipeline",
+        "batch",
+        "state",
+        "at",
+        "read",
+        "applied",
+        "quarantined",
+        "unresolved",
+        "newest source time",
+    ):
+        table.add_column(name, overflow="fold", no_wrap=name == "batch")
+    for r in rows:
+        d = r.details
+        told = [str(d.get(k, "")) for k in ("read", "applied", "quarantined")]
+        told += [str(waiting(r, resolved)), escape(str(d.get("newest_source_ts", "")))]
+        at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
+        table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
+    console.print(table)
+    for r in rows:
+        if error := r.details.get("error"):
+            console.print(f"{escape(r.batch_id)} is {r.state}:", highlight=False)
+            # Set in, so that no line of an error can pass for one of Sluice's own.
+            console.print(Padding(f"[red]{escape(error, LINES)}[/red]", (0, 0, 0, 2)))
+
+
+def show_preview(console: Console, found: Preview) -> None:
+    """What a run would do, for people: files, then a line a table, then changes of schema."""
+    if found.unfinished:
+        listed = ", ".join(found.unfinished)
+        console.print(f"would first load again, and is not looked into here: {listed}")
+    console.print(
+        f"{found.pipeline}: {len(found.files)} files, {found.bytes:,} bytes, "
+        f"{found.batches} batches; {len(found.repeated)} files repeat others",
+        highlight=False,
+    )
+    if found.files:
+        console.print(_preview_table(found))
+    for table in found.forecast.tables:
+        for line in _schema_lines(table):
+            console.print(escape(f"{table.target}: {line}"), highlight=False)
+
+
+def _preview_table(found: Preview) -> Table:
+    table = Table(title="would become")
+    table.add_column("table", overflow="fold")
+    for name in (*_OUTCOMES, "files hit", "bytes hit"):
+        table.add_column(name, justify="right")
+    for t in found.forecast.tables:
+        hit = ["" if n is None else f"{n:,}" for n in (t.hit_files, t.hit_bytes)]
+        table.add_row(escape(t.target), *_numbers(t.counts), *hit)
+    if found.forecast.unassigned.read:
+        table.add_row("(no table)", *_numbers(found.forecast.unassigned))
+    return table
+
+
+def _schema_lines(table: TablePreview) -> list[str]:
+    lines = [f"would be made, with the key {', '.join(table.key) or '(none)'}"] * table.created
+    lines += [f"column {column} would be added" for column in table.added]
+    lines += [f"column {column} would be widened" for column in table.widened]
+    lines += [f"column {columns} would be renamed" for columns in table.renamed]
+    if table.hit_files:
+        how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
+        lines.append(f"{table.hit_files} data files would be {how}")
+    return lines
+
+
+def show_maintenance(console: Console, result: MaintenanceResult) -> None:
+    """What maintenance did, a line a step, and what it left."""
+    done = "would be done" if result.dry_run else f"done in {result.seconds} s"
+    table = Table(title=f"{result.pipeline}: maintenance, {len(result.steps)} steps {done}")
+    for name in ("table", "step", "what"):
+        table.add_column(name, overflow="fold")
+    for step in result.steps:
+        table.add_row(escape(step.table), step.step, escape(step.detail))
+    console.print(table)
+    if result.left:
+        told = f"time is up; left for the next run: {', '.join(result.left)}"
+        console.print(escape(told), highlight=False, soft_wrap=True)

@@ -1,0 +1,166 @@
+"""What people see of a verification: text, and one page of HTML that needs nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape as html_escape
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from sluice.driver.verification import (
+    BUCKETS,
+    Comparison,
+    Difference,
+    Row,
+    TableReport,
+    Verification,
+)
+from sluice.operations.verify import in_words
+from sluice.output.report import escape as plain
+from sluice.shown import shown
+
+_HEADINGS: Final = ("table", "expected", "found", "differing keys", "result")
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { border: 1px solid #ccc; padding: .3rem .6rem; text-align: left; vertical-align: top;
+         overflow-wrap: anywhere; }
+td.number { text-align: right; }
+.ok { color: #17692c; } .bad { color: #b01818; font-weight: 600; }
+mark { background: #ffe08a; }
+"""
+
+
+def escape(text: str) -> str:
+    """Text for HTML."""
+    return html_escape(shown(text))
+
+
+def show(console: Console, found: Verification) -> None:
+    """A line a table, then the differing keys, each with what is expected and what is found."""
+    listed = Table(title=plain(f"{found.pipeline}: {_beside(found)} ({found.seconds} s)"))
+    for heading in _HEADINGS:
+        right = heading not in ("table", "result")
+        listed.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for comparison in _comparisons(found):
+        style = "green" if comparison.agrees else "bold red"
+        *cells, result = _cells(comparison)
+        listed.add_row(*map(plain, cells), f"[{style}]{plain(result)}[/{style}]")
+    console.print(listed)
+    for line in _remarks(found):
+        console.print(plain(line), highlight=False, soft_wrap=True)
+    for comparison in _comparisons(found):
+        _show_keys(console, comparison)
+
+
+def _show_keys(console: Console, comparison: Comparison) -> None:
+    if comparison.agrees:
+        return
+    console.print(f"\n[bold]{plain(comparison.table)}[/bold]: {plain(_extent(comparison))}")
+    for difference in comparison.shown:
+        columns = f" in {', '.join(difference.columns)}" if difference.columns else ""
+        console.print(f"  {difference.kind}{plain(columns)}", highlight=False, soft_wrap=True)
+        for side, row in _sides(difference):
+            text = plain(_spelled(row))
+            console.print(f"    {side}: {text}", highlight=False, soft_wrap=True)
+
+
+def as_html(found: Verification) -> str:
+    """The same as a page; every value in it is escaped."""
+    result = _result(found.agrees, "every table agrees", "differences")
+    notes = "".join(f"<p>{escape(line)}</p>" for line in _remarks(found))
+    rows = (
+        [*(escape(cell) for cell in cells), _result(comparison.agrees, result, result)]
+        for comparison in _comparisons(found)
+        for *cells, result in [_cells(comparison)]
+    )
+    title = escape(f"sluice verify {found.pipeline}")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{title}: {result}</h1>"
+        f"<p>{escape(found.at)}, {escape(_beside(found))}, in {found.seconds} s</p>"
+        f"{notes}{_html_table(_HEADINGS, rows)}"
+        f"{''.join(_html_keys(c) for c in _comparisons(found) if not c.agrees)}</body></html>\n"
+    )
+
+
+def _html_keys(comparison: Comparison) -> str:
+    rows = (
+        [escape(d.kind), _html_row(d.expected, d.columns), _html_row(d.found, d.columns)]
+        for d in comparison.shown
+    )
+    heading = f"<h2>{escape(comparison.table)}</h2><p>{escape(_extent(comparison))}</p>"
+    return heading + _html_table(("", "expected", "found"), rows)
+
+
+def _html_row(row: Row | None, marked: Iterable[str]) -> str:
+    if row is None:
+        return "no row"
+    lines = (
+        f"<mark>{escape(line)}</mark>" if name in marked else escape(line)
+        for name, line in ((name, f"{name}: {_value(value)}") for name, value in row.items())
+    )
+    return "<br>".join(lines)
+
+
+def _html_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Cells are HTML already."""
+    head = "".join(f"<th>{escape(h)}</th>" for h in headings)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _result(agrees: bool, good: str, bad: str) -> str:
+    return f'<span class="{"ok" if agrees else "bad"}">{escape(good if agrees else bad)}</span>'
+
+
+def _beside(found: Verification) -> str:
+    if found.source is not None:
+        return f"{found.batches} published batches beside {found.source}"
+    return f"{found.batches} published batches refolded"
+
+
+def _comparisons(found: Verification) -> list[Comparison]:
+    return [comparison for table in found.tables for comparison in table.comparisons]
+
+
+def _cells(comparison: Comparison) -> tuple[str, ...]:
+    numbers = (comparison.expected, comparison.found, comparison.differing)
+    result = "agrees" if comparison.agrees else in_words(comparison)
+    return (comparison.table, *(f"{n:,}" for n in numbers), result)
+
+
+def _remarks(found: Verification) -> list[str]:
+    return [*found.notes, *(line for table in found.tables for line in _of_table(table))]
+
+
+def _of_table(table: TableReport) -> list[str]:
+    lines = []
+    if table.floor is not None:
+        lines.append(f"{table.target}: only what is above its floor {table.floor} is compared")
+    if table.foreign:
+        listed = ", ".join(table.foreign)
+        lines.append(f"{table.target}: no batch wrote these snapshots of main: {listed}")
+    return lines
+
+
+def _extent(comparison: Comparison) -> str:
+    at = "main is empty" if comparison.snapshot is None else f"main at {comparison.snapshot}"
+    listed = f"{len(comparison.shown)} of {comparison.differing:,} differing keys"
+    return f"{at}; {comparison.buckets} of {BUCKETS} key ranges differ; {listed}"
+
+
+def _sides(difference: Difference) -> tuple[tuple[str, Row | None], ...]:
+    return ("expected", difference.expected), ("found", difference.found)
+
+
+def _spelled(row: Row | None) -> str:
+    if row is None:
+        return "no row"
+    return ", ".join(f"{name}={_value(value)}" for name, value in row.items())
+
+
+def _value(value: str | None) -> str:
+    return "NULL" if value is None else value

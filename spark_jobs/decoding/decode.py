@@ -1,0 +1,309 @@
+"""decode: the generic envelope of one table → typed changelog rows, native expressions only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.coltypes import TIME_UNITS, ColumnType
+from sluice.manifest import SourceFile
+from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
+from spark_jobs.canonical import (
+    OP_DDL,
+    OP_DELETE,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    OUTCOME_EVENT,
+    PLACE,
+    PLACED,
+    record_text,
+)
+from spark_jobs.decoding import wholerows
+from spark_jobs.formats.envelope import repeats, with_facts
+from spark_jobs.planning.discover import Source, short_name
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.values import fitted
+
+BAD = "_sluice_bad"
+_KEY_IS_NULL = "key_is_null"
+_DUPLICATE_COLUMN = "duplicate_column"
+_NOT_SENT = "not_sent"
+_TYPES_ID = "_types_id"
+_DESCRIBED = "_described"
+_WIDTHS = {"bigint": "int", "double": "float"}
+_DOUBLED = "_sluice_doubled"
+RECORD = "_sluice_record"
+"""What the envelope has of a record whose file has no text of it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a changelog row carries of its batch."""
+
+    batch_id: str
+    epoch: int
+
+
+def of_table(envelope: DataFrame, plan: TablePlan, truncates: bool = True) -> DataFrame:
+    """The events of one source table that change rows; `truncates=False` leaves TRUNCATE out."""
+    passed = (OP_DDL,) if truncates else (OP_DDL, OP_TRUNCATE)
+    changing = (F.col("outcome") == OUTCOME_EVENT) & ~F.col("op").isin(*passed)
+    return envelope.where(changing & is_of(plan.source))
+
+
+def is_of(source: Source) -> Column:
+    """Whether a record of the envelope is of one source table; never NULL."""
+    parts = (("database", source.database), ("schema", source.schema), ("table", source.table))
+    matches = F.lit(True)
+    for column, value in parts:
+        missing = F.coalesce(F.col(column), F.lit("")) == ""
+        matches &= F.col(column).eqNullSafe(value) if value else missing
+    return matches
+
+
+def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
+    """Add the object's own key and its arrival order to what Spark calls the file."""
+    joined = with_facts(spark, events, files, lambda f: {"origin": f.key, "arrival": f.arrival})
+    return joined.withColumns(
+        {
+            "origin": F.coalesce("origin", "file"),
+            "arrival": F.coalesce("arrival", "file"),
+        }
+    )
+
+
+def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
+    """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all).
+
+    In three steps, texts → values → what did not fit, so that Spark computes each value once.
+    """
+    texts = _split_key_changes(events, plan).select(*_texts(plan), *_carried(plan, batch))
+    values = texts.select("*", *(_value(c, i) for i, c in enumerate(plan.columns)))
+    named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
+    placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
+    about = (_bad(plan).alias(BAD), RECORD, *placed)
+    return values.select(*named, *names.CHANGELOG_METADATA, *about)
+
+
+def _named(plan: TablePlan, index: int) -> Column:
+    """A column's value; of one that stands for a key with NULLs what its value compares by."""
+    column, text = plan.columns[index], F.col(_text_name(index))
+    if not column.holds_nulls:
+        return F.col(_value_name(index))
+    of = next(i for i, c in enumerate(plan.columns) if c.name == column.compares)
+    compared = column.compared(F.col(_value_name(of)), plan.columns[of].stored)
+    return F.when(text.isNotNull(), compared)
+
+
+def _text_name(index: int) -> str:
+    return f"_text_{index}"
+
+
+def _value_name(index: int) -> str:
+    return f"_value_{index}"
+
+
+def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
+    """An update that changes the key becomes a delete of the old and an upsert of the new."""
+    if plan.found.partial and not plan.keyed:
+        events = wholerows.completed(events)
+    if plan.found.old_images and plan.found.moves and plan.keyed:
+        split = changes_key(plan.key_columns)
+    elif plan.found.old_images and not plan.keyed:
+        split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
+    else:
+        return _halved(events, F.lit(False))
+    both = F.array(F.lit(True), F.lit(False))
+    return _halved(
+        events.withColumn(
+            "old_half", F.explode(F.when(split, both).otherwise(F.array(F.lit(False))))
+        ),
+        F.col("old_half"),
+    )
+
+
+def changes_key(key: Sequence[PlannedColumn]) -> Column:
+    """Whether a record of the envelope is an update to another key; never NULL."""
+    moved = F.lit(False)
+    for column in key:
+        old, new = column.text_in(F.col("before")), column.text_in(F.col("after"))
+        moved |= old.isNotNull() & ~old.eqNullSafe(new)
+    update = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull() & moved
+    return F.coalesce(update, F.lit(False))
+
+
+def hides_key(key: Sequence[PlannedColumn]) -> Column:
+    """Whether the old row lacks a key column, and may have it under a name that is not known.
+
+    Of a deleted row the whole may be gone, where decoders pass on known columns only.
+    """
+    before, hidden = F.col("before"), F.lit(False)
+    for column in key:
+        lacks = before.isNotNull() & column.text_in(before).isNull()
+        deleted = F.col("op") == OP_DELETE
+        hidden |= lacks & (deleted | _otherwise_spelled(before, column.spellings))
+    return F.coalesce(hidden, F.lit(False))
+
+
+def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
+    def alike(name: Column) -> Column:
+        return (F.lower(name) == known[0].lower()) & ~name.isin(*known)
+
+    return F.exists(F.map_keys(image), alike)
+
+
+def _halved(events: DataFrame, old_half: Column) -> DataFrame:
+    deleted = old_half | (F.col("op") == OP_DELETE)
+    return events.withColumns(
+        {
+            "deleted": deleted,
+            "counted": ~old_half,
+            "image": F.when(deleted, F.col("before")).otherwise(F.col("after")),
+            "kind": F.when(deleted, F.lit(OP_DELETE)).otherwise(F.col("op")),
+        }
+    )
+
+
+def _texts(plan: TablePlan) -> list[Column]:
+    """Every column's text; of a deleted row only the key is known, the rest may be made up."""
+    found = []
+    for index, column in enumerate(plan.columns):
+        text = column.text_in(F.col("image"))
+        if plan.keyed and column.name not in plan.identity:
+            text = F.when(~F.col("deleted"), column.text_in(F.col("after")))
+        found.append(text.alias(_text_name(index)))
+    return found
+
+
+def _value(column: PlannedColumn, index: int) -> Column:
+    text = F.col(_text_name(index))
+    kinds = sorted(set(column.readings.values()), key=str)
+    result = fitted(text, kinds[0], column.stored)
+    if len(kinds) > 1:
+        result = _undescribed(text, column, kinds)
+        for kind in kinds:
+            mine = [i for i, k in column.readings.items() if k == kind and i is not None]
+            value = fitted(text, kind, column.stored)
+            result = F.when(F.col(_TYPES_ID).isin(mine), value).otherwise(result)
+    told = F.when(F.col(_DESCRIBED), result) if _is_code(column) else result
+    return told.alias(_value_name(index))
+
+
+def _is_code(column: PlannedColumn) -> bool:
+    """Whether a text alone may be read in several ways: decimals in base64, counts of a unit."""
+    return None not in column.readings and any(
+        kind.name != "binary" and kind.encoding.startswith(("base64", "days", *TIME_UNITS))
+        for kind in column.readings.values()
+    )
+
+
+def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType]) -> Column:
+    """The value in a record that describes no types: by a hint, or where all kinds but for width
+    are one."""
+    into = column.stored
+    if None in column.readings:
+        return fitted(text, column.readings[None], into)
+    alike = {(_WIDTHS.get(k.name, k.name), k.encoding, k.scale) for k in kinds}
+    if len(alike) > 1:
+        return F.lit(None).cast(into.spark)
+    return F.coalesce(*(fitted(text, kind, into) for kind in kinds))
+
+
+def _bad(plan: TablePlan) -> Column:
+    """Names of the columns whose text did not fit, or the reason that rules the record out."""
+    row = F.col(names.OP) != OP_TRUNCATE
+    misfits, nulls = [], []
+    for index, column in enumerate(plan.columns):
+        text, value = F.col(_text_name(index)), F.col(_value_name(index))
+        if not _always_fits(column):
+            misfits.append(F.when(text.isNotNull() & value.isNull(), F.lit(column.name)))
+        if column.name in plan.key:
+            nulls.append(F.when(row & text.isNull(), F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
+    others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
+    if plan.found.partial and not plan.keyed:
+        others.append(F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(names.ABSENT, ", ")))
+    return F.concat_ws(", ", *misfits, *nulls, *others)
+
+
+def _always_fits(column: PlannedColumn) -> bool:
+    kinds = (column.stored, *column.readings.values())
+    return all(k.name == "string" and not k.encoding for k in kinds)
+
+
+def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
+    """The changelog's metadata, and what the next steps have to know of the record."""
+    described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
+    coded = any(map(_is_code, plan.columns))
+    doubled = _repeats_column("before", "image") if plan.found.duplicated else F.lit(False)
+    return [
+        F.col("kind").alias(names.OP),
+        _position(batch, plan).alias(names.POSITION),
+        F.col("source_ts").alias(names.SOURCE_TS),
+        F.lit(batch.batch_id).alias(names.BATCH_ID),
+        F.col("tx_id").alias(names.TX_ID),
+        F.col("event_id").alias(names.EVENT_ID),
+        F.when(~F.col("deleted"), _absent(plan)).alias(names.ABSENT),
+        F.col("counted").alias(names.COUNTED),
+        F.col("origin").alias(names.ORIGIN_FILE),
+        F.col("ordinal").alias(names.ORIGIN_RECORD),
+        (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
+        (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
+        doubled.alias(_DOUBLED),
+        record_text().alias(RECORD),
+        "file",
+        "block",
+        "ordinal",
+    ]
+
+
+def _repeats_column(*images: str) -> Column:
+    """Whether an image names a column twice, be it in two spellings."""
+    folded = (F.transform(F.map_keys(image), F.lower) for image in images)
+    return reduce(or_, (F.coalesce(repeats(listed), F.lit(False)) for listed in folded))
+
+
+def _absent(plan: TablePlan) -> Column:
+    """In the spelling of the tables."""
+    spelled = {other: c.name for c in plan.columns for other in c.others}
+    if not spelled:
+        return F.col("absent")
+    known = F.create_map(*(F.lit(text) for pair in spelled.items() for text in pair))
+    return F.transform("absent", lambda name: F.coalesce(F.try_element_at(known, name), name))
+
+
+def _position(batch: Batch, plan: TablePlan) -> Column:
+    """Epoch, the source's order or else arrival, and the half's role."""
+    role = F.when(F.col("deleted"), F.lit(ROLE_OLD)).otherwise(F.lit(ROLE_NEW))
+    given = F.col("position")
+    if plan.found.unordered:
+        given = F.coalesce(given, by_place())
+    tie = F.lit(None).cast("string") if plan.keyed else _told_apart()
+    return F.concat_ws(".", F.lit(epoch_prefix(batch.epoch)), given, tie, role)
+
+
+def by_place() -> Column:
+    """The position, without epoch and role, of a record that tells none: where it arrived."""
+    return F.concat_ws(".", F.lit(KIND_ARRIVAL), "arrival", _fixed("block"), _fixed("ordinal"))
+
+
+def _told_apart() -> Column:
+    """Without a key a row is known by its position, which changes may share (a full load's rows).
+
+    So the event's own id is part of it, or else a hash of what the row holds.
+    """
+    content = F.hex(F.xxhash64(F.sort_array(F.map_entries("image"))))
+    return F.when(F.col("kind") != OP_TRUNCATE, F.coalesce("event_id", content))
+
+
+def _fixed(name: str) -> Column:
+    text = F.col(name).cast("string")
+    return F.when(F.col(name) == 0, F.lit(encode_number(0))).otherwise(
+        F.concat(F.lpad(F.length(text).cast("string"), 2, "0"), text)
+    )

@@ -1,0 +1,369 @@
+"""decode, the stage: every table's changes go into the batch's partition of its changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.config.project import Pipeline, TableConfig
+from sluice.config.sourcetables import APPLY, FAIL, truncate_policy
+from sluice.errors import PlanError
+from sluice.ledger.changelogs import forget_changes
+from sluice.ledger.renamelog import ToldRename, record
+from sluice.manifest import SourceFile
+from sluice.result import LeftOut
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
+from spark_jobs.decoding import apart, droptables, quarantine, transactions
+from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
+from spark_jobs.decoding.dropped import refuse_dropped
+from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
+from spark_jobs.decoding.renames_told import told_by
+from spark_jobs.formats import FORMATS
+from spark_jobs.formats.base import NOTHING_KNOWN, Known
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId, changelog_id, target_id
+from spark_jobs.planning import defaults, opening
+from spark_jobs.planning.discover import Found, Source, discover, short_name
+from spark_jobs.planning.plan import (
+    TablePlan,
+    plan_table,
+    refuse_shared_targets,
+    table_config,
+    target_name,
+)
+from spark_jobs.planning.renames_known import (
+    following,
+    heeds,
+    of_told,
+    published,
+    refuse_renames,
+    renames_of,
+    used_again,
+)
+from spark_jobs.planning.sources import as_listed, refuse_unclear
+from spark_jobs.planning.span import Span
+from spark_jobs.planning.unfit import refuse_too_many, unfit_names
+from spark_jobs.threads import side_by_side
+
+_PART = "part"
+_MOST_FOLDERS = 512
+NO_RENAMES: Final[Mapping[Source, list[ToldRename]]] = {}
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A table whose changes are in the changelog.
+
+    `bad` counted records did not fit; `moved`: some update changed the key.
+    """
+
+    plan: TablePlan
+    created: bool
+    bad: int
+    moved: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class DecodedBatch:
+    """The whole batch: its records in generic form, what they are, and the tables they change."""
+
+    envelope: DataFrame
+    found: list[Found]
+    tables: list[Decoded]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def decode_batch(job: Job) -> DecodedBatch:
+    """Decode in one pass a table where the batch looks like those before it, else look first.
+
+    Raises PlanError with all that is wrong at once.
+    """
+    if job.left_out or job.pipeline.holds_transactions:
+        return _decode_as_found(job)
+    return _decode_as_known(job) or _decode_as_found(job)
+
+
+def _decode_as_known(job: Job) -> DecodedBatch | None:
+    """Decode by the shapes that the tables remember; None where a record has another."""
+    known = recall_all(job.lake, job.pipeline.namespace)
+    try:
+        refuse_unclear(job.pipeline, known)
+        plans = make_plans(job, known)
+    except PlanError:
+        return None  # what the batch really holds tells more
+    if not plans or len(plans) != len(known):
+        return None
+    told = _told(known, plans)
+    envelope = whole_envelope(job, told)
+    whole_before = told.old_columns is None
+    watches = [Watch(tuple(known), plan.found, plan.key_columns, whole_before) for plan in plans]
+    done = side_by_side(
+        zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
+    )
+    if any(seen.found.ddl for _, seen in done):
+        return None  # it may rename columns
+    if not all(seen.expected and _allowed(job, t) and _told_before(job, t) for t, seen in done):
+        return None
+    elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
+    tables = [table for table, seen in done if seen.found.records]
+    return DecodedBatch(envelope, [elsewhere, *(seen.found for _, seen in done)], tables)
+
+
+def _told(known: list[Found], plans: list[TablePlan]) -> Known:
+    keyed = all(plan.keyed for plan in plans)
+    keys = frozenset(name for plan in plans for key in plan.key_columns for name in key.spellings)
+    return Known(keys if keyed else None, partial=any(table.partial for table in known))
+
+
+def _allowed(job: Job, table: Decoded) -> bool:
+    refused = truncate_policy(job.pipeline, table.plan.config) == FAIL
+    return not (table.plan.found.truncates and refused)
+
+
+def _told_before(job: Job, table: Decoded) -> bool:
+    """Whether the table knows all that the batch tells of its columns; shapes alone do not say so.
+
+    They may be those of an attempt that failed, or of a batch that was rolled back.
+    """
+    known, plan, span = job.lake.told(target_id(table.plan)).defaults, table.plan, table.span
+    described = bool(plan.found.types)
+    return defaults.covers(known, plan.defaults, span.lowest, span.highest, described)
+
+
+def _decode_watched(
+    job: Job, envelope: DataFrame, plan: TablePlan, watch: Watch
+) -> tuple[Decoded, Seen]:
+    noticed = Observation()
+    table = _decode_table(job, watch.mark(envelope).observe(noticed, *watch.columns()), plan)
+    seen = watch.seen(noticed.get)
+    return replace(table, plan=replace(table.plan, found=seen.found)), seen
+
+
+def _decode_as_found(job: Job) -> DecodedBatch:
+    """Look through the batch, plan its tables, decode them, and remember what they look like."""
+    looked_at = look_through(job, _kept(job, whole_envelope(job)))
+    envelope, found, left_out = apart.without(job, *looked_at)
+    transactions.remember(job, envelope)
+    told = told_by(job, envelope, found)
+    if told:
+        batch = (job.pipeline.name, job.manifest.batch_id)
+        record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
+    plans = make_plans(job, found, told)
+    job.lake.ensure_namespaces(job.pipeline.namespace)
+    tables = apart.each(
+        job.pipeline,
+        plans,
+        lambda plan: plan.source.name,
+        lambda plan: _decode_table(job, envelope, plan),
+    )
+    # Of tables that are not planned: what an attempt, or a look by known shapes, made of them.
+    kept = {(changes.namespace, changes.name) for changes in map(changelog_id, plans)}
+    forget_changes(job.lake.catalog, job.pipeline.namespace, job.manifest.batch_id, kept)
+    side_by_side(tables, lambda table: _remember(job, table))
+    return DecodedBatch(envelope, found, tables, left_out)
+
+
+def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:
+    """What the records are, those that the format knows to be empty set aside."""
+    found = discover(envelope)
+    refuse_unclear(job.pipeline, found)
+    if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
+        envelope = _without_tombstones(job, envelope)
+        found = discover(envelope)
+    if unfit := unfit_names(job.pipeline, found):
+        envelope = unfit.rejected(envelope)
+        found = discover(envelope)
+    held_back = transactions.hold_back(job, envelope) if transactions.holds(job) else None
+    if held_back is not None:
+        envelope = held_back
+        found = discover(envelope)
+    refuse_too_many(job.pipeline, found)
+    return droptables.by_policy(job, envelope, found)
+
+
+def _kept(job: Job, envelope: DataFrame) -> DataFrame:
+    """Written once by source table, for each table's pass to read no more than its own part."""
+    names_of = (F.coalesce(part, F.lit("")) for part in ("database", "schema", "table"))
+    part = _folder(F.concat_ws(".", *names_of)).alias(_PART)
+    parts = envelope.select("*", part)
+    writer = parts.write.partitionBy(_PART).option("compression", "lz4_raw")
+    writer.mode("overwrite").parquet(job.scratch)
+    # Of no records at all there is no file to read the columns from.
+    return job.spark.read.schema(parts.schema).parquet(job.scratch)
+
+
+def _part_of(envelope: DataFrame, source: Source) -> DataFrame:
+    if _PART not in envelope.columns:
+        return envelope
+    name = F.lit(f"{source.database}.{source.schema}.{source.table}")
+    return envelope.where(F.col(_PART) == _folder(name))
+
+
+def _folder(name: Column) -> Column:
+    """Tables share folders where there are very many of them."""
+    return F.pmod(short_name(name), F.lit(_MOST_FOLDERS))
+
+
+def _remember(job: Job, table: Decoded) -> None:
+    """Keep the shapes with the target; a table that had too many of them once is let be."""
+    target = target_id(table.plan)
+    before = job.lake.property(target, names.PROP_SHAPES)
+    if before != "":
+        found = replace(table.plan.found, moves=table.moved)
+        known = _still_known(job, table, recall(before))
+        job.lake.set_property(target, names.PROP_SHAPES, remember(found, known))
+
+
+def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
+    """The shapes of before, where the table is told of all their columns, or else none of them.
+
+    No batch could go by those of a column that nothing published has.
+    """
+    mine = table.plan.defaults
+    told = defaults.lowest(job.lake.told(target_id(table.plan)).defaults, mine)
+    kinds = {kind for default in mine.values() for kind in default.firsts}
+    firsts = {name.lower(): default.firsts.keys() for name, default in told.items()}
+    named = {name.lower() for name in known.columns} if known and mine else ()
+    return known if all(n in firsts and kinds <= firsts[n] for n in named) else None
+
+
+def whole_envelope(job: Job, known: Known = NOTHING_KNOWN) -> DataFrame:
+    """The batch's records in generic form; raises PlanError for a batch without files."""
+    files = job.manifest.files
+    if not files:
+        raise PlanError(f"batch {job.manifest.batch_id} has no files")
+    known = replace(known, transactions=job.pipeline.holds_transactions)
+    return read_envelope(job.spark, job.pipeline, files, known)
+
+
+def read_envelope(
+    spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...], known: Known
+) -> DataFrame:
+    """The records in generic form, of the tables that the pipeline makes of its sources.
+
+    `absent` is there for formats without partial rows too.
+    """
+    envelope = FORMATS.get(pipeline.format).read(spark, files, pipeline.format_options, known)
+    if "absent" not in envelope.columns:
+        envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
+    return as_listed(envelope, pipeline)
+
+
+def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
+    """Records with nothing in them that the format knows by their text are ignored, not bad."""
+    lines = quarantine.texts(job.spark, job.manifest.files)
+    known = lines.where(F.col("value").rlike(FORMATS.get(job.pipeline.format).ignorable))
+    marks = F.broadcast(known.select(*PLACE, F.lit(True).alias("known")))
+    marked = envelope.join(marks, list(PLACE), "left")
+    passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
+    outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
+    return marked.withColumn("outcome", outcome).drop("known")
+
+
+def make_plans(
+    job: Job, found: list[Found], told: Mapping[Source, list[ToldRename]] = NO_RENAMES
+) -> list[TablePlan]:
+    """Plan every table that has events of rows, or whose columns the batch renames (`told`).
+
+    Raises PlanError with all that is wrong at once.
+    """
+    plans: list[TablePlan] = []
+    mistakes: dict[str, str] = {}
+    known = {table.source for table in found}
+    statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
+    for table in (*found, *(Found(source) for source in told if source not in known)):
+        config = table_config(job.pipeline, table.source)
+        idle = config is None or _changes_nothing(table, truncate_policy(job.pipeline, config))
+        mine = [one for one in statements if one.source_table == table.source.name]
+        if config is None or (idle and not _is_renamed(job, table, told, mine, config)):
+            continue
+        try:
+            refuse_renames(job.pipeline, table.source, told.get(table.source, []))
+            target = _target(job, table)
+            refuse_dropped(job.lake, target)
+            stored = job.lake.columns(target) or {}
+            renames = renames_of(job.pipeline, config, mine)
+            plan = _plan(job, table, stored, used_again(renames or ()))
+            plans.append(following(plan, renames, stored))
+        except PlanError as error:
+            mistakes[table.source.name] = str(error)
+    if mistakes:
+        raise PlanError("\n".join(mistakes.values())).of_tables(mistakes)
+    refuse_shared_targets(plans)
+    return plans
+
+
+def _changes_nothing(table: Found, on_truncate: str) -> bool:
+    return not table.images and table.records == table.passed_over(on_truncate)
+
+
+def _is_renamed(
+    job: Job,
+    table: Found,
+    told: Mapping[Source, list[ToldRename]],
+    mine: list[ToldRename],
+    config: TableConfig,
+) -> bool:
+    """Whether columns that are stored get other names; else the ledger remembers it for later."""
+    if not (heeds(job.pipeline) and table.source in told):
+        return False
+    return bool(of_told(mine, config)) and job.lake.load(_target(job, table)) is not None
+
+
+def _target(job: Job, found: Found) -> TableId:
+    return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
+
+
+def _plan(
+    job: Job, found: Found, stored: Mapping[str, str], used_again: Collection[str]
+) -> TablePlan:
+    target = _target(job, found)
+    config = table_config(job.pipeline, found.source)
+    if config is None:
+        raise PlanError(f"table {found.source.name} is not configured")
+    fmt = FORMATS.get(job.pipeline.format)
+    key = job.lake.key(target)
+    return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
+
+
+def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
+    """Write the batch's partition of the changelog; without events it opens no epoch."""
+    created = job.lake.ensure(plan)
+    typed = typed_changes(job, envelope, plan)
+    seen = Observation()
+    fits = F.col(BAD) == ""
+    good = typed.observe(
+        seen,
+        F.count_if(~fits & F.col(names.COUNTED)).alias("bad"),
+        F.min(names.POSITION).alias("lowest"),
+        F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
+        F.count_if(~F.col(names.COUNTED)).alias("halves"),
+    ).where(fits)
+    table = changelog_id(plan).sql()
+    stored = [f.name for f in job.spark.table(table).schema]
+    planned = [c if c in typed.columns else F.lit(None).alias(c) for c in stored]
+    mine = F.col(names.BATCH_ID) == job.manifest.batch_id
+    rows = good.select(*(quoted(c) if isinstance(c, str) else c for c in planned))
+    rows.writeTo(table).overwrite(mine)
+    found = seen.get
+    span = Span(found["lowest"], found["highest"])
+    if span.highest is None:
+        plan = replace(plan, opening=None)
+    elif plan.opening is not None:
+        opening.write(job.spark, table, plan.opening, job.manifest.batch_id)
+    return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span)
+
+
+def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
+    """The changelog rows of one table, those that do not fit among them."""
+    applied = truncate_policy(job.pipeline, plan.config) == APPLY
+    events = of_table(_part_of(envelope, plan.source), plan, truncates=applied)
+    located = with_origin(events, job.spark, job.manifest.files)
+    return changes(located, plan, Batch(job.manifest.batch_id, job.pipeline.epoch))

@@ -1,0 +1,108 @@
+"""DROP TABLE by `on_drop_table`: it changes nothing, empties the target, or stops the batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from sluice.config.project import Pipeline
+from sluice.config.sourcetables import APPLY, truncate_policy
+from sluice.ddl import LONGEST, SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
+from sluice.errors import PlanError
+from sluice.shown import shown
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, PLACE
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found, Source, discover
+from spark_jobs.planning.plan import table_config
+
+KEEP: Final = "keep"
+_FAIL: Final = "fail"
+_MOST: Final = 1_000
+
+
+def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
+    """The records and what they are, a DROP TABLE as the TRUNCATE that it is to the target's rows.
+
+    Raises PlanError where the pipeline wants to fail for one, or nobody can tell what it drops.
+    """
+    if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
+        return envelope, found
+    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
+    drops = [row for row in _statements(envelope) if _drops(job, row, ordered)]
+    if not drops:
+        return envelope, found
+    if job.pipeline.on_drop_table == _FAIL:
+        raise PlanError("\n".join(sorted({_refusal(_source(row)) for row in drops})))
+    emptied = envelope.withColumn(
+        "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
+    )
+    return emptied, discover(emptied)
+
+
+def _statements(envelope: DataFrame) -> list[Row]:
+    ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
+    mine = envelope.where(ddl & F.col("ddl").rlike(SPEAKS_OF_DROPS))
+    parts = (F.coalesce(n, F.lit("")).alias(n) for n in ("database", "schema", "table"))
+    text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
+    rows = mine.select(*parts, lost.alias("lost"), text.alias("ddl"), *PLACE)
+    found = rows.limit(_MOST + 1).collect()
+    if len(found) > _MOST:
+        raise PlanError(
+            f"the batch has more than {_MOST} DDL statements that may drop a table: load fewer "
+            "files at once (max_files_per_batch)"
+        )
+    return found
+
+
+def _source(row: Row) -> Source:
+    return Source(row["database"], row["schema"], row["table"])
+
+
+def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
+    """Whether a statement drops the table that its event names; what is unclear changes nothing."""
+    source = _source(row)
+    try:
+        tables = [name.lower() for name in dropped_tables(row["ddl"])]
+        if not tables or (source.table and table_config(job.pipeline, source) is None):
+            return False
+        if tables != [source.table.lower()]:
+            raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
+        if job.pipeline.on_drop_table != _FAIL and _of_a_part(job.pipeline, source):
+            raise UnreadableDdl(
+                "the target has several `sources`; `on_truncate: apply` of the table lets one of "
+                "them empty it"
+            )
+        if row["lost"] and source in ordered:
+            raise UnreadableDdl("its place in the source's order is not told")
+    except UnreadableDdl as problem:
+        print(
+            f"{shown(source.name)}: a DDL statement that may drop a table could not be followed "
+            f"({shown(str(problem))}); it changes nothing",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        return False
+    return True
+
+
+def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
+    """Whether the table is one of several that make a target, whose rows may not go with it."""
+    config = table_config(pipeline, source)
+    if config is None or not config.sources:
+        return False
+    return config.on_truncate is None and truncate_policy(pipeline, config) == APPLY
+
+
+def _refusal(source: Source) -> str:
+    return (
+        f"table {source.name}: a DROP TABLE came, and on_drop_table is {_FAIL}; set it to {KEEP} "
+        "or empty and run again, or roll the batch back to go on without its files"
+    )
+
+
+def _is_among(rows: Sequence[Row]) -> Column:
+    places = (F.struct(*(F.lit(row[name]).alias(name) for name in PLACE)) for row in rows)
+    return F.struct(*PLACE).isin(*places)

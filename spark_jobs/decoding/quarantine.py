@@ -1,0 +1,100 @@
+"""quarantine: records that are no events, with their reason, own bytes and place."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from sluice.containers import datums
+from sluice.manifest import LandingReject, SourceFile
+from spark_jobs.canonical import PLACE, holds_record, place, quoted
+
+_NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
+
+
+def texts(
+    spark: SparkSession, files: tuple[SourceFile, ...], envelope: DataFrame | None = None
+) -> DataFrame:
+    """Every line of the JSON-lines files with its place and its number within the file.
+
+    The places are those of the JSON reader, which passes over blank lines and splits files alike.
+    A bare datum has no text: its own bytes are in `datum`. Of containers and Parquet nothing but
+    the numbers is told, from the records of the `envelope`.
+    """
+    lines = spark.read.text([f.url for f in files if f.container == "jsonl"])
+    # The reader skips a blank line before it counts, so the numbering here must too.
+    kept = lines.where(holds_record(F.col("value"))).select("value", F.expr(_NO_DATUM), *place())
+    if bare := [f.url for f in files if f.avro_schema == datums.SCHEMA]:
+        found = spark.read.format("avro").schema(f"{datums.COLUMN} binary").load(bare)
+        text = F.lit(None).cast("string").alias("value")
+        kept = kept.unionByName(found.select(text, datums.COLUMN, *place()))
+    if envelope is not None and any(map(datums.is_container, files)):
+        kept = kept.unionByName(_of_typed_files(envelope, kept))
+    first = F.min("ordinal").alias("first")
+    blocks = kept.groupBy("file", "block").agg(first, F.count("*").alias("records"))
+    before = F.sum("records").over(
+        Window.partitionBy("file").orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    starts = blocks.select("file", "block", "first", F.coalesce(before, F.lit(0)).alias("before"))
+    number = F.col("ordinal") - F.col("first") + F.col("before") + 1
+    return kept.join(F.broadcast(starts), ["file", "block"]).select(
+        *PLACE, "value", datums.COLUMN, number.alias("record")
+    )
+
+
+def _of_typed_files(envelope: DataFrame, others: DataFrame) -> DataFrame:
+    places = envelope.select(*PLACE).distinct()
+    mine = places.join(others.select("file").distinct(), "file", "left_anti")
+    return mine.withColumn("value", F.lit(None).cast("string")).selectExpr("*", _NO_DATUM)
+
+
+def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
+    """Add the record's own bytes and number to rows that have a place."""
+    found = rejects.join(lines, list(PLACE), "left")
+    text = F.encode(F.coalesce("value", "raw"), "UTF-8")
+    return found.withColumn("raw", F.coalesce(datums.COLUMN, text))
+
+
+def rows(rejects: DataFrame, pipeline: str, batch_id: str, at: Column) -> DataFrame:
+    """The quarantine table's columns from (source_table, reason, detail, raw, record, origin)."""
+    return rejects.select(
+        F.lit(pipeline).alias("pipeline"),
+        F.lit(batch_id).alias("batch_id"),
+        "source_table",
+        "reason",
+        "detail",
+        "raw",
+        F.col("origin").alias("file"),
+        F.col("record").cast("bigint").alias("record"),
+        at.alias("at"),
+    )
+
+
+def landing_rows(
+    spark: SparkSession,
+    rejects: tuple[LandingReject, ...],
+    pipeline: str,
+    batch_id: str,
+    at: Column,
+) -> DataFrame:
+    """What landing could not hand on: the cut end of a damaged file."""
+    data = [(r.key, r.record, r.reason, r.raw_base64) for r in rejects]
+    frame = spark.createDataFrame(data, "file string, record bigint, reason string, raw string")
+    return frame.select(
+        F.lit(pipeline).alias("pipeline"),
+        F.lit(batch_id).alias("batch_id"),
+        F.lit("").alias("source_table"),
+        "reason",
+        F.lit("").alias("detail"),
+        F.unbase64("raw").alias("raw"),
+        "file",
+        "record",
+        at.alias("at"),
+    )
+
+
+def write(spark: SparkSession, table: str, frame: DataFrame) -> None:
+    """Append to the dead letters."""
+    columns = [f.name for f in spark.table(table).schema]
+    kept = [c for c in columns if c in frame.columns]
+    frame.select(*(quoted(c) for c in kept)).writeTo(table).append()

@@ -1,0 +1,156 @@
+"""What a table's events looked like before, so that a batch of the like is parsed only once.
+
+A target remembers the shapes of its events as a table property: which columns their images name,
+their keys, their descriptions of types. They are a hint and no more: the pass that writes the
+changelog checks every record against them, and where one differs the whole batch is looked
+through as if nothing were known.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
+from spark_jobs.decoding.decode import changes_key, hides_key, is_of
+from spark_jobs.lake.tables import Lake
+from spark_jobs.planning.discover import Found, Source, short_name
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+
+MOST_TABLES: Final = 4
+MOST_SHAPES: Final = 32
+MOST_CHARACTERS: Final = 64 * 1024
+_LISTS: Final = ("images", "keys")
+_MINE, _CLASS = "_sluice_mine", "_sluice_class"
+_ROWS, _DDL, _TRUNCATES, _SURPRISES = "rows", "ddl", "truncates", "surprises"
+_REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS = "rejected", "ignored", "elsewhere", "strangers"
+_CLASSES: Final = (
+    _ROWS, _DDL, _TRUNCATES, _SURPRISES, _REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS,
+)  # fmt: skip
+
+
+def remember(found: Found, known: Found | None) -> str:
+    """The shapes as a property's text; '' where there are too many to be worth a check."""
+    known = known or Found(found.source, moves=False)
+    listed = {
+        name: sorted((getattr(known, name) | getattr(found, name)).items())
+        for name in (*_LISTS, "types")
+    }
+    flags = {n: getattr(known, n) or getattr(found, n) for n in ("partial", "unordered", "moves")}
+    text = json.dumps({"source": asdict(found.source), **listed, **flags}, ensure_ascii=False)
+    many = max(len(entries) for entries in listed.values()) > MOST_SHAPES
+    return "" if many or len(text) > MOST_CHARACTERS else text
+
+
+def recall(text: str | None) -> Found | None:
+    """What `remember` wrote, without any records yet. An update may always bring its old image."""
+    if not text:
+        return None
+    raw = json.loads(text)
+    lists = {name: {ident: tuple(entry) for ident, entry in raw[name]} for name in _LISTS}
+    return Found(
+        Source(**raw["source"]),
+        **lists,
+        types=dict(raw["types"]),
+        partial=raw["partial"],
+        unordered=raw["unordered"],
+        moves=raw.get("moves", True),
+        old_images=True,
+    )
+
+
+def recall_all(lake: Lake, namespace: str) -> list[Found]:
+    """Every table of the pipeline; none where one of them is not known, or where they are many.
+
+    Each table is a pass over the batch: of many tables most would find nothing.
+    """
+    tables = lake.own_tables(namespace, at_most=MOST_TABLES)
+    found = [recall(table.properties.get(names.PROP_SHAPES)) for table in tables]
+    known = [f for f in found if f is not None]
+    return known if len(known) == len(found) else []
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What one pass over the batch has to notice for the table that it is after.
+
+    `key`: the columns of its key; `whole_before`: old images have all their columns, and are
+    looked at too.
+    """
+
+    known: tuple[Found, ...]
+    table: Found
+    key: tuple[PlannedColumn, ...]
+    whole_before: bool
+
+    def mark(self, envelope: DataFrame) -> DataFrame:
+        """Add what a record is to the table, one of `_CLASSES` or NULL: nothing to it.
+
+        In one column, so that Spark looks at each record once, not once for each count.
+        """
+        mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
+        changing = (
+            F.when(self._surprising(), F.lit(_SURPRISES))
+            .when(F.col("op") == OP_DDL, F.lit(_DDL))
+            .when(F.col("op") == OP_TRUNCATE, F.lit(_TRUNCATES))
+            .otherwise(F.lit(_ROWS))
+        )
+        event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(F.lit(_REJECTED))
+        own = F.when(ignored, F.lit(_IGNORED)).otherwise(event)
+        strange = F.when(ignored, F.lit(_ELSEWHERE)).otherwise(F.lit(_STRANGERS))
+        others = F.when(~self._of_another(), strange)
+        marked = envelope.withColumn(_MINE, is_of(self.table.source))
+        return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
+
+    def _of_another(self) -> Column:
+        matches = F.lit(False)
+        for found in self.known:
+            if found.source != self.table.source:
+                matches |= is_of(found.source)
+        return matches
+
+    def columns(self) -> list[Column]:
+        """Counts for an Observation on the marked envelope."""
+        of_class = F.col(_CLASS)
+        newest = F.max(F.when(of_class.isin(_ROWS, _DDL, _TRUNCATES), F.col("source_ts")))
+        counts = [F.count(F.when(of_class == name, 1)).alias(name) for name in _CLASSES]
+        return [*counts, newest.cast("string").alias("newest")]
+
+    def _surprising(self) -> Column:
+        table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
+        known = [(after, table.images), (F.col("key"), table.keys)]
+        known += [(before, table.images)] if self.whole_before else []
+        surprise = F.lit(False)
+        for part, ids in (*known, (F.col("types"), table.types)):
+            surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
+        surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
+        if self.key and not table.moves:
+            surprise |= changes_key(self.key)
+        if self.key and not self.whole_before:
+            surprise |= hides_key(self.key)
+        return surprise | (F.col("position").isNull() & F.lit(not table.unordered))
+
+    def seen(self, noticed: dict[str, Any]) -> Seen:
+        """What the pass noticed."""
+        found = replace(
+            self.table,
+            records=sum(noticed[name] for name in (_ROWS, _DDL, _TRUNCATES)),
+            **{name: noticed[name] for name in (_IGNORED, _REJECTED, _DDL, _TRUNCATES)},
+            newest_source_ts=noticed["newest"],
+        )
+        expected = not any(noticed[name] for name in (_STRANGERS, _SURPRISES, _REJECTED))
+        return Seen(found, noticed[_ELSEWHERE], expected)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table's records, those ignored that are of no table, and whether all was as known."""
+
+    found: Found
+    elsewhere: int
+    expected: bool

@@ -1,0 +1,96 @@
+"""What a batch's DDL tells of columns that are renamed, dropped and added."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.ddl import LONGEST, SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered
+from sluice.errors import PlanError
+from sluice.ledger.renamelog import ToldRename
+from sluice.positions import epoch_prefix
+from sluice.shown import shown
+from sluice.sourcenames import is_column_name
+from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT
+from spark_jobs.decoding.decode import by_place, with_origin
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import is_reserved, table_config
+
+_MOST: Final = 10_000
+
+
+def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, list[ToldRename]]:
+    """What the batch's DDL says of columns that are others since, by table.
+
+    Raises PlanError for more statements than a driver can look at.
+    """
+    if not any(table.ddl for table in found):
+        return {}
+    rows = _statements(job, envelope).limit(_MOST + 1).collect()
+    if len(rows) > _MOST:
+        raise PlanError(
+            f"the batch has more than {_MOST} DDL statements that may change a column's "
+            "name: load fewer files at once (max_files_per_batch)"
+        )
+    told: dict[Source, list[ToldRename]] = {}
+    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
+    for row in rows:
+        source = Source(row["database"], row["schema"], row["table"])
+        for of, rename in _of_statement(source, row, ordered):
+            if table_config(job.pipeline, of) is not None:
+                told.setdefault(of, []).append(rename)
+    return told
+
+
+def _statements(job: Job, envelope: DataFrame) -> DataFrame:
+    ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
+    mine = envelope.where(ddl & F.col("ddl").rlike(SPEAKS_OF_COLUMNS))
+    located = with_origin(mine, job.spark, job.manifest.files)
+    at = F.concat_ws(
+        ".", F.lit(epoch_prefix(job.pipeline.epoch)), F.coalesce("position", by_place())
+    )
+    parts = (F.coalesce(n, F.lit("")).alias(n) for n in ("database", "schema", "table"))
+    text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
+    return located.select(*parts, at.alias("at"), lost.alias("lost"), text.alias("ddl"))
+
+
+def _of_statement(
+    source: Source, row: Row, ordered: Collection[Source]
+) -> Iterable[tuple[Source, ToldRename]]:
+    """By the event's own table; a topic of schema changes may leave it to the statement.
+
+    `ordered`: the tables whose rows all have a place in the source's order.
+    """
+    try:
+        for one in altered(row["ddl"]):
+            named = source.table if source.table and "," not in source.table else one.table
+            of = Source(source.database, source.schema, named)
+            if row["lost"] and of in ordered and any(_names_since(one)):
+                raise UnreadableDdl("its place in the source's order is not told")
+            if not all(map(_is_legal, _names_since(one))):
+                raise UnreadableDdl("no column may have such a name")
+            yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"])
+    except UnreadableDdl as problem:
+        print(
+            f"{shown(source.name)}: a DDL statement that may rename or drop a column could not "
+            f"be followed ({problem}); it is in sluice.renames, and changes nothing",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        yield source, ToldRename(source.name, row["at"], (), row["ddl"], str(problem))
+
+
+def _names_since(told: Altered) -> Iterator[str]:
+    """Under which the values of columns that were renamed or dropped may be from then on."""
+    for old, new in told.columns:
+        if old is not None:
+            yield new or names.dropped_column(old)
+
+
+def _is_legal(name: str) -> bool:
+    return is_column_name(name) and not is_reserved(name)

@@ -1,0 +1,134 @@
+"""`on_open_transaction: hold`: events wait in quarantine until their transaction's end has landed.
+
+`sluice.transactions` has the ends that published batches brought, for an end may come first. When
+one comes after events that wait, its batch decodes their files again beside its own
+(`sluice.operations.opentransactions`), so that a transaction is published whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice.errors import PlanError
+from sluice.ledger.tables import TRANSACTIONS, LedgerTables
+from sluice.names import LEDGER_NAMESPACE
+from sluice.operations.opentransactions import REASON, Waiting
+from spark_jobs.canonical import (
+    OP_DDL,
+    OP_DELETE,
+    OP_UPDATE,
+    OUTCOME_EVENT,
+    OUTCOME_REJECT,
+    record_text,
+)
+from spark_jobs.job import Job
+from spark_jobs.kept import keep
+from spark_jobs.lake.tables import TableId
+
+TRANSACTION: Final = "transaction"
+ENDS: Final = "ends"
+TABLE: Final = TableId(LEDGER_NAMESPACE, TRANSACTIONS)
+_OPEN: Final = "_sluice_open"
+
+
+def holds(job: Job) -> bool:
+    """Whether the batch's events of open transactions wait; not where an operator accepts them."""
+    return job.pipeline.holds_transactions and not job.manifest.accepts_open
+
+
+def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
+    """The envelope with the events of open transactions as rejects, and which these are in
+    `detail`; None where there are none.
+
+    Raises PlanError where the source does not tell the transactions of its changes.
+    """
+    _refuse_untold(job, envelope)
+    of_changes = envelope.where(_is_change()).select(TRANSACTION).where(F.col(TRANSACTION) != "")
+    open_ones = keep(of_changes.distinct().join(_ended(job, envelope), TRANSACTION, "left_anti"))
+    if open_ones.isEmpty():
+        return None
+    marked = envelope.join(open_ones.withColumn(_OPEN, F.lit(True)), TRANSACTION, "left")
+    waits = _is_change() & F.col(_OPEN).isNotNull()
+    return marked.withColumns(
+        {
+            "outcome": F.when(waits, F.lit(OUTCOME_REJECT)).otherwise(F.col("outcome")),
+            "reason": F.when(waits, F.lit(REASON)).otherwise(F.col("reason")),
+            "detail": F.when(waits, F.col(TRANSACTION)).otherwise(F.lit("")),
+            "raw": F.when(waits, F.coalesce("raw", record_text())).otherwise(F.col("raw")),
+        }
+    ).drop(_OPEN)
+
+
+def count_held(job: Job, envelope: DataFrame) -> int:
+    """How many records of a batch wait so; they are no bad ones."""
+    if not holds(job):
+        return 0
+    return envelope.where(
+        (F.col("outcome") == OUTCOME_REJECT) & (F.col("reason") == REASON)
+    ).count()
+
+
+def remember(job: Job, envelope: DataFrame) -> None:
+    """Write the ends that the batch brings, in the place of what an earlier attempt at it wrote."""
+    if not job.pipeline.holds_transactions:
+        return
+    LedgerTables(job.lake.catalog).open(TRANSACTIONS)
+    batch = job.manifest.batch_id
+    columns = [F.lit(job.pipeline.name).alias("pipeline"), F.lit(batch).alias("batch_id")]
+    ends = _ends(envelope).select(*columns, TRANSACTION)
+    ends.writeTo(TABLE.sql()).overwrite(F.col("batch_id") == batch)
+
+
+def ended_among(
+    job: Job, envelope: Callable[[], DataFrame], waiting: Sequence[Waiting]
+) -> list[Waiting]:
+    """Of the batches with transactions that wait, those with one that has ended.
+
+    The batch's files are read once more than a load does, where there are any.
+    """
+    asked = sorted({transaction for one in waiting for transaction in one.transactions})
+    if not asked:
+        return []
+    rows = job.spark.createDataFrame([(one,) for one in asked], f"{TRANSACTION} string")
+    found = rows.join(_ended(job, envelope()), TRANSACTION, "left_semi").collect()
+    ended = {row[TRANSACTION] for row in found}
+    return [one for one in waiting if ended.intersection(one.transactions)]
+
+
+def _is_change() -> Column:
+    return (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") != OP_DDL)
+
+
+def _ended(job: Job, envelope: DataFrame) -> DataFrame:
+    """The transactions whose end is in the batch or in one that is published."""
+    ends = _ends(envelope)
+    if job.lake.load(TABLE) is None:
+        return ends
+    mine = F.col("pipeline") == job.pipeline.name
+    known = job.spark.table(TABLE.sql()).where(
+        mine & F.col("batch_id").isin(*job.attempt.published)
+    )
+    return ends.unionByName(known.select(TRANSACTION)).distinct()
+
+
+def _ends(envelope: DataFrame) -> DataFrame:
+    ends = envelope.where(F.col(ENDS) & F.col(TRANSACTION).isNotNull())
+    return ends.select(TRANSACTION).distinct()
+
+
+def _refuse_untold(job: Job, envelope: DataFrame) -> None:
+    """Rows of a full load have no transaction; what changes a row has."""
+    changes = F.col("op").isin(OP_UPDATE, OP_DELETE)
+    untold = envelope.where(_is_change() & changes & F.col(TRANSACTION).isNull())
+    first = untold.select("database", "schema", "table").first()
+    if first is not None:
+        table = ".".join(part for part in first if part)
+        raise PlanError(
+            f"table {table}: it has changes that do not tell their transaction, and pipeline "
+            f"{job.pipeline.name} holds back what is of open ones. Let the source tell them (of "
+            "Debezium: provide.transaction.metadata), or set `on_open_transaction: apply`"
+        )

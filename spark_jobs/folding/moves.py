@@ -1,0 +1,259 @@
+"""Moves: changes of a key whose new half left columns out, which only the old key's row had.
+
+Halves find each other by their place, for in many formats they are records of their own. A *move*
+is a place that takes away one key and brings one other; where it has more of either, nobody can
+tell which row went where, and the new rows are left as they came.
+
+A frame of moves has the columns AT, the position of the old half, which tells moves apart, TO,
+that of the new half, and OLD and NEW, the keys as structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_DELETE, quoted
+from spark_jobs.folding.floor import STOOD_AT
+from spark_jobs.folding.fold import carried, content_hash, places
+from spark_jobs.kept import keep
+
+AT: Final = "_sluice_at"
+TO: Final = "_sluice_to"
+OLD: Final = "_sluice_old"
+NEW: Final = "_sluice_new"
+_KEY: Final = "_sluice_key"
+_PLACE: Final = "_sluice_place"
+_RANK: Final = "_sluice_rank"
+_POSITION: Final = "_sluice_position"
+_FIRST: Final = "_sluice_first"
+_LAST: Final = "_sluice_last"
+_NEW_LAST: Final = "_sluice_new_last"
+_ENDED: Final = "_sluice_ended"
+_CAME: Final = "_sluice_came"
+_FROM: Final = "_sluice_from"
+_NEXT: Final = "_sluice_next"
+_MARKS: Final = "_sluice_marks"
+_GIVEN: Final = "_sluice_given"
+_STOOD: Final = "_sluice_stood"
+_HASH: Final = "_sluice_hash"
+
+
+def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
+    """The moves among changes without TRUNCATEs; None where no place has a delete beside a change
+    that left columns out, so that none can have been made or unmade."""
+    deleted = _is_delete()
+    gone = rows.where(deleted).select(F.explode(places()).alias(_PLACE))
+    partial = _partial(rows).select(F.explode(places()).alias(_PLACE))
+    both = keep(partial.join(gone, _PLACE, "left_semi").distinct())
+    if both.isEmpty():
+        return None
+    half = rows.select(
+        _ident(key).alias(_KEY), names.POSITION, deleted.alias(_FIRST),
+        F.posexplode(places()).alias(_RANK, _PLACE),
+    ).join(both, _PLACE, "left_semi")  # fmt: skip
+    old = half.where(_FIRST).groupBy(_PLACE).agg(
+        F.max(names.POSITION).alias(AT), F.min(_KEY).alias(OLD), F.max(_KEY).alias(_LAST)
+    )  # fmt: skip
+    pairs = _brought(half.where(~F.col(_FIRST)).join(old.select(_PLACE), _PLACE)).join(old, _PLACE)
+    single = (F.col(OLD) == F.col(_LAST)) & (F.col(NEW) == F.col(_NEW_LAST))
+    return keep(pairs.where(single & (F.col(OLD) != F.col(NEW))).select(AT, TO, OLD, NEW))
+
+
+def _brought(halves: DataFrame) -> DataFrame:
+    """What each place brings: a new half belongs to its first place that takes a row away, and a
+    place has the halves that come first by their own places (see `fold.places`)."""
+    first = F.min(F.struct(_RANK, _PLACE)).alias(_FIRST)
+    chosen = halves.groupBy(_KEY, names.POSITION).agg(first).select("*", f"{_FIRST}.*")
+    ranked = chosen.groupBy(_PLACE, _RANK).agg(
+        F.min(_KEY).alias(NEW), F.max(_KEY).alias(_NEW_LAST), F.max(names.POSITION).alias(TO)
+    )
+    best = F.min(F.struct(_RANK, NEW, _NEW_LAST, TO)).alias(_FIRST)
+    return ranked.groupBy(_PLACE).agg(best).select(_PLACE, f"{_FIRST}.*")
+
+
+def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Keys that left columns out at a place to which some change is brought, or from which it is
+    taken: it may make a move of the place, or be one too many for it."""
+    there = brought.select(F.explode(places()).alias(_PLACE))
+    partial = _partial(rows).withColumn(_PLACE, F.explode(places()))
+    return partial.join(there, _PLACE, "left_semi").select(*(quoted(k) for k in key))
+
+
+def tied(keys: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
+    """All keys that moves tie to some of these, from either side, and the tied among these."""
+    there = moved.select(F.col(OLD).alias(_KEY), F.col(NEW).alias(_NEXT))
+    ties = keep(there.union(moved.select(NEW, OLD)).distinct())
+    wanted = keys.select(_ident(key).alias(_KEY)).distinct()
+    found = new = keep(wanted.join(ties, _KEY, "left_semi"))
+    while not new.isEmpty():
+        more = ties.join(new, _KEY, "left_semi").select(F.col(_NEXT).alias(_KEY)).distinct()
+        new = keep(more.join(found, _KEY, "left_anti"))
+        found = keep(found.union(new))
+    return found.select(*(F.col(_KEY)[k].alias(k) for k in key))
+
+
+def completed(
+    changes: DataFrame,
+    moved: DataFrame | None,
+    truncates: DataFrame | None,
+    key: Sequence[str],
+    data: Sequence[str],
+) -> DataFrame:
+    """Changes of which the new halves of moves carry what the old key's row had, NULL in columns
+    that no change of it carried: what the new key had before is another row's. Where nobody knows
+    of a row of the old key, or it is gone, no row moved.
+
+    `changes` has all that is known of the keys that are tied. `truncates`: `_position`, where
+    some changes are below one; None where all are above.
+    """
+    values = [c for c in data if c not in key]
+    if moved is None or not values or moved.isEmpty():
+        return changes
+    rows = _rows(changes, key, values)
+    lives = _parts(changes, moved, truncates, key)
+    real = keep(moved.join(_of_lives(rows, lives).select(AT), AT, "left_semi"))
+    given = _given(rows, _lineage(_parts(changes, real, truncates, key)), values)
+    given = moved.join(given, AT, "left").select(F.col(NEW).alias(_KEY), TO, _GIVEN)
+    given = keep(_with_standing(given, rows, values))
+    to = (F.col(_KEY) == _ident(key)) & (F.col(TO) == F.col(names.POSITION))
+    joined = changes.join(given.where(F.col(_GIVEN).isNotNull()), to, "left")
+    return joined.select(*(_taken(c, values) for c in changes.columns))
+
+
+def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
+    """What changes say of rows: `values`, `_absent`, `_position`, STOOD_AT, _KEY and _HASH."""
+    stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
+    return changes.where(~_is_delete()).select(
+        *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
+        stood.alias(STOOD_AT), content_hash(changes, [*key, *values]).alias(_HASH),
+    )  # fmt: skip
+
+
+def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
+    """The changes of each life, and the stored row that stands for forgotten ones of it."""
+    position, below = F.col(names.POSITION), F.col(AT)
+    within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
+    stood_at = F.col(STOOD_AT)
+    return rows.join(lives, _KEY).where(within & (stood_at.isNull() | (stood_at < below)))
+
+
+def _with_standing(given: DataFrame, rows: DataFrame, values: Sequence[str]) -> DataFrame:
+    """With what a stored row from after the move has, where the lineage has nothing."""
+    each = (F.struct(F.col(quoted(c)).alias("v")).alias(c) for c in values)
+    stood = rows.where(F.col(STOOD_AT).isNotNull())
+    joined = given.join(stood.select(_KEY, STOOD_AT, F.struct(*each).alias(_STOOD)), _KEY, "left")
+    told, stands = F.col(_GIVEN), F.col(STOOD_AT) >= F.col(TO)
+    either = (F.coalesce(told[c], F.when(stands, F.col(_STOOD)[c])).alias(c) for c in values)
+    found = F.when(told.isNotNull() | stands, F.struct(*either))
+    return joined.withColumn(_GIVEN, found).drop(STOOD_AT, _STOOD)
+
+
+def _taken(column: str, values: Sequence[str]) -> Column:
+    own, moved = F.col(quoted(column)), F.col(TO).isNotNull()
+    if column == names.ABSENT:  # of a row that moved nothing is
+        return F.when(~moved, own).alias(column)
+    if column not in values:
+        return own
+    given = F.col(_GIVEN)[column]["v"]
+    return F.when(moved & ~carried(column), given).otherwise(own).alias(column)
+
+
+def _parts(
+    changes: DataFrame, moved: DataFrame, truncates: DataFrame | None, key: Sequence[str]
+) -> DataFrame:
+    """Of each move the life of its old row: its key, _ENDED, up to where the key's life before
+    reaches, and _FROM and _NEXT, where it came by another move and by which (else NULL)."""
+    events = (
+        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT).alias(_POSITION), F.lit(0)),
+        _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(1)),
+        moved.select(NEW, AT, TO, F.lit(2)),
+    )
+    told = events[0].union(events[1]).union(events[2]).toDF(_KEY, AT, _POSITION, _RANK)
+    before = Window.partitionBy(_KEY).orderBy(_POSITION, _RANK)
+    before = before.rowsBetween(Window.unboundedPreceding, -1)
+    rank, came = F.col(_RANK), F.struct(_POSITION, AT)
+    marked = told.withColumns(
+        {
+            _ENDED: F.max(F.when(rank == 1, F.col(_POSITION))).over(before),
+            _CAME: F.last(F.when(rank == 2, came), ignorenulls=True).over(before),
+        }
+    ).where(rank == 0)
+    parts = _cut_short(marked, truncates)
+    mine = F.col(_ENDED).isNull() | (F.col(_CAME)[_POSITION] > F.col(_ENDED))
+    came = F.when(mine, F.col(_CAME))
+    return parts.select(AT, _KEY, _ENDED, came[_POSITION].alias(_FROM), came[AT].alias(_NEXT))
+
+
+def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Where the old keys' rows were deleted; not where an update came in two halves of one key."""
+    rows = changes.select(
+        _ident(key).alias(_KEY), names.OP, names.POSITION, F.explode(places()).alias(_PLACE)
+    )
+    deleted = _is_delete()
+    ends = rows.join(moved.select(F.col(OLD).alias(_KEY)), _KEY, "left_semi")
+    halves = ends.groupBy(_KEY, _PLACE).agg(
+        F.max(F.when(deleted, F.col(names.POSITION))).alias(_POSITION),
+        F.count_if(~deleted).alias(_LAST),
+    )
+    return halves.where((F.col(_LAST) == 0) & F.col(_POSITION).isNotNull())
+
+
+def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
+    if truncates is None:
+        return parts
+    marks = truncates.agg(F.collect_set(names.POSITION).alias(_MARKS))
+    below = F.array_max(F.filter(_MARKS, lambda mark: mark < F.col(AT)))
+    marked = parts.crossJoin(F.broadcast(marks))
+    return marked.withColumn(_ENDED, F.greatest(_ENDED, below)).drop(_MARKS)
+
+
+def _lineage(parts: DataFrame) -> DataFrame:
+    """For every move, AT, its own part and those of the moves before it, each below its _LAST.
+
+    The steps back double from round to round, so that a row that moved a thousand times takes ten.
+    """
+    parts = keep(parts)
+    steps = parts.where(F.col(_NEXT).isNotNull()).select(AT, _NEXT)
+    reached = parts.select(F.col(AT).alias(_FIRST), AT)
+    while not (steps := keep(steps)).isEmpty():
+        further = reached.join(steps, AT).select(_FIRST, F.col(_NEXT).alias(AT))
+        reached = keep(reached.union(further))
+        twice = steps.select(F.col(AT).alias(_NEXT), F.col(_NEXT).alias(_LAST))
+        steps = steps.join(twice, _NEXT).select(AT, F.col(_LAST).alias(_NEXT))
+    return reached.join(parts, AT).withColumnRenamed(AT, _LAST).withColumnRenamed(_FIRST, AT)
+
+
+def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
+    """For every move the newest values that its lineage carried, each as a struct of `v`.
+
+    What a key had before a row moved to it is another row's. A stored row from after the move
+    counts, though it stands at the floor, where the lineage has nothing: for what is forgotten.
+    """
+    parts = lineage.withColumnsRenamed({AT: _FIRST, _LAST: AT})
+    own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
+    standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))
+    order = F.struct(own, names.POSITION, _HASH)
+    newest = (
+        F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)
+        for c in values
+    )
+    within = _of_lives(rows, parts).where(own | standing)
+    given = within.groupBy(F.col(_FIRST).alias(AT)).agg(*newest)
+    return given.select(AT, F.struct(*(quoted(c) for c in values)).alias(_GIVEN))
+
+
+def _ident(key: Sequence[str]) -> Column:
+    return F.struct(*(F.col(quoted(k)) for k in key))
+
+
+def _is_delete() -> Column:
+    return F.col(names.OP) == OP_DELETE
+
+
+def _partial(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col(names.ABSENT).isNotNull())

@@ -1,0 +1,241 @@
+"""refold: what a table must hold, from all of its published changes at once, written plainly.
+
+It has to find what is broken in the incremental path, so it shares none of its rules (fold,
+resolve, merge, nokey): windows here, aggregates there. In common is the content hash alone, which
+by definition settles two events at one position.
+
+A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and the events of
+published batches only; refolded, it has the source's columns, `_op`, `_position` and KNOWN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.folding.fold import content_hash
+from spark_jobs.kept import keep
+
+# No source has columns of these names.
+KNOWN: Final = "_sluice_known"
+_CONTENT: Final = "_sluice_content"
+_TRUNCATED_AT: Final = "_sluice_truncated_at"
+_PLACE: Final = "_sluice_place"
+_ENDS: Final = "_sluice_ends"
+_LAST: Final = "_sluice_last_"
+_LIFE: Final = "_sluice_life"
+_ROW: Final = "_sluice_row"
+_COMES: Final = "_sluice_comes"
+_ELSEWHERE: Final = "_sluice_elsewhere"
+_UPSERT: Final = "_sluice_upsert"
+_GOING: Final = "_sluice_going"
+_ALIVE: Final = "_sluice_alive"
+_ALONE: Final = "_sluice_alone"
+_RANK: Final = "_sluice_rank"
+_SURVIVORS: Final = "_sluice_survivors"
+
+
+def refold(
+    changelog: DataFrame, key: Sequence[str], data: Sequence[str], partial: bool
+) -> DataFrame:
+    """The rows that the target must hold, `_op` not delete, and the deletes to be remembered.
+
+    One row a key. Without a key, the inserts that no delete has taken. `partial`: some event
+    left columns out. KNOWN is false for a row of which a column was never carried.
+    """
+    events = _in_force(changelog)
+    if key and partial:
+        found = newest(lives_filled_in(events, key, data), key)
+    elif key:
+        found = newest(_whole(events, data), key)
+    else:
+        found = _surviving(newest(_whole(events, data), [names.POSITION]), data)
+    return found.select(*_columns(data), names.OP, names.POSITION, KNOWN)
+
+
+def rows_of(refolded: DataFrame) -> DataFrame:
+    """What the target must hold: the source's columns and `_position`."""
+    return refolded.where(F.col(names.OP) != OP_DELETE).drop(names.OP, KNOWN)
+
+
+def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
+    """What the tombstones must hold: key and `_position`, NULL keys for the newest TRUNCATE."""
+    deleted = refolded.where(F.col(names.OP) == OP_DELETE)
+    dead = deleted.select(*_columns(key), names.POSITION)
+    types = {f.name: f.dataType for f in changelog.schema}
+    nulls = [F.lit(None).cast(types[k]).alias(k) for k in key]
+    whole = _truncation(changelog).where(F.col(_TRUNCATED_AT).isNotNull())
+    return dead.unionByName(whole.select(*nulls, F.col(_TRUNCATED_AT).alias(names.POSITION)))
+
+
+def _columns(listed: Sequence[str]) -> list[Column]:
+    return [F.col(quoted(c)) for c in listed]
+
+
+def _truncation(changelog: DataFrame) -> DataFrame:
+    """One row: the position of the newest TRUNCATE, or NULL."""
+    truncates = changelog.where(F.col(names.OP) == OP_TRUNCATE)
+    return truncates.agg(F.max(names.POSITION).alias(_TRUNCATED_AT))
+
+
+def _in_force(changelog: DataFrame) -> DataFrame:
+    """The changes of rows above the newest TRUNCATE."""
+    changes = changelog.where(F.col(names.OP) != OP_TRUNCATE)
+    marked = changes.crossJoin(F.broadcast(_truncation(changelog)))
+    above = F.col(_TRUNCATED_AT).isNull() | (F.col(names.POSITION) > F.col(_TRUNCATED_AT))
+    return marked.where(above).drop(_TRUNCATED_AT)
+
+
+def _whole(events: DataFrame, data: Sequence[str]) -> DataFrame:
+    return events.withColumns({_CONTENT: content_hash(events, data), KNOWN: F.lit(True)})
+
+
+def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Of the events of each key the newest; of two at one position the one of higher content."""
+    newest_first = Window.partitionBy(*_columns(key)).orderBy(
+        F.col(names.POSITION).desc(), F.col(_CONTENT).desc()
+    )
+    return events.withColumn(_RANK, F.row_number().over(newest_first)).where(F.col(_RANK) == 1)
+
+
+def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
+    """Of equal rows as many stay as were inserted more than deleted, the newest of them."""
+    inserted = F.col(names.OP) != OP_DELETE
+    equal = Window.partitionBy(*_columns(data))
+    survivors = F.sum(F.when(inserted, 1).otherwise(-1)).over(equal)
+    newest_first = Window.partitionBy(*_columns(data), inserted).orderBy(F.desc(names.POSITION))
+    ranked = once.withColumns({_SURVIVORS: survivors, _RANK: F.row_number().over(newest_first)})
+    return ranked.where(inserted & (F.col(_RANK) <= F.col(_SURVIVORS)))
+
+
+def lives_filled_in(events: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
+    """Every event that begins or ends a state of a row, with what it left out as the row had it
+    then, under whichever key; KNOWN is false where no event of the row carried some column."""
+    rows = _rows(_lives(_whole(events, data), key), key)
+    so_far = (
+        Window.partitionBy(_ROW)
+        .orderBy(names.POSITION, _CONTENT)
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    absent = [c for c in data if c not in key]
+    last = {f"{_LAST}{c}": _carried_last(c).over(so_far) for c in absent}
+    known = F.array_min(F.array(F.lit(True), *(F.col(quoted(c)).isNotNull() for c in last)))
+    values = {c: F.col(quoted(f"{_LAST}{c}"))["v"] for c in absent}
+    return rows.withColumns(last).withColumns({KNOWN: known, **values})
+
+
+def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Number the lives of a key: a delete ends one and begins the next, and so does a row that
+    comes from another key, _COMES.
+
+    A delete with an upsert of the same key at the same place is the old half of an update that
+    came in two records: nothing ended, and the half says nothing that the new one does not.
+    """
+    at_place = Window.partitionBy(*_columns(key), F.col(_PLACE))
+    ends = ~_upserts() & ~F.bool_or(_upserts()).over(at_place)
+    so_far = (
+        Window.partitionBy(*_columns(key))
+        .orderBy(names.POSITION, _CONTENT)
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    place, before = _places()
+    spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
+    told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
+    real = told.where(_upserts() | F.col(_ENDS))
+    before = Window.partitionBy(*_columns(key)).orderBy(names.POSITION, _CONTENT)
+    real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(before))
+    real = _coming(real, spread, key)
+    return real.withColumn(_LIFE, F.count_if(F.col(_ENDS) | F.col(_COMES).isNotNull()).over(so_far))
+
+
+def _upserts() -> Column:
+    return F.col(names.OP) != OP_DELETE
+
+
+def _places() -> tuple[Column, Column]:
+    """Where an event is, and where the old half of its update may be.
+
+    The mark `~` says that it may be at the place before, whose number is behind the mark.
+    """
+    own = F.regexp_replace(names.POSITION, r"\.[0-9]$", "")
+    before = F.regexp_replace(own, r"[0-9]+~([0-9]+)$", "$1~")
+    return F.regexp_replace(own, r"~[0-9]+$", "~"), before
+
+
+def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Add _COMES, of a row that comes from another key: this key, and the position of its delete.
+
+    That is where a place has one key that goes and one that comes; an event's own place goes
+    before the one before it. Only where columns were left out does it matter. Where no row is
+    known that went, _ALIVE, none came.
+    """
+    mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
+    told = _suspects(spread).select(
+        _PLACE, names.POSITION, F.struct(*_columns(key)).alias(_ROW), _upserts().alias(_UPSERT),
+        (F.col(_PLACE) != _places()[0]).alias(_ELSEWHERE),
+    )  # fmt: skip
+    origin = F.struct(F.col(_ROW).alias("key"), names.POSITION)
+    goes = told.where(~F.col(_UPSERT)).groupBy(_PLACE)
+    left = told.where(_UPSERT).join(
+        goes.agg(F.min(origin).alias(_COMES), F.count_distinct(_ROW).alias(_GOING)), _PLACE
+    )
+    for nearest in (mine, at_place):
+        first = F.min(_ELSEWHERE).over(nearest)
+        left = left.withColumn(_RANK, first).where(F.col(_RANK) == F.col(_ELSEWHERE))
+    alone = (F.min(_ROW).over(at_place) == F.max(_ROW).over(at_place)) & (F.col(_GOING) == 1)
+    moved = left.withColumn(_ALONE, alone & (F.col(_COMES)["key"] != F.col(_ROW))).where(_ALONE)
+    went = real.where(~_upserts() & F.col(_ALIVE))
+    went = went.select(
+        F.struct(F.struct(*_columns(key)).alias("key"), names.POSITION).alias(_COMES)
+    )
+    moved = moved.join(went.distinct(), _COMES, "left_semi")
+    found = keep(moved.select(f"{_ROW}.*", names.POSITION, _COMES).distinct())
+    return real.join(found, [*key, names.POSITION], "left")
+
+
+def _suspects(spread: DataFrame) -> DataFrame:
+    """The events at places with a delete and an event that left columns out."""
+    goes = spread.where(~_upserts()).select(_PLACE)
+    partial = spread.where(F.col(names.ABSENT).isNotNull()).select(_PLACE)
+    return spread.join(partial.join(goes, _PLACE, "left_semi").distinct(), _PLACE, "left_semi")
+
+
+def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Add _ROW: the first of the lives that a row has had, of this key or of others."""
+    own = F.struct(F.struct(*_columns(key)).alias("key"), F.col(_LIFE).alias("life"))
+    named = lives.withColumn(_ROW, own)
+    come = named.where(F.col(_COMES).isNotNull()).select(_ROW, f"{_COMES}.*").distinct()
+    gone = named.where(~_upserts()).select(F.col(_ROW)["key"].alias("key"), names.POSITION, _LIFE)
+    ended = gone.groupBy("key", names.POSITION).agg((F.min(_LIFE) - 1).alias("life"))
+    origin = F.struct("key", "life").alias(_COMES)
+    steps = keep(come.join(ended, ["key", names.POSITION]).select(_ROW, origin))
+    first = _first_of(steps)
+    found = named.drop(_COMES).join(first, _ROW, "left")
+    return found.withColumn(_ROW, F.coalesce(_COMES, _ROW)).drop(_COMES)
+
+
+def _first_of(steps: DataFrame) -> DataFrame:
+    """Steps from _ROW to _COMES, from each as far as they lead."""
+    while True:
+        further = steps.select(F.col(_ROW).alias(_COMES), F.col(_COMES).alias(_LIFE))
+        if steps.join(further, _COMES, "left_semi").isEmpty():
+            return steps
+        joined = steps.join(further, _COMES, "left")
+        steps = keep(joined.select(_ROW, F.coalesce(_LIFE, _COMES).alias(_COMES)))
+
+
+def _carried_last(column: str) -> Column:
+    value = F.struct(F.col(quoted(column)).alias("v"))
+    return F.last(F.when(~left_out(column), value), ignorenulls=True)
+
+
+def left_out(column: str) -> Column:
+    """Whether an event says nothing of a column: `_absent` lists those, or all that it does."""
+    listed = F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
+    all_but = F.coalesce(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), F.lit(False))
+    return listed != all_but

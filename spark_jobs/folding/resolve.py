@@ -1,0 +1,186 @@
+"""Folded keys against what is stored: which apply, which are late, which are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.result import Counts
+from spark_jobs.canonical import OP_DELETE, by_source, quoted
+from spark_jobs.folding.fold import DISTINCT, RECORDS, content_hash, count_distinct
+
+STATUS: Final = "_sluice_status"
+APPLY: Final = "apply"
+EQUAL: Final = "equal"
+LATE: Final = "late"
+CONTRADICTS: Final = "_sluice_contradicts"
+ROW: Final = "_sluice_row"
+TOMBSTONE: Final = "_sluice_tombstone"
+_VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the branch's base holds; None where a table has no rows yet.
+
+    `truncated_at`: the newest TRUNCATE. `cut`: the batch brings one, which may reach what is held.
+    """
+
+    rows: DataFrame | None
+    tombstones: DataFrame | None
+    truncated_at: str | None
+    cut: bool = False
+
+    def cut_by(self, truncated: str | None) -> Stored:
+        """The same with a TRUNCATE that the batch brings, by its position."""
+        if truncated is None:
+            return self
+        return replace(self, truncated_at=max(self.truncated_at or "", truncated), cut=True)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The outcomes of a table's records; `contradicting` ones are late by position, yet newer by
+    the source's own time than what is stored of their key."""
+
+    counts: Counts
+    contradicting: int = 0
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How the keys end: as a row, or deleted."""
+
+    rows: int
+    deletes: int
+
+
+def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
+    """Add `_status` and `_contradicts`: the newest of row, tombstone and truncation decides."""
+    joined = with_stored(folded, stored, key)
+    newest = F.greatest(ROW, TOMBSTONE, _truncation(stored.truncated_at))
+    mine, theirs = F.col(names.POSITION), newest[names.POSITION]
+    status = (
+        F.when(theirs.isNull() | (mine > theirs), F.lit(APPLY))
+        .when(mine == theirs, F.lit(EQUAL))
+        .otherwise(F.lit(LATE))
+    )
+    younger = F.col(names.SOURCE_TS) > newest[names.SOURCE_TS]
+    # A full load ranks below every change whenever it was made.
+    contradicts = (mine < theirs) & younger & by_source(mine) & by_source(theirs)
+    return joined.withColumns({STATUS: status, CONTRADICTS: contradicts}).drop(ROW, TOMBSTONE)
+
+
+def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
+    """Add `_row` and `_tombstone`: position and source time of what is stored of the key."""
+    rows = _versions(stored.rows, key, ROW)
+    dead = _versions(stored.tombstones, key, TOMBSTONE)
+    return _join(_join(changes, rows, key, ROW), dead, key, TOMBSTONE)
+
+
+def _versions(table: DataFrame | None, key: Sequence[str], name: str) -> DataFrame | None:
+    if table is None:
+        return None
+    version = F.struct(names.POSITION, names.SOURCE_TS)
+    return table.select(*(F.col(quoted(k)) for k in key), version.alias(name))
+
+
+def _truncation(position: str | None) -> Column:
+    made = F.struct(
+        F.lit(position).alias(names.POSITION),
+        F.lit(None).cast("timestamp").alias(names.SOURCE_TS),
+    )
+    return F.lit(None).cast(_VERSION) if position is None else made
+
+
+def _join(left: DataFrame, right: DataFrame | None, key: Sequence[str], name: str) -> DataFrame:
+    if right is None:
+        return left.withColumn(name, F.lit(None).cast(_VERSION))
+    return left.join(right, on=[_on(left, right, k) for k in key], how="left").select(
+        *(left[quoted(c)] for c in left.columns), right[name]
+    )
+
+
+def _on(left: DataFrame, right: DataFrame, column: str) -> Column:
+    return left[quoted(column)] == right[quoted(column)]
+
+
+def settle_ties(
+    resolved: DataFrame, rows: DataFrame, key: Sequence[str], data: Sequence[str]
+) -> DataFrame:
+    """Equal position, different content: the higher content hash stays, whichever came first."""
+    mine = resolved.where(F.col(STATUS) == EQUAL).select(
+        *(F.col(quoted(k)) for k in key), content_hash(resolved, data).alias("_sluice_mine")
+    )
+    # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
+    stored = [c for c in data if c in rows.columns]
+    theirs = rows.select(
+        *(F.col(quoted(k)) for k in key), content_hash(rows, stored).alias("_sluice_theirs")
+    )
+    won = (
+        mine.join(theirs, list(key))
+        .where(F.col("_sluice_mine") > F.col("_sluice_theirs"))
+        .select(*mine.columns[:-1])
+    )
+    marked = resolved.join(
+        F.broadcast(won.withColumn("_sluice_won", F.lit(True))), list(key), "left"
+    )
+    status = F.when(F.col("_sluice_won") & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
+    return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
+        *(quoted(c) for c in resolved.columns)
+    )
+
+
+def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
+    """Counted records, those that are their key's newest, and how the keys end."""
+    sums = folded.agg(
+        F.sum(RECORDS).alias("read"), F.count_if(F.col(names.COUNTED)).alias("applied"), *_ends()
+    ).first()
+    if sums is None:
+        return 0, 0, Ends(0, 0)
+    return sums["read"] or 0, sums["applied"], Ends(sums["rows"], sums["deletes"])
+
+
+def count_ends(applied: DataFrame) -> Ends:
+    """Count how the keys of a batch end, whatever is stored of them."""
+    found = applied.agg(*_ends()).first()
+    return Ends(0, 0) if found is None else Ends(found["rows"], found["deletes"])
+
+
+def _ends() -> tuple[Column, Column]:
+    deleted = F.col(names.OP) == OP_DELETE
+    return F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes")
+
+
+def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Tally:
+    """The outcomes where every change is above everything stored: none is late."""
+    distinct = applied if read == applied else count_distinct(changes, data, read)
+    return Tally(
+        Counts(read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct)
+    )
+
+
+def tally(resolved: DataFrame) -> Tally:
+    """Every counted record of the folded keys under exactly one outcome."""
+    won = F.when(F.col(names.COUNTED), F.lit(1)).otherwise(F.lit(0))
+    distinct, records, status = F.col(DISTINCT), F.col(RECORDS), F.col(STATUS)
+    sums = resolved.agg(
+        F.sum(records).alias("read"),
+        F.sum(F.when(status == APPLY, won)).alias("applied"),
+        F.sum(F.when(status == APPLY, distinct - won)).alias("superseded"),
+        F.sum(records - distinct + F.when(status == EQUAL, won).otherwise(F.lit(0))).alias(
+            "duplicate"
+        ),
+        F.sum(F.when(status == LATE, distinct).when(status == EQUAL, distinct - won)).alias("late"),
+        F.sum(F.when(F.col(CONTRADICTS), distinct)).alias(CONTRADICTS),
+    ).first()
+    if sums is None:
+        return Tally(Counts())
+    found = {name: int(value or 0) for name, value in sums.asDict().items()}
+    contradicting = found.pop(CONTRADICTS)
+    return Tally(Counts(**found), contradicting)

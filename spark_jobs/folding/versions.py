@@ -1,0 +1,116 @@
+"""Versions: the changes of keys → one row for every state that a row was in, with its end.
+
+A version begins at an event that is no delete and ends at the key's next event or at the next
+TRUNCATE, by position. Where an event did not carry a column, the version before it tells its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
+from spark_jobs.folding.fold import carried, content_hash, place, places
+
+ENDED_AT: Final = "_sluice_ended_at"
+ENDED_TS: Final = "_sluice_ended_ts"
+_ERA: Final = "_sluice_era"
+_HASH: Final = "_sluice_hash"
+_NEXT: Final = "_sluice_next"
+_TRUNCATES: Final = "_sluice_truncates"
+_PLACE: Final = "_sluice_place"
+_KEPT: Final = (names.OP, *names.TARGET_METADATA, _ERA)
+
+
+def versions(
+    changes: DataFrame, truncates: DataFrame, key: Sequence[str], data: Sequence[str]
+) -> DataFrame:
+    """All versions of the keys that `changes` has.
+
+    `changes`: `data`, `_op`, `_absent`, `_position`, `_source_ts`, `_batch_id`, without TRUNCATEs;
+    `truncates`: `_position`, `_source_ts`. Returns `data`, `_position`, `_source_ts`, `_batch_id`
+    and the end, ENDED_AT (a position) and ENDED_TS: both NULL while the version is open.
+    Of different events at one position the one with the higher content hash wins, as in fold.
+    """
+    keys = [F.col(quoted(k)) for k in key]
+    era = F.col(_ERA)[names.POSITION]
+    placed = _in_eras(_without_renewed(changes, keys), truncates)
+    placed = placed.withColumn(_HASH, content_hash(placed, data))
+    ordered = Window.partitionBy(*keys, era).orderBy(
+        names.POSITION, _HASH, names.SOURCE_TS, names.BATCH_ID
+    )
+    following = F.lead(names.POSITION).over(ordered)
+    values = [F.col(quoted(c)) if c in key else _value(c, ordered) for c in data]
+    states = placed.select(*values, *_KEPT, following.alias(_NEXT)).where(
+        F.col(_NEXT).isNull() | (F.col(_NEXT) != F.col(names.POSITION))
+    )
+    return _ended(states, Window.partitionBy(*keys, era).orderBy(names.POSITION), data)
+
+
+def begun(stored: DataFrame, source_ts: str) -> DataFrame:
+    """Stored versions as the changes that began them; `source_ts`: the column of their time."""
+    return _as_changes(stored, OP_INSERT, names.POSITION, source_ts)
+
+
+def ended(stored: DataFrame, position: str, source_ts: str) -> DataFrame:
+    """Stored versions as deletes by which they ended, where they did.
+
+    Where it was another change that ended one, `versions` takes such a delete for its old half.
+    """
+    closed = stored.where(F.col(position).isNotNull())
+    return _as_changes(closed, OP_DELETE, position, source_ts)
+
+
+def _as_changes(stored: DataFrame, op: str, position: str, source_ts: str) -> DataFrame:
+    return stored.select(
+        *(quoted(c) for c in stored.columns if c not in names.RESERVED_COLUMNS),
+        F.col(position).alias(names.POSITION),
+        F.col(source_ts).alias(names.SOURCE_TS),
+        F.lit(op).alias(names.OP),
+        names.BATCH_ID,
+    )
+
+
+def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
+    """Without the old halves of updates whose new half has the same key: nothing was deleted."""
+    deleted = F.col(names.OP) == OP_DELETE
+    at_place = Window.partitionBy(*keys, _PLACE)
+    spread = changes.withColumn(_PLACE, F.explode(places()))
+    marked = spread.withColumn(
+        "_sluice_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0)
+    )
+    once = F.col(_PLACE) == place()
+    return marked.where(once & ~F.col("_sluice_renewed")).drop("_sluice_renewed", _PLACE)
+
+
+def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
+    """Add `_era`: the first TRUNCATE at or after the change, by which its version ends."""
+    mark = F.struct(names.POSITION, names.SOURCE_TS)
+    marks = truncates.agg(F.sort_array(F.collect_set(mark)).alias(_TRUNCATES))
+    after = F.filter(_TRUNCATES, lambda mark: mark[names.POSITION] >= F.col(names.POSITION))
+    placed = changes.crossJoin(F.broadcast(marks)).withColumn(_ERA, F.get(after, F.lit(0)))
+    return placed.drop(_TRUNCATES)
+
+
+def _value(column: str, ordered: Window) -> Column:
+    """The newest value that an event carried; a delete carries NULL for every column."""
+    deleted = F.col(names.OP) == OP_DELETE
+    value = F.struct(F.when(~deleted, F.col(quoted(column))).alias("v"))
+    newest = F.last(F.when(deleted | carried(column), value), ignorenulls=True)
+    so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return newest.over(so_far)["v"].alias(column)
+
+
+def _ended(states: DataFrame, ordered: Window, data: Sequence[str]) -> DataFrame:
+    following = F.lead(F.struct(names.POSITION, names.SOURCE_TS)).over(ordered)
+    ended = states.withColumn(_NEXT, F.coalesce(following, _ERA))
+    return ended.where(F.col(names.OP) != OP_DELETE).select(
+        *(quoted(c) for c in data),
+        *names.TARGET_METADATA,
+        F.col(_NEXT)[names.POSITION].alias(ENDED_AT),
+        F.col(_NEXT)[names.SOURCE_TS].alias(ENDED_TS),
+    )

@@ -1,0 +1,1 @@
+"""The lake's tables from Spark: names, evolution, branches, cuts; the writes of a merge."""

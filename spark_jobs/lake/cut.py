@@ -1,0 +1,173 @@
+"""A consistent cut of a pipeline's tables: what is published, and each `main` as it was then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+
+from sluice import names
+from sluice.catalog.snapshots import ancestors, foreign, head, is_behind
+from sluice.errors import TerminalError, TransientError
+from sluice.ledger import ledger as states
+from sluice.ledger.ledger import Ledger
+from spark_jobs.lake.tables import TableId
+from spark_jobs.planning import told
+from spark_jobs.planning.told import Told
+
+_TRIES: Final = 5
+_PAUSE_SECONDS: Final = 2.0
+_FOREIGN_AT_MOST: Final = 5
+
+
+@dataclass(frozen=True)
+class Trio:
+    """A target, its changelog and its tombstones; `key` is empty for a table without one.
+
+    `history` and `events`: what its modes made beside it, None where they made none.
+    """
+
+    target: TableId
+    changelog: TableId
+    tombstones: TableId
+    key: tuple[str, ...]
+    history: TableId | None = None
+    events: TableId | None = None
+
+    @property
+    def tables(self) -> list[TableId]:
+        """All of them."""
+        beside = [t for t in (self.history, self.events) if t is not None]
+        return [self.target, self.changelog, self.tombstones, *beside]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Published batches and the snapshot of every `main` (None: no rows yet; a table that is gone
+    is not there). Two cuts are equal where targets and tombstones hold the same."""
+
+    published: tuple[str, ...]
+    heads: dict[TableId, int | None] = field(compare=False)
+    compared: tuple[tuple[TableId, int | None], ...]
+    tables: dict[TableId, Table] = field(compare=False, default_factory=dict)
+
+    def floor(self, target: TableId) -> str | None:
+        """The position up to which the table's older changes may be forgotten; None: none are."""
+        return self._property(target, names.PROP_FLOOR)
+
+    def told(self, target: TableId) -> Told:
+        """What a target's rows were written by."""
+        return told.read(self._property(target, names.PROP_DEFAULTS))
+
+    def is_whole(self, table: TableId | None) -> bool:
+        """Whether what a mode made is there, and lacks nothing that is published."""
+        head = None if table is None else self.heads.get(table)
+        return table is not None and head is not None and not is_behind(self.tables[table], head)
+
+    def _property(self, table: TableId, name: str) -> str | None:
+        loaded = self.tables.get(table)
+        return None if loaded is None else loaded.properties.get(name)
+
+    def foreign(self, table: TableId) -> tuple[str, ...]:
+        """The newest snapshots of `main` that no batch wrote; maintenance only replaces files."""
+        loaded = self.tables.get(table)
+        if loaded is None:
+            return ()
+        found = foreign(loaded, ancestors(loaded, self.heads[table]))
+        return tuple(found[:_FOREIGN_AT_MOST])
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Looks at one pipeline's tables and at what the ledger says of its batches."""
+
+    catalog: Catalog
+    ledger: Ledger
+    pipeline: str
+    namespace: str
+
+    def trios(self, only: str | None = None) -> list[Trio]:
+        """The pipeline's tables by their changelogs; raises TerminalError where there is no such.
+
+        By the changelogs, so that a target that somebody dropped is missed.
+        """
+        found = [trio for name in self._changelogs() if (trio := self._trio(name)) is not None]
+        chosen = [t for t in found if only in (None, t.target.name, t.target.text)]
+        if only is not None and not chosen:
+            known = ", ".join(t.target.text for t in found) or "none"
+            raise TerminalError(f"pipeline {self.pipeline} has no table {only}; it has: {known}")
+        return chosen
+
+    def _changelogs(self) -> list[str]:
+        try:
+            listed = self.catalog.list_tables(names.changelog_namespace(self.namespace))
+        except NoSuchNamespaceError:
+            return []
+        ending = names.changelog_table("")
+        return sorted(ident[-1] for ident in listed if ident[-1].endswith(ending))
+
+    def _trio(self, changelog: str) -> Trio | None:
+        table = TableId(names.changelog_namespace(self.namespace), changelog)
+        loaded = self._load(table)
+        if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != self.pipeline:
+            return None
+        target = names.target_of_changelog(changelog)
+        return Trio(
+            TableId(self.namespace, target),
+            table,
+            TableId(table.namespace, names.tombstone_table(target)),
+            names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")),
+            self._beside(target, names.history_table(target)),
+            self._beside(target, names.events_table(target)),
+        )
+
+    def _beside(self, target: str, name: str) -> TableId | None:
+        table = TableId(self.namespace, name)
+        loaded = self._load(table)
+        of = None if loaded is None else names.whose(loaded.properties)
+        return table if of == TableId(self.namespace, target).text else None
+
+    def cut(self, trios: Iterable[Trio]) -> Cut:
+        """The tables as they are between two publications.
+
+        Raises TransientError while a batch is being published.
+        """
+        listed = list(trios)
+        for _ in range(_TRIES):
+            before, publishing = self._now(listed), self._publishing()
+            if not publishing and self._now(listed) == before:
+                return before
+            time.sleep(_PAUSE_SECONDS)
+        raise TransientError(
+            f"pipeline {self.pipeline}: batches are being published "
+            f"({', '.join(publishing) or 'one after the other'}); verify again afterwards. If "
+            f"nothing runs, complete what was interrupted: sluice reconcile {self.pipeline}"
+        )
+
+    def _publishing(self) -> list[str]:
+        rows = self.ledger.batches(self.pipeline)
+        return [row.batch_id for row in rows if row.state in states.HALFWAY]
+
+    def _now(self, trios: list[Trio]) -> Cut:
+        # The batches first: the changes of every batch that is published are in the changelogs.
+        published = tuple(sorted(self.ledger.published_batches(self.pipeline)))
+        tables = {t: loaded for t in _of(trios) if (loaded := self._load(t)) is not None}
+        heads = {table: head(loaded) for table, loaded in tables.items()}
+        changelogs = {trio.changelog for trio in trios}
+        compared = tuple((t, h) for t, h in heads.items() if t not in changelogs)
+        return Cut(published, heads, compared, tables)
+
+    def _load(self, table: TableId) -> Table | None:
+        try:
+            return self.catalog.load_table((table.namespace, table.name))
+        except NoSuchTableError:
+            return None
+
+
+def _of(trios: list[Trio]) -> list[TableId]:
+    return [table for trio in trios for table in trio.tables]

@@ -1,0 +1,44 @@
+"""Rows at a cut: what the tables of a pipeline held when it was made."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.lake.cut import Cut, Trio
+from spark_jobs.lake.tables import TableId
+from spark_jobs.planning.widening import under_names_of_now, with_set_aside
+
+
+def rows_at(
+    spark: SparkSession, cut: Cut, table: TableId, like: DataFrame | None = None
+) -> DataFrame:
+    """A table at the cut; without rows where it has none, or is gone."""
+    if table not in cut.heads and like is not None:
+        return like.limit(0)
+    snapshot = cut.heads[table]
+    if snapshot is None:
+        return spark.table(table.sql()).limit(0)
+    rows = spark.read.option("versionAsOf", snapshot).table(table.sql())
+    return under_names_of_now(rows, cut.tables[table], snapshot)
+
+
+def changes_at(spark: SparkSession, cut: Cut, trio: Trio) -> DataFrame:
+    """The published changes of a table, under the names of now and with the defaults of columns
+    that came after them."""
+    published = F.col(names.BATCH_ID).isin(list(cut.published))
+    changes = rows_at(spark, cut, trio.changelog).where(published)
+    return cut.told(trio.target).changes(with_set_aside(changes))
+
+
+def living_at(spark: SparkSession, cut: Cut, trio: Trio, like: DataFrame) -> DataFrame:
+    """A target without the rows that mode soft_delete keeps."""
+    target = rows_at(spark, cut, trio.target, like)
+    kept = names.IS_DELETED in target.columns
+    return target.where(~F.col(names.IS_DELETED)) if kept else target
+
+
+def is_partial(changes: DataFrame, trio: Trio) -> bool:
+    """Whether rows are put together from several changes, for some left columns out."""
+    return bool(trio.key) and not changes.where(F.col(names.ABSENT).isNotNull()).isEmpty()

@@ -1,0 +1,396 @@
+"""The lake's tables from Spark: names, creation, additive evolution, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice import names
+from sluice.catalog.snapshots import head, restore_schema
+from sluice.config.partitions import Partition
+from sluice.errors import PlanError
+from sluice.modes import APPEND, HISTORY
+from sluice.result import StagedTable
+from spark_jobs.canonical import literal, quoted
+from spark_jobs.planning import told
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.tablecolumns import (
+    Column,
+    changelog_columns,
+    events_columns,
+    history_columns,
+    target_columns,
+    tombstone_columns,
+)
+from spark_jobs.planning.told import Told
+from spark_jobs.planning.widening import (
+    fixed_columns,
+    is_own,
+    is_promoted,
+    promote,
+    refuse_widening,
+    rewrite,
+    set_aside,
+    under_names_of_now,
+)
+
+_COMMON = {
+    "format-version": "2",
+    "commit.retry.num-retries": "20",
+    "commit.retry.max-wait-ms": "5000",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+# By default a file's bounds have the first 16 characters of a text.
+_BOUNDED = {f"write.metadata.metrics.column.{names.POSITION}": "full"}
+
+
+@dataclass(frozen=True)
+class TableId:
+    """A table of the lake by namespace and name."""
+
+    namespace: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}.{self.name}"
+
+    def sql(self, branch: str | None = None) -> str:
+        """The quoted identifier, of a branch where one is named."""
+        parts = [names.CATALOG, self.namespace, self.name]
+        if branch is not None:
+            parts.append(f"branch_{branch}")
+        return ".".join(quoted(p) for p in parts)
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where a merge starts: `main`'s snapshot (None: no rows yet), the schema id from before the
+    batch, and a position that no row is above (None: not known)."""
+
+    snapshot: int | None
+    schema: int
+    highest: str | None
+
+
+def target_id(plan: TablePlan) -> TableId:
+    """The table people query."""
+    return TableId(plan.namespace, plan.target)
+
+
+def changelog_id(plan: TablePlan) -> TableId:
+    """The table's changelog."""
+    return changelog_of(target_id(plan))
+
+
+def changelog_of(target: TableId) -> TableId:
+    """The changelog of a target."""
+    namespace = names.changelog_namespace(target.namespace)
+    return TableId(namespace, names.changelog_table(target.name))
+
+
+def tombstone_id(plan: TablePlan) -> TableId:
+    """The table's tombstones."""
+    return TableId(names.changelog_namespace(plan.namespace), names.tombstone_table(plan.target))
+
+
+def history_id(plan: TablePlan) -> TableId:
+    """The table of the versions of every row; there where the plan has mode history."""
+    return TableId(plan.namespace, names.history_table(plan.target))
+
+
+def events_id(plan: TablePlan) -> TableId:
+    """The table of every event; there where the plan has mode append."""
+    return TableId(plan.namespace, names.events_table(plan.target))
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How a table is made; `rewrites`: it may be written again for a wider type."""
+
+    partition: str
+    properties: dict[str, str]
+    identifier: Sequence[str]
+    rewrites: bool
+
+
+class Lake:
+    """Creates, evolves and branches tables; Spark writes, pyiceberg reads the metadata."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, pipeline: str) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.pipeline = pipeline
+        self.schemas_before: dict[TableId, int] = {}
+        self.schemas_after: dict[TableId, int] = {}
+        self._heads_before: dict[TableId, int | None] = {}
+
+    def load(self, table: TableId) -> Table | None:
+        """The table's current metadata, None where there is no such table."""
+        try:
+            return self.catalog.load_table((table.namespace, table.name))
+        except NoSuchTableError:
+            return None
+
+    def columns(self, table: TableId) -> dict[str, str] | None:
+        """Stored column names and Spark types, without what changes of types have made; None
+        where there is no such table."""
+        if self.load(table) is None:
+            return None
+        self.spark.catalog.refreshTable(table.sql())
+        fields = self.spark.table(table.sql()).schema
+        return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
+
+    def key(self, table: TableId) -> tuple[str, ...] | None:
+        """The key that the target was made with; raises PlanError for what is no target of ours."""
+        loaded = self.load(table)
+        if loaded is None:
+            return None
+        owner = loaded.properties.get(names.PROP_PIPELINE)
+        if owner != self.pipeline:
+            raise PlanError(
+                f"{table.namespace}.{table.name} belongs to {owner or 'somebody else'}, "
+                f"not to pipeline {self.pipeline}"
+            )
+        if (target := names.whose(loaded.properties)) is not None:
+            raise PlanError(
+                f"{table.namespace}.{table.name} holds the history or the events of {target}: "
+                "tell them apart in `table_name`, for example {database}_{table}"
+            )
+        return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
+
+    def own_tables(self, namespace: str, at_most: int) -> list[Table]:
+        """The pipeline's targets in a namespace; none where the namespace holds more tables."""
+        try:
+            listed = self.catalog.list_tables(namespace)
+        except NoSuchNamespaceError:
+            return []
+        beside = {other for name in listed for other in names.beside_target(name[-1])}
+        targets = [name for name in listed if name[-1] not in beside]
+        if len(targets) > at_most:
+            return []
+        tables = [self.catalog.load_table(name) for name in targets]
+        return [t for t in tables if t.properties.get(names.PROP_PIPELINE) == self.pipeline]
+
+    def property(self, table: TableId, name: str) -> str | None:
+        """A property of a table, None where it is not set."""
+        loaded = self.load(table)
+        return None if loaded is None else loaded.properties.get(name)
+
+    def told(self, target: TableId) -> Told:
+        """What a target's rows were written by, as far as is published."""
+        return told.read(self.property(target, names.PROP_DEFAULTS))
+
+    def set_property(self, table: TableId, name: str, value: str) -> None:
+        """Set a property of a table where it is not that already."""
+        if self.property(table, name) != value:
+            pair = f"{literal(name)} = {literal(value)}"
+            self.spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pair})")
+
+    def ensure_namespaces(self, namespace: str) -> None:
+        """Make the namespaces of targets and of changelogs, before tables are side by side."""
+        for name in (namespace, names.changelog_namespace(namespace)):
+            self.catalog.create_namespace_if_not_exists(name)
+
+    def ensure(self, plan: TablePlan) -> bool:
+        """Create what is missing of the tables, add new columns, widen types; True: target is
+        new."""
+        created = self._ensure(target_id(plan), target_columns(plan), self._target_options(plan))
+        self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
+        self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
+        if plan.history:
+            options = self._beside_options(plan, {names.PROP_HISTORY_OF: plan.name})
+            self._refuse_foreign(plan, HISTORY, history_id(plan), names.PROP_HISTORY_OF)
+            self._ensure(history_id(plan), history_columns(plan), options)
+        if plan.append:
+            marks = {names.PROP_EVENTS_OF: plan.name, **_BOUNDED}
+            options = self._beside_options(plan, marks)
+            self._refuse_foreign(plan, APPEND, events_id(plan), names.PROP_EVENTS_OF)
+            self._ensure(events_id(plan), events_columns(plan), options)
+        return created
+
+    def _refuse_foreign(self, plan: TablePlan, mode: str, table: TableId, mark: str) -> None:
+        found = self.load(table)
+        if found is None:
+            return
+        marks = (names.PROP_PIPELINE, mark)
+        if tuple(found.properties.get(mark) for mark in marks) != (self.pipeline, plan.name):
+            raise PlanError(
+                f"{plan.name}: what mode {mode} makes would go to {table.text}, which is another "
+                f"table; take {mode} out of its `modes`, or choose another `table_name`"
+            )
+
+    def _ensure(
+        self,
+        table: TableId,
+        columns: Sequence[Column],
+        options: _Options,
+    ) -> bool:
+        existing = self.columns(table)
+        if existing is None:
+            self._create(table, columns, options)
+            return True
+        loaded = self.load(table)
+        if loaded is not None:
+            self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
+            self._heads_before.setdefault(table, head(loaded))
+        self._evolve(table, columns, existing, options.rewrites)
+        evolved = self.load(table)
+        if evolved is not None:
+            self.schemas_after[table] = evolved.metadata.current_schema_id
+        return False
+
+    def _create(
+        self,
+        table: TableId,
+        columns: Sequence[Column],
+        options: _Options,
+    ) -> None:
+        listed = ", ".join(
+            f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
+        )
+        props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in options.properties.items())
+        self.spark.sql(
+            f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {options.partition} "
+            f"TBLPROPERTIES ({props})"
+        )
+        if options.identifier:
+            fields = ", ".join(quoted(c) for c in options.identifier)
+            self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
+
+    def _evolve(
+        self, table: TableId, columns: Sequence[Column], existing: dict[str, str], rewrites: bool
+    ) -> None:
+        """New columns, and wider types."""
+        added = [c for c in columns if c.name not in existing]
+        if added:
+            listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
+            self.spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
+        wider = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
+        if wider:
+            self._widen(table, existing, wider, rewrites)
+
+    def _widen(
+        self, table: TableId, before: Mapping[str, str], after: Mapping[str, str], rewrites: bool
+    ) -> None:
+        loaded = self.catalog.load_table((table.namespace, table.name))
+        fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
+        for column, kind in after.items():
+            refuse_widening(table.text, column, before[column], kind, rewrites, column in fixed)
+            if is_promoted(before[column], kind):
+                promote(self.spark, table, column, kind)
+        others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
+        if others and names.is_changelog(table.namespace, table.name):
+            set_aside(self.spark, table, before, others)
+        elif others:
+            rewrite(self.spark, self.catalog, table, before, others)
+
+    def _target_options(self, plan: TablePlan) -> _Options:
+        mode = plan.config.write_mode
+        properties = {
+            **self._marks(plan),
+            "format-version": str(plan.config.format_version),
+            **{f"write.{w}.mode": mode for w in ("merge", "update", "delete")},
+        }
+        floating = any(
+            c.stored.name in ("float", "double") for c in plan.columns if c.name in plan.key
+        )
+        identifier = () if floating else plan.key
+        partition = _partitioned(plan.config.partitions)
+        return _Options(partition, properties, identifier, plan.follows)
+
+    def _beside_options(self, plan: TablePlan, marks: Mapping[str, str]) -> _Options:
+        properties = {**self._target_options(plan).properties, **marks}
+        columns = {c.name for c in plan.columns}
+        clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
+        return _Options(clause, properties, (), plan.follows)
+
+    def _changelog_options(self, plan: TablePlan) -> _Options:
+        properties = {**self._marks(plan), "write.distribution-mode": "none"}
+        clause = f"PARTITIONED BY ({quoted(names.BATCH_ID)})"
+        return _Options(clause, properties, (), plan.follows)
+
+    def _tombstone_options(self, plan: TablePlan) -> _Options:
+        modes = {f"write.{w}.mode": "merge-on-read" for w in ("merge", "update", "delete")}
+        return _Options("", {**self._marks(plan), **modes}, (), plan.follows)
+
+    def _marks(self, plan: TablePlan) -> dict[str, str]:
+        return {
+            **_COMMON,
+            names.PROP_PIPELINE: self.pipeline,
+            names.PROP_SOURCE: plan.source.name,
+            names.PROP_KEY: names.encode_key(plan.key),
+        }
+
+    def restore_schemas(self) -> list[str]:
+        """Take back the columns that this session added, where nobody changed a table since: who
+        published meanwhile may have filled them."""
+        restored: list[str] = []
+        if any(self._has_moved(table) for table in self.schemas_before):
+            return restored
+        for table, before in self.schemas_before.items():
+            after, now = self.schemas_after.get(table), self.load(table)
+            if after in (None, before) or now is None:
+                continue
+            if now.metadata.current_schema_id == after:
+                restore_schema(self.catalog, table.namespace, table.name, before)
+                restored.append(f"{table.namespace}.{table.name}")
+        return restored
+
+    def _has_moved(self, table: TableId) -> bool:
+        """Whether `main` did; that of a changelog does by every load."""
+        if names.is_changelog(table.namespace, table.name):
+            return False
+        loaded = self.load(table)
+        return loaded is None or head(loaded) != self._heads_before.get(table)
+
+    def base(self, table: TableId) -> Base:
+        """`main` of a table as it is now, for all that follows to start from."""
+        loaded = self.load(table)
+        if loaded is None:
+            raise PlanError(f"{table.namespace}.{table.name} vanished while its batch was loading")
+        main = loaded.metadata.refs.get("main")
+        schema = self.schemas_before.get(table, loaded.metadata.current_schema_id)
+        if main is None:
+            return Base(None, schema, "")
+        return Base(main.snapshot_id, schema, loaded.properties.get(names.PROP_HIGHEST))
+
+    def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
+        """What the table held at a snapshot, in those columns of now that it had; None: nothing."""
+        if snapshot is None:
+            return None
+        rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
+        loaded = self.load(table)
+        return rows if loaded is None else under_names_of_now(rows, loaded, snapshot)
+
+    def branch(self, table: TableId, branch: str, base: Base) -> None:
+        """Make the branch from the base."""
+        version = "" if base.snapshot is None else f" AS OF VERSION {base.snapshot}"
+        self.spark.sql(f"ALTER TABLE {table.sql()} CREATE BRANCH {quoted(branch)}{version}")
+        self.spark.catalog.refreshTable(table.sql())
+
+    def staged(self, table: TableId, branch: str, base: Base, highest: str | None) -> StagedTable:
+        """What publish needs to know of a table that the batch wrote on `branch`."""
+        loaded = self.load(table)
+        if loaded is None or branch not in loaded.metadata.refs:
+            raise PlanError(f"{table.namespace}.{table.name}: branch {branch} is gone; run again")
+        return StagedTable(
+            table.namespace,
+            table.name,
+            branch,
+            base.snapshot,
+            loaded.metadata.refs[branch].snapshot_id,
+            base.schema,
+            highest=highest,
+        )
+
+
+def _partitioned(fields: Sequence[Partition]) -> str:
+    return f"PARTITIONED BY ({', '.join(p.sql for p in fields)})" if fields else ""

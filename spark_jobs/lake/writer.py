@@ -1,0 +1,382 @@
+"""The side effects of a merge: branches of a table's tables, and what is written on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.catalog.snapshots import head
+from sluice.faults import Point, reach
+from sluice.result import ComparedTable, StagedTable
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
+from spark_jobs.compare import alike, same_rows
+from spark_jobs.folding.resolve import Stored
+from spark_jobs.kept import keep
+from spark_jobs.lake.tables import (
+    Base,
+    Lake,
+    TableId,
+    changelog_id,
+    events_id,
+    history_id,
+    literal,
+    target_id,
+    tombstone_id,
+)
+from spark_jobs.lake.written import refuse_loss
+from spark_jobs.planning import defaults, overtaken
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.renames import DECLARED, Renames
+from spark_jobs.planning.renames_known import known_renames
+from spark_jobs.planning.span import Span
+from spark_jobs.planning.told import NOTHING_TOLD, Told
+from spark_jobs.planning.widening import with_set_aside
+
+_SOURCE_VIEW = "sluice_source"
+_COPY_ON_WRITE = "copy-on-write"
+# A batch's changes are small files of many changes: each is worth a task.
+_SPLIT_BYTES = 4 << 20
+_DELETED = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
+_LIVING = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at one batch. `published`: the other batches whose changes count, by the lease."""
+
+    batch_id: str
+    branch: str
+    published: tuple[str, ...] = ()
+
+
+class Writer:
+    """The side effects of a merge: branches, MERGEs into them, and what publish must know."""
+
+    def __init__(
+        self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
+    ) -> None:
+        self.lake, self.plan, self.attempt, self.created = lake, plan, attempt, created
+        self.span = span
+        self.compared = (target_id(plan), tombstone_id(plan))
+        modes = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
+        beside = tuple(table for asked, table in modes if asked)
+        self.bases = {table: lake.base(table) for table in (*self.compared, *beside)}
+        self.branched: list[TableId] = []
+        self.begun: dict[TableId, int] = {}
+        self.partial = plan.keyed and self._has_partials()
+        self.types = {c.name: c.stored.spark for c in plan.columns}
+        self.before = lake.told(target_id(plan))
+        overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
+        for table in (self.compared[0], *beside):
+            overtaken.refuse_other_types(plan, attempt.batch_id, lake.columns(table) or {})
+        self.now = Told(defaults.lowest(self.before.defaults, plan.defaults), self._known_renames())
+
+    def _known_renames(self) -> Renames:
+        counted = {*self.attempt.published, self.attempt.batch_id}
+        catalog, pipeline = self.lake.catalog, self.lake.pipeline
+        before = self.before.renames
+        known = known_renames(catalog, pipeline, self.plan, counted, before)
+        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known)
+        return known
+
+    def all_newer(self) -> bool:
+        """True where every change of the batch is known to be above everything stored."""
+        highest, lowest = self._highest(), self.span.lowest
+        return highest is not None and lowest is not None and lowest > highest
+
+    def retells(self) -> bool:
+        """True where the batch tells of defaults, or of renames, by which changes that are stored
+        read otherwise.
+
+        Below a batch that is above everything all changes of a row lack the column alike.
+        """
+        told = defaults.refills(self.before.held(), self.now.held(), self.types)
+        return (bool(told) and not self.all_newer()) or self._renames_below()
+
+    def refolds(self) -> bool:
+        """True where, by what the batch tells, rows that were put together are others."""
+        return self.partial and self.retells()
+
+    def _renames_below(self) -> bool:
+        """Whether a rename that is news is below something stored, and not above all of it."""
+        news = set(self.now.renames).symmetric_difference(self.before.renames)
+        highest = self._highest()
+        return any(
+            highest is None or r.below == DECLARED or r.below <= highest for r in news
+        ) and any(base.snapshot is not None for base in self.bases.values())
+
+    def _highest(self) -> str | None:
+        found = [self.bases[table].highest for table in self.compared]
+        return None if None in found else max(h for h in found if h is not None)
+
+    def published_before(self) -> bool:
+        """Whether the target has had this batch: one that was half published is merged again."""
+        loaded = self.lake.load(target_id(self.plan))
+        return (
+            loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
+        )
+
+    def stored(self, as_written: bool = False) -> Stored:
+        """What the bases hold, without the batch; by what is told now, or `as_written`."""
+        return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
+
+    def _has_partials(self) -> bool:
+        target = target_id(self.plan)
+        if self.plan.found.partial:
+            self.lake.set_property(target, names.PROP_PARTIALS, "true")
+        return self.lake.property(target, names.PROP_PARTIALS) is not None
+
+    def changelog(self) -> DataFrame:
+        """What is published of this table's changes, and this batch's own."""
+        counted = (*self.attempt.published, self.attempt.batch_id)
+        return self.now.changes(self.changes_of(*counted))
+
+    def mine(self) -> DataFrame:
+        """This batch's changes."""
+        lowest = self.span.lowest or ""
+        below = {n: d for n, d in self.now.defaults.items() if d.since > lowest}
+        told = self.now if self.now.renames else Told(below)
+        return told.changes(self.changes_of(self.attempt.batch_id))
+
+    def changes_of(self, *batches: str) -> DataFrame:
+        """What the changelog has of some batches, as it was written."""
+        reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
+        changelog = reader.table(changelog_id(self.plan).sql())
+        return with_set_aside(changelog.where(F.col(names.BATCH_ID).isin(*batches)))
+
+    def branch(self, table: TableId) -> str:
+        if table not in self.branched:
+            self.lake.branch(table, self.attempt.branch, self.bases[table])
+            self.branched.append(table)
+            reach(Point.LOAD_BRANCHED)
+        return table.sql(self.attempt.branch)
+
+    def apply(
+        self,
+        changes: DataFrame,
+        stored: Stored,
+        rows: int | None = None,
+        by: tuple[str, ...] | None = None,
+        append: bool = False,
+    ) -> None:
+        """MERGE into the target's branch; into an empty table, or appending only, an append.
+
+        `rows`: how many of the changes are no deletes, where it was counted; raises AuditFailed
+        where another number of rows was written. A target that keeps deleted rows is left to
+        `softdelete`.
+        """
+        if self.plan.soft_delete:
+            return
+        target = target_id(self.plan)
+        columns = [c.name for c in self.plan.columns] + list(names.TARGET_METADATA)
+        living = F.col(names.OP) != OP_DELETE
+        if stored.rows is None or append:
+            self._append(target, changes.where(living), columns)
+        else:
+            self._merge(target, changes, by or self.plan.key, columns, _DELETED)
+        self.audit_written(target, rows)
+
+    def _append(self, table: TableId, rows: DataFrame, columns: list[str]) -> None:
+        rows.select(*(quoted(c) for c in columns)).writeTo(self.branch(table)).append()
+
+    def _merge(
+        self,
+        table: TableId,
+        changes: DataFrame,
+        key: tuple[str, ...],
+        columns: list[str],
+        gone: str,
+    ) -> None:
+        """One row for every change but those that are `gone`: their keys have none."""
+        on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
+        sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
+        listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
+        branch = self.branch(table)
+        self.sql(
+            table,
+            changes,
+            lambda source: (
+                f"MERGE INTO {branch} t USING {source} s ON {on} "
+                f"WHEN MATCHED AND {gone} THEN DELETE "
+                f"WHEN MATCHED THEN UPDATE SET {sets} "
+                f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({listed}) VALUES ({values})"
+            ),
+        )
+
+    def audit_written(self, table: TableId, rows: int | None) -> None:
+        """Raise AuditFailed where the first write to the branch made another number of rows new;
+        None: nobody counted them."""
+        reach(Point.LOAD_WRITTEN)
+        loaded = None if rows is None else self.lake.load(table)
+        if rows is not None and loaded is not None:
+            begun = self.begun.get(table, self.bases[table].snapshot)
+            refuse_loss(loaded, self.attempt.branch, begun, rows)
+
+    def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
+        """Put rows, told apart by `by`, into a table's branch; what is there already stays."""
+        branch = self.branch(table)
+        if self.bases[table].snapshot is None:
+            rows.writeTo(branch).append()
+            return
+        on = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in by)
+        content = [c for c in rows.columns if c not in (*by, names.BATCH_ID)]
+        differs = " OR ".join(f"NOT (t.{quoted(c)} <=> s.{quoted(c)})" for c in content)
+        self.sql(
+            table,
+            rows,
+            lambda source: (
+                f"MERGE INTO {branch} t USING {source} s ON {on} "
+                f"WHEN MATCHED AND ({differs}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            ),
+        )
+
+    def settle(
+        self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
+    ) -> None:
+        """Put the rows that are `wanted` in the place of those that are `there`, which are all of
+        the table's that may go; rows are told apart by `by`, and those that stay are not touched.
+        """
+        if there is None:
+            wanted.writeTo(self.branch(table)).append()
+            return
+        changed = wanted.subtract(alike(there, wanted))
+        gone = there.join(wanted, list(by), "left_anti")
+        source = keep(
+            changed.withColumn(names.OP, F.lit(OP_INSERT)).unionByName(
+                gone.withColumn(names.OP, F.lit(OP_DELETE)).select(*map(quoted, by), names.OP),
+                allowMissingColumns=True,
+            )
+        )
+        if not source.isEmpty():
+            self._merge(table, source, by, wanted.columns, _DELETED)
+
+    def replace(self, table: TableId, wanted: DataFrame, there: DataFrame | None) -> bool:
+        """Make `wanted` all that the table holds, where that differs from what is `there`, in
+        which somebody may have put anything; True where it did."""
+        if there is not None and same_rows(wanted, alike(there, wanted)):
+            return False
+        wanted.writeTo(self.branch(table)).overwrite(F.lit(True))
+        return True
+
+    def sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
+        """Run a statement over a view of `source`, whose name it is given."""
+        rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
+        if rewrites and table != tombstone_id(self.plan):
+            # Spark 4.1 looks for the files to rewrite by a query of its own, in which it leaves
+            # the tables behind a view unresolved.
+            source = keep(source)
+        view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
+        source.createOrReplaceTempView(view)
+        try:
+            self.lake.spark.sql(statement(view)).collect()
+        finally:
+            self.lake.spark.catalog.dropTempView(view)
+
+    def bury(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
+        """Tombstones: one for every key whose newest event is a delete, none for the others.
+
+        `deletes`: how many there are; raises AuditFailed where another number was written.
+        """
+        table, key = tombstone_id(self.plan), [quoted(k) for k in self.plan.key]
+        graves = [*self.plan.key, *names.TARGET_METADATA]
+        if stored.tombstones is None:
+            if deletes:
+                self._append(table, applied.where(F.col(names.OP) == OP_DELETE), graves)
+                self.audit_written(table, deletes)
+            return
+        revived = applied.select(*key).join(
+            stored.tombstones.select(*key), list(self.plan.key), "left_semi"
+        )
+        if deletes or not revived.isEmpty():
+            source = applied.select(*(quoted(c) for c in graves), names.OP)
+            self._merge(table, source, self.plan.key, graves, _LIVING)
+            self.audit_written(table, deletes)
+
+    def truncate(self, position: str | None, stored: Stored) -> None:
+        """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""
+        if position is None or position != stored.truncated_at:
+            return
+        for table in self.compared[1:] if self.plan.soft_delete else self.compared:
+            self._delete(table, f"t.{quoted(names.POSITION)} <= {literal(position)}")
+        self.mark(position)
+
+    def unmark(self) -> None:
+        """Take the tombstone of the whole table away."""
+        nulls = [f"t.{quoted(k)} IS NULL" for k in self.plan.key] or ["true"]
+        self._delete(tombstone_id(self.plan), " AND ".join(nulls))
+
+    def _delete(self, table: TableId, condition: str) -> None:
+        """By a MERGE: a DELETE of whole files writes a snapshot that does not say whose it is."""
+        one = self.lake.spark.range(1)
+        merge = f"MERGE INTO {self.branch(table)} t USING"
+        self.sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
+
+    def mark(self, position: str) -> None:
+        """Write the tombstone of the whole table: its newest TRUNCATE."""
+        keys = [
+            f"CAST(NULL AS {c.stored.spark}) AS {quoted(c.name)}"
+            for c in self.plan.columns
+            if c.name in self.plan.key
+        ]
+        mark = self.lake.spark.range(1).selectExpr(
+            *keys,
+            f"{literal(position)} AS {names.POSITION}",
+            f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
+            f"{literal(self.attempt.batch_id)} AS {names.BATCH_ID}",
+        )
+        mark.writeTo(self.branch(tombstone_id(self.plan))).append()
+
+    def staged(self) -> tuple[StagedTable, ...]:
+        """Every table that got a branch, with the heads that publish will require."""
+        return tuple(self._staged(table) for table in self.bases if table in self.branched)
+
+    def left_alone(self) -> tuple[ComparedTable, ...]:
+        """Every table that the batch was compared with and has nothing for."""
+        return tuple(
+            ComparedTable(table.namespace, table.name, base.snapshot)
+            for table, base in self.bases.items()
+            if table not in self.branched
+        )
+
+    def _staged(self, table: TableId) -> StagedTable:
+        base = self.bases[table]
+        highest = None if base.highest is None else max(base.highest, self.span.highest or "")
+        staged = self.lake.staged(table, self.attempt.branch, base, highest)
+        if table != target_id(self.plan):
+            return staged
+        return replace(staged, created=self.created, defaults=self._told())
+
+    def _told(self) -> str | None:
+        """What publish keeps with the target; None: what is there stays."""
+        text = self.now.text()
+        return NOTHING_TOLD if text is None and self.before != self.now else text
+
+
+def stored_at(
+    lake: Lake,
+    plan: TablePlan,
+    bases: Mapping[TableId, Base],
+    now: Told | None = None,
+) -> Stored:
+    """What target and tombstones hold at their bases, by what is told `now`; None: as they are."""
+    target, graves = target_id(plan), tombstone_id(plan)
+    rows = lake.rows(target, bases[target].snapshot)
+    tombstones = lake.rows(graves, bases[graves].snapshot)
+    before = None
+    if tombstones is not None:
+        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
+        before = None if whole is None else whole[0]
+        tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
+    if rows is not None and now is not None:
+        types = {c.name: c.stored.spark for c in plan.columns}
+        rows = now.rows(rows, lake.told(target), types)
+    return Stored(rows, tombstones, before)
+
+
+def _whole_table(plan: TablePlan) -> Column:
+    marks = [F.col(quoted(k)).isNull() for k in plan.key]
+    return F.lit(True) if not marks else F.array_min(F.array(*marks))

@@ -1,0 +1,1 @@
+"""Small files, deletes, old snapshots, retention."""

@@ -1,0 +1,139 @@
+"""Iceberg's own procedures on one table: rewrite, expire, remove orphans.
+
+Each looks first whether there is anything to do, so that what a stopped run did is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import Row, SparkSession
+
+from sluice import names
+from sluice.config.maintenance import Maintenance
+from spark_jobs.canonical import literal, quoted
+from spark_jobs.lake.tables import TableId
+
+# Smaller than three quarters of what Iceberg writes: its own idea of a small file.
+SMALL_FILE_BYTES: Final = 384 << 20
+SMALL_MANIFEST_BYTES: Final = 4 << 20
+MANIFESTS: Final = 16
+
+
+@dataclass(frozen=True)
+class Debt:
+    """How many partitions of a table are due to be rewritten, and why."""
+
+    crowded: int
+    hidden: int
+    delete_files: int
+
+
+def debt(spark: SparkSession, table: TableId, rules: Maintenance) -> Debt:
+    """Partitions with many small files, with many deleted rows, and with many delete files."""
+    row = _one(
+        spark,
+        f"SELECT count_if(file_count >= {rules.small_files} AND"
+        f" total_data_file_size_in_bytes < file_count * {SMALL_FILE_BYTES}L) AS crowded,"
+        " count_if(position_delete_record_count > 0 AND"
+        f" position_delete_record_count >= {rules.delete_share} * record_count) AS hidden,"
+        f" count_if(position_delete_file_count >= {rules.small_files}) AS delete_files"
+        f" FROM {_metadata(table, 'partitions')}",
+    )
+    return Debt(row["crowded"], row["hidden"], row["delete_files"])
+
+
+def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
+    """Make few large files of many small ones, and of those with deletes files without."""
+    options = {
+        "min-input-files": str(rules.small_files),
+        "delete-ratio-threshold": str(rules.delete_share),
+        "remove-dangling-deletes": "true",
+        # What is committed stays done where time or the driver ends.
+        "partial-progress.enabled": "true",
+        "partial-progress.max-commits": "10",
+    }
+    done = _call(spark, "rewrite_data_files", table, f"options => {_map(options)}")
+    return f"{done['rewritten_data_files_count']} → {done['added_data_files_count']} data files"
+
+
+def rewrite_deletes(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
+    """Make few position-delete files of many, without those of files that are gone."""
+    options = {"min-input-files": str(rules.small_files)}
+    done = _call(spark, "rewrite_position_delete_files", table, f"options => {_map(options)}")
+    before, after = done["rewritten_delete_files_count"], done["added_delete_files_count"]
+    return f"{before} → {after} delete files"
+
+
+def small_manifests(spark: SparkSession, table: TableId) -> int:
+    """How many manifests are worth to be put together."""
+    row = _one(
+        spark,
+        f"SELECT count_if(length < {SMALL_MANIFEST_BYTES}) AS small"
+        f" FROM {_metadata(table, 'manifests')}",
+    )
+    return int(row["small"])
+
+
+def rewrite_manifests(spark: SparkSession, table: TableId) -> str:
+    """Put manifests together by partition."""
+    done = _call(spark, "rewrite_manifests", table, "use_caching => false")
+    return f"{done['rewritten_manifests_count']} → {done['added_manifests_count']} manifests"
+
+
+def expire_snapshots(spark: SparkSession, table: TableId, snapshots: Sequence[int]) -> str:
+    """Expire exactly these snapshots, and delete the files that only they had.
+
+    The procedure's own rule, by age alone, would take what rollback needs: so it is given a time
+    before every snapshot, and the list.
+    """
+    ids = ", ".join(f"{int(snapshot)}L" for snapshot in snapshots)
+    done = _call(
+        spark,
+        "expire_snapshots",
+        table,
+        "older_than => TIMESTAMP '1970-01-02 00:00:00'",
+        "retain_last => 1",
+        "stream_results => true",
+        f"snapshot_ids => ARRAY({ids})",
+    )
+    return f"{len(snapshots)} snapshots, {sum(done.asDict().values())} files"
+
+
+def remove_orphans(spark: SparkSession, table: TableId, before: datetime, dry_run: bool) -> int:
+    """Delete files below the table's folder that no snapshot has; returns how many."""
+    moment = literal(f"{before:%Y-%m-%d %H:%M:%S}")
+    found = _rows(
+        spark,
+        "remove_orphan_files",
+        table,
+        f"older_than => TIMESTAMP {moment}",
+        f"dry_run => {str(dry_run).lower()}",
+    )
+    return len(found)
+
+
+def _call(spark: SparkSession, procedure: str, table: TableId, *arguments: str) -> Row:
+    return _rows(spark, procedure, table, *arguments)[0]
+
+
+def _rows(spark: SparkSession, procedure: str, table: TableId, *arguments: str) -> list[Row]:
+    name = literal(f"{quoted(table.namespace)}.{quoted(table.name)}")
+    given = ", ".join((f"table => {name}", *arguments))
+    return spark.sql(f"CALL {quoted(names.CATALOG)}.system.{procedure}({given})").collect()
+
+
+def _one(spark: SparkSession, statement: str) -> Row:
+    return spark.sql(statement).collect()[0]
+
+
+def _metadata(table: TableId, kind: str) -> str:
+    return f"{table.sql()}.{kind}"
+
+
+def _map(options: dict[str, str]) -> str:
+    pairs = (literal(text) for pair in options.items() for text in pair)
+    return f"map({', '.join(pairs)})"

@@ -1,0 +1,128 @@
+"""Retention: tombstones and changes of old batches are forgotten, and the floor says up to where.
+
+A batch is old by the time at which the ledger says that it was published. The floor is raised
+before anything is deleted: whoever is killed in between has lost nothing but the right to judge
+some late events, and the next maintenance deletes what this one did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.operations.expiry import published_before
+from spark_jobs.canonical import by_arrival, literal
+from spark_jobs.lake.tables import TableId, changelog_of
+from spark_jobs.maintaining.upkeep import Upkeep
+
+_SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENANCE}"
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What goes of one table: whole batches, and the highest position among their rows."""
+
+    table: TableId
+    batches: tuple[str, ...]
+    highest: str
+
+
+def forget(upkeep: Upkeep, target: TableId) -> str:
+    """Expire a target's old tombstones and changes; says how much, '' where there is nothing.
+
+    The rows of a table without a key are counted from its whole changelog: it keeps everything.
+    So do the tables that modes make beside a target.
+    """
+    if not _is_keyed_target(upkeep, target):
+        return ""
+    namespace = names.changelog_namespace(target.namespace)
+    rules = upkeep.pipeline.maintenance
+    expired = [
+        found
+        for table, days in (
+            (TableId(namespace, names.tombstone_table(target.name)), rules.tombstone_days),
+            (changelog_of(target), rules.changelog_days),
+        )
+        if (found := _expired(upkeep, table, days)) is not None
+    ]
+    if expired and not upkeep.dry_run:
+        _raise_floor(upkeep, target, (found.highest for found in expired))
+        for found in expired:
+            _delete(upkeep, found)
+    return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
+
+
+def forget_ends(upkeep: Upkeep, ends: TableId) -> str:
+    """Expire the ends of transactions that old batches brought; says how much, '' for nothing."""
+    if upkeep.lake.load(ends) is None:
+        return ""
+    rules, pipeline = upkeep.pipeline.maintenance, upkeep.pipeline.name
+    old = published_before(upkeep.ledger, pipeline, upkeep.days_ago(rules.changelog_days))
+    rows = upkeep.spark.table(ends.sql()).where(F.col("pipeline") == pipeline)
+    mine = rows.select("batch_id").distinct().collect()
+    found = sorted(row["batch_id"] for row in mine if row["batch_id"] in old)
+    if found and not upkeep.dry_run:
+        batches = ", ".join(map(literal, found))
+        upkeep.spark.sql(f"DELETE FROM {ends.sql()} WHERE batch_id IN ({batches})").collect()
+    return f"{len(found)} batches" if found else ""
+
+
+def _is_keyed_target(upkeep: Upkeep, table: TableId) -> bool:
+    found = upkeep.lake.load(table)
+    if table.namespace != upkeep.pipeline.namespace or found is None:
+        return False
+    keyed = names.decode_key(found.properties.get(names.PROP_KEY, "[]"))
+    return bool(keyed) and names.whose(found.properties) is None
+
+
+def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
+    """Batches ordered by arrival stay: their positions say nothing about time."""
+    loaded = upkeep.lake.load(table)
+    if loaded is None or loaded.current_snapshot() is None:
+        return None
+    old = published_before(upkeep.ledger, upkeep.pipeline.name, upkeep.days_ago(days))
+    rows = upkeep.spark.table(table.sql())
+    arrival = F.max(by_arrival(F.col(names.POSITION)))
+    found = (
+        rows.where(F.col(names.BATCH_ID).isin(*old))
+        .groupBy(names.BATCH_ID)
+        .agg(F.max(names.POSITION).alias("highest"), arrival.alias("arrival"))
+        .where(~F.col("arrival"))
+        .collect()
+    )
+    if not found:
+        return None
+    batches = tuple(sorted(row[names.BATCH_ID] for row in found))
+    return Expired(table, batches, max(row["highest"] for row in found))
+
+
+def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> None:
+    before = upkeep.lake.property(target, names.PROP_FLOOR) or ""
+    floor = max(before, *positions)
+    upkeep.lake.set_property(target, names.PROP_FLOOR, floor)
+    upkeep.lake.set_property(changelog_of(target), names.PROP_FLOOR, floor)
+
+
+def _statement(table: TableId, batches: str) -> str:
+    """A changelog's partitions go as they are. Such a snapshot carries no signature, so rows of
+    tombstones, which a rollback asks who took away, go by a MERGE."""
+    if names.is_changelog(table.namespace, table.name):
+        return f"DELETE FROM {table.sql()} WHERE {names.BATCH_ID} IN ({batches})"
+    return (
+        f"MERGE INTO {table.sql()} t USING (SELECT explode(array({batches})) AS batch) s "
+        f"ON t.{names.BATCH_ID} = s.batch WHEN MATCHED THEN DELETE"
+    )
+
+
+def _delete(upkeep: Upkeep, expired: Expired) -> None:
+    """Signed as maintenance, which a rollback of the last batches passes over."""
+    batches = ", ".join(literal(batch) for batch in expired.batches)
+    upkeep.spark.conf.set(_SUMMARY, "retention")
+    try:
+        upkeep.spark.sql(_statement(expired.table, batches)).collect()
+    finally:
+        upkeep.spark.conf.unset(_SUMMARY)

@@ -1,0 +1,30 @@
+"""What one maintenance works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from sluice.config.project import Pipeline
+from sluice.ledger.ledger import Ledger
+from sluice.objects.batchfiles import BatchFiles
+from spark_jobs.lake.tables import Lake
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What one maintenance works on. `now` is what ages are counted from."""
+
+    spark: SparkSession
+    lake: Lake
+    ledger: Ledger
+    files: BatchFiles
+    pipeline: Pipeline
+    now: datetime
+    dry_run: bool
+
+    def days_ago(self, days: int) -> datetime:
+        """The moment so many days before."""
+        return self.now - timedelta(days=days)

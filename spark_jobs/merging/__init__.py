@@ -1,0 +1,1 @@
+"""A batch into branches of its targets, its rehearsal, and targets made again."""

@@ -1,0 +1,126 @@
+"""checks: what the configuration demands of a table, judged on the branch of a batch.
+
+Checks see the rows as the batch would leave them; other tables that they name, as published.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+from uuid import uuid4
+
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+from pyspark.sql import DataFrame
+
+from sluice.config import checks as configchecks
+from sluice.config.checks import Check
+from sluice.config.project import SHARE_COUNTS_FROM
+from sluice.errors import AuditFailed
+from sluice.result import StagedTable
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId, target_id
+from spark_jobs.modes.softdelete import living
+from spark_jobs.planning.plan import TablePlan
+
+_SHOWN: Final = 3
+_ROW_CHARACTERS: Final = 300
+_OWN_FAULT: Final = (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+
+
+def refuse_unsound(job: Job, plan: TablePlan, staged: tuple[StagedTable, ...]) -> None:
+    """Raise AuditFailed where a staged target fails a check, or gained or lost too many rows."""
+    target = target_id(plan)
+    for table in staged:
+        if TableId(table.namespace, table.name) == target:
+            _refuse_unsound(job, table, plan)
+
+
+def _refuse_unsound(job: Job, staged: StagedTable, plan: TablePlan) -> None:
+    config, table = plan.config, TableId(staged.namespace, staged.name)
+    before = job.lake.rows(table, staged.base_snapshot)
+    rows = job.lake.rows(table, staged.head_snapshot)
+    assert rows is not None
+    if config.max_row_swing is not None and before is not None:
+        _refuse_swing(job, staged, plan, living(before).count(), living(rows).count())
+    for check in config.checks:
+        if found := _found(job, staged, rows, check):
+            raise AuditFailed(_told(job, staged, check, found))
+
+
+def _refuse_swing(job: Job, staged: StagedTable, plan: TablePlan, before: int, after: int) -> None:
+    """A table of a few rows may swing as it likes."""
+    most = plan.config.max_row_swing
+    if most is None or before < SHARE_COUNTS_FROM or abs(after - before) <= most * before:
+        return
+    raise AuditFailed(
+        f"{_where(job, staged)} takes it from {before:,} rows to {after:,}, more than its "
+        f"max_row_swing of {most} allows; nothing is published. {_of_full_load(plan)}If that is "
+        f"right, raise max_row_swing and run again. {how_to_go_on(job)}"
+    )
+
+
+def _of_full_load(plan: TablePlan) -> str:
+    if plan.opening is None:
+        return ""
+    return (
+        f"Epoch {plan.opening.epoch} begins with a full load (`full_loads`): rows that it has not "
+        "brought yet are gone, and a load over several batches brings the rest with the next ones. "
+    )
+
+
+def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list[dict[str, object]]:
+    """The first rows that a check returns; each asks a view of its own."""
+    view = f"checked_{uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        found = job.spark.sql(check.sql.replace(configchecks.TABLE, view)).limit(_SHOWN + 1)
+        return [row.asDict(recursive=True) for row in found.collect()]
+    except _OWN_FAULT as error:
+        raise AuditFailed(
+            f"{_where(job, staged)} cannot be checked, so nothing is published: {check.name}: "
+            f"{str(error).splitlines()[0]}. Mend its sql and run again. {how_to_go_on(job)}"
+        ) from error
+    finally:
+        job.spark.catalog.dropTempView(view)
+
+
+def _told(job: Job, staged: StagedTable, check: Check, found: list[dict[str, object]]) -> str:
+    shown = "; ".join(_short(row) for row in found[:_SHOWN])
+    more = " and more" if len(found) > _SHOWN else ""
+    return (
+        f"{_where(job, staged)} fails check {check.name}, so nothing is published: {shown}{more}. "
+        f"If the check is wrong, mend it and run again. {how_to_go_on(job)}"
+    )
+
+
+def _where(job: Job, staged: StagedTable) -> str:
+    return f"{staged.namespace}.{staged.name}: batch {job.manifest.batch_id}"
+
+
+def how_to_go_on(job: Job) -> str:
+    """The commands by which a pipeline goes on without a batch whose data is wrong."""
+    pipeline, batch = job.pipeline.name, job.manifest.batch_id
+    if not job.manifest.claims:  # its files are other batches'
+        return f"To give the batch up: sluice rollback {pipeline} --batch {batch}"
+    return (
+        f"If the data is wrong: `sluice rollback {pipeline} --batch {batch}` goes on without its "
+        f"files, and `sluice release {pipeline} --batch {batch}` loads them together with what "
+        "corrects them, once that has landed"
+    )
+
+
+def _short(row: dict[str, object]) -> str:
+    text = json.dumps(row, default=str, ensure_ascii=False)
+    return text if len(text) <= _ROW_CHARACTERS else f"{text[:_ROW_CHARACTERS]}…"

@@ -1,0 +1,160 @@
+"""What a load of a batch would do: the same decode, fold and comparison, written nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.config.sourcetables import truncate_policy
+from sluice.operations.preview import Forecast, TablePreview
+from sluice.result import Counts
+from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.decoding import beyond
+from spark_jobs.decoding.decode import BAD
+from spark_jobs.decoding.decode_batch import look_through, make_plans, typed_changes, whole_envelope
+from spark_jobs.decoding.renames_told import told_by
+from spark_jobs.folding.fold import fold_counting
+from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
+from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
+from spark_jobs.folding.truncations import truncation
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import (
+    changelog_id,
+    target_id,
+    tombstone_id,
+)
+from spark_jobs.lake.writer import stored_at
+from spark_jobs.merging.load import without_table
+from spark_jobs.planning import defaults
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.renames import together
+from spark_jobs.planning.tablecolumns import target_columns
+from spark_jobs.planning.told import Told
+from spark_jobs.planning.widening import refuse_widening, with_set_aside
+
+
+def forecast(job: Job) -> Forecast:
+    """Look through the batch's files; `job.attempt.published` are the batches that count.
+
+    Raises PlanError where a load would.
+    """
+    envelope, found = look_through(job, whole_envelope(job))
+    plans = make_plans(job, found, told_by(job, envelope, found))
+    tables = tuple(_table(job, envelope, plan) for plan in plans)
+    lost = len(job.manifest.rejects)
+    return Forecast(tables, without_table(found, plans) + Counts(read=lost, quarantined=lost))
+
+
+def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
+    typed = typed_changes(job, envelope, plan)
+    bad = typed.where((F.col(BAD) != "") & F.col(names.COUNTED)).count()
+    outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
+    existing = job.lake.columns(target_id(plan))
+    added, widened = _schema_changes(plan, existing)
+    return TablePreview(
+        plan.source.name, plan.name, plan.key, existing is None, added, widened,
+        outcome.counts + _passed(job, plan, bad), plan.config.write_mode,
+        outcome.hit_files, outcome.hit_bytes, _renamed(job, plan),
+    )  # fmt: skip
+
+
+def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
+    """Columns of which the target's rows do not have the names of now."""
+    told = set(plan.renames).difference(job.lake.told(target_id(plan)).renames)
+    pairs = (pair for rename in sorted(told) for pair in rename.columns)
+    return tuple(f"{former} → {now}" for former, now in pairs)
+
+
+def _passed(job: Job, plan: TablePlan, bad: int) -> Counts:
+    """Records of the table that never come to the merge."""
+    found = plan.found
+    ignored = found.ignored + found.passed_over(truncate_policy(job.pipeline, plan.config))
+    lost = bad + found.rejected
+    return Counts(read=ignored + lost, ignored=ignored, quarantined=lost)
+
+
+def _schema_changes(
+    plan: TablePlan, existing: dict[str, str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns to add, and columns to widen; raises PlanError for what cannot be widened."""
+    if existing is None:
+        return (), ()
+    added, widened = [], []
+    for column in target_columns(plan):
+        before = existing.get(column.name)
+        if before is None:
+            added.append(f"{column.name} {column.type}")
+        elif before != column.type:
+            fixed = column.name in plan.key
+            refuse_widening(plan.name, column.name, before, column.type, plan.follows, fixed)
+            widened.append(f"{column.name} {before} → {column.type}")
+    return tuple(added), tuple(widened)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What becomes of a table's events, and of its data files."""
+
+    counts: Counts
+    hit_files: int | None = None
+    hit_bytes: int | None = None
+
+
+def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
+    changes, lost = beyond.without(job, plan, changes)
+    truncated = truncation(changes)
+    told = _told(job, plan)
+    rows = told.changes(changes.where(F.col(names.OP) != OP_TRUNCATE))
+    stored = _stored(job, plan, told).cut_by(truncated.position)
+    more = truncated.counts(stored.truncated_at) + Counts(read=lost, quarantined=lost)
+    if not plan.keyed:
+        return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
+    data = [c.name for c in plan.columns]
+    folded = fold_counting(rows, job.manifest.batch_id, plan.key, data)
+    resolved = resolve(folded, stored, plan.key)
+    applied = resolved.where(F.col(STATUS) == APPLY)
+    return _Outcome(tally(resolved).counts + more, *_hit(job, plan, applied, stored))
+
+
+def _told(job: Job, plan: TablePlan) -> Told:
+    before = job.lake.told(target_id(plan))
+    known = defaults.lowest(before.defaults, plan.defaults)
+    return Told(known, together(before.renames, plan.renames))
+
+
+def _stored(job: Job, plan: TablePlan, told: Told) -> Stored:
+    tables = (target_id(plan), tombstone_id(plan))
+    if any(job.lake.load(table) is None for table in tables):
+        return Stored(None, None, None)
+    return stored_at(job.lake, plan, {t: job.lake.base(t) for t in tables}, told)
+
+
+def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told: Told) -> Counts:
+    changelog = changelog_id(plan)
+    others = rows.where(F.lit(False))
+    if job.lake.load(changelog) is not None:
+        everything = job.spark.table(changelog.sql())
+        others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
+        others = told.changes(with_set_aside(others))
+    data = tuple(c.name for c in plan.columns)
+    changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
+    return plan_rows(changes).counts
+
+
+def _hit(job: Job, plan: TablePlan, applied: DataFrame, stored: Stored) -> tuple[int, int]:
+    """Data files of the target that hold the keys, and their size."""
+    if stored.rows is None:
+        return 0, 0
+    target = target_id(plan).sql()
+    keys = [quoted(k) for k in plan.key]
+    rows = job.spark.table(target).select(*keys, F.col("_file").alias("file_path"))
+    hit = rows.join(applied.select(*keys), list(plan.key), "left_semi").select("file_path")
+    files = job.spark.table(f"{target}.files").select("file_path", "file_size_in_bytes")
+    total = files.join(hit.distinct(), "file_path", "left_semi").agg(
+        F.count("*").alias("files"), F.sum("file_size_in_bytes").alias("bytes")
+    )
+    found = total.first()
+    return (0, 0) if found is None else (found["files"], found["bytes"] or 0)

@@ -1,0 +1,265 @@
+"""One attempt at one batch: decode → fold → merge → audit, for all its tables side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.catalog.snapshots import drop_branches
+from sluice.config.project import Pipeline
+from sluice.config.sourcetables import truncate_policy
+from sluice.errors import AuditFailed, PlanError, TerminalError
+from sluice.faults import Point, reach
+from sluice.ledger.tables import QUARANTINE
+from sluice.manifest import Manifest
+from sluice.result import BatchResult, Counts, TableResult
+from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
+from spark_jobs.decoding import apart, quarantine
+from spark_jobs.decoding.beyond import set_aside
+from spark_jobs.decoding.decode import BAD, RECORD, with_origin
+from spark_jobs.decoding.decode_batch import Decoded, decode_batch, typed_changes
+from spark_jobs.decoding.transactions import count_held
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import (
+    TableId,
+    changelog_id,
+    events_id,
+    history_id,
+    target_id,
+    tombstone_id,
+)
+from spark_jobs.merging.checks import how_to_go_on, refuse_unsound
+from spark_jobs.merging.merge import Merged, merge_table
+from spark_jobs.planning.discover import Found
+from spark_jobs.planning.plan import TablePlan
+
+
+def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
+    """Decode into the changelogs, take the lease, merge into branches, audit.
+
+    `hold_lease` returns the pipeline's published batches once the lease is held.
+
+    Raises PlanError, AuditFailed, LeaseHeld; nothing of it moves `main` of a target.
+    """
+    started = time.monotonic()
+    if job.pipeline.holds_transactions:  # which events wait depends on what is published
+        job = _leased(job, hold_lease)
+    batch = decode_batch(job)
+    if batch.left_out and not batch.tables:
+        raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
+    reach(Point.LOAD_DECODED)
+    found, plans = batch.found, [table.plan for table in batch.tables]
+    bad = {table.plan.name: table.bad for table in batch.tables}
+    unassigned = without_table(found, plans)
+    quarantined = _quarantine(job, batch.envelope, found, plans, bad, retried)
+    unassigned += quarantined
+    held = count_held(job, batch.envelope)
+    _refuse_too_many_bad(job, found, bad, unassigned, held)
+    _refuse_rows_of_no_identity(job, plans)
+    # Only with the lease nobody publishes: now it is known which changes count.
+    job = _leased(job, hold_lease)
+    reach(Point.LOAD_LEASED)
+    for plan in plans:
+        drop_older_branches(job, plan)
+    tables = apart.each(
+        job.pipeline,
+        batch.tables,
+        lambda table: table.plan.source.name,
+        lambda table: _merge(job, batch.envelope, table),
+    )
+    result = BatchResult(
+        job.pipeline.name,
+        job.manifest.batch_id,
+        job.attempt_id,
+        tuple(tables),
+        unassigned,
+        round(time.monotonic() - started, 2),
+        job.pipeline.epoch,
+        batch.left_out,
+        job.manifest.reprocess.batches if job.manifest.reprocess else (),
+    )
+    audit(result)
+    return result
+
+
+def _leased(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
+    return replace(job, attempt=replace(job.attempt, published=hold_lease()))
+
+
+def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
+    plan, found = table.plan, table.plan.found
+    beyond = set_aside(job, envelope, table)
+    merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
+    reach(Point.LOAD_MERGED)
+    _refuse_reset(job.pipeline, plan, merged)
+    refuse_unsound(job, plan, merged.staged)
+    passed = found.ignored + found.passed_over(truncate_policy(job.pipeline, plan.config))
+    lost = table.bad + found.rejected
+    counts = merged.counts + Counts(read=passed + lost, ignored=passed, quarantined=lost)
+    counts += beyond
+    expected = found.records + found.ignored + found.rejected
+    if counts.read != expected:
+        raise AuditFailed(
+            f"{plan.name}: {expected} records were read, "
+            f"but {counts.read} are accounted for: {counts}"
+        )
+    return TableResult(
+        found.source.name, plan.name, counts, merged.staged, found.newest_source_ts, merged.compared
+    )
+
+
+def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
+    """Mostly late by position and newer by source time: the source seems to count anew."""
+    late, read = merged.contradicting, merged.counts.read
+    if pipeline.on_position_reset == "fail" and 2 * late > read:
+        raise AuditFailed(
+            f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
+            "position than the stored rows of their keys, but newer by the source's time. If the "
+            "source counts anew (failover, reset log, restored cluster), run: "
+            f"sluice raise-epoch {pipeline.name}, with --full-load where it sends all rows anew; "
+            "then load again. If it does not, set "
+            f"`on_position_reset: accept` in the pipeline {pipeline.name}"
+        )
+
+
+def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
+    """The outcomes of records that belong to no target."""
+    planned = {plan.source for plan in plans}
+    total = Counts()
+    for table in found:
+        if table.source not in planned:
+            passed = table.ignored + table.records
+            total += Counts(
+                read=passed + table.rejected, ignored=passed, quarantined=table.rejected
+            )
+    return total
+
+
+def _quarantine(
+    job: Job,
+    envelope: DataFrame,
+    found: list[Found],
+    plans: list[TablePlan],
+    bad: dict[str, int],
+    retried: bool,
+) -> Counts:
+    """Write the batch's dead letters; returns what landing rejected, and what was no reject."""
+    rejected = sum(f.rejected for f in found)
+    if not (rejected or any(bad.values()) or job.manifest.rejects or retried):
+        return Counts()
+    table = TableId("sluice", QUARANTINE).sql()
+    at = F.current_timestamp()
+    parts = [
+        quarantine.landing_rows(
+            job.spark, job.manifest.rejects, job.pipeline.name, job.manifest.batch_id, at
+        )
+    ]
+    if rejected or any(bad.values()):
+        rejects = _rejects(job, envelope, plans, bad)
+        named = with_origin(rejects, job.spark, job.manifest.files)
+        parts.append(quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, at))
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.unionByName(part)
+    columns = [f.name for f in job.spark.table(table).schema]
+    rows = rows.select(*columns)
+    rows.writeTo(table).overwrite(F.col("batch_id") == job.manifest.batch_id)
+    lost = len(job.manifest.rejects)
+    return Counts(read=lost, quarantined=lost)
+
+
+def _rejects(
+    job: Job, envelope: DataFrame, plans: list[TablePlan], bad: dict[str, int]
+) -> DataFrame:
+    """Records that are no events and records that did not fit, with their own text."""
+    source = F.concat_ws(".", "database", "schema", "table")
+    kept = [
+        source.alias("source_table"),
+        "reason",
+        (F.col("detail") if "detail" in envelope.columns else F.lit("")).alias("detail"),
+        "raw",
+        *PLACE,
+    ]
+    rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
+    for plan in plans:
+        if bad[plan.name]:
+            misfits = typed_changes(job, envelope, plan).where(F.col(BAD) != "")
+            rejects = rejects.unionByName(
+                misfits.select(
+                    F.lit(plan.source.name).alias("source_table"),
+                    F.lit("does_not_fit").alias("reason"),
+                    F.col(BAD).alias("detail"),
+                    F.col(RECORD).alias("raw"),
+                    *as_place(),
+                )
+            )
+    lines = quarantine.texts(job.spark, job.manifest.files, envelope)
+    return quarantine.with_text(rejects, lines)
+
+
+def _refuse_too_many_bad(
+    job: Job, found: list[Found], bad: dict[str, int], unassigned: Counts, held: int = 0
+) -> None:
+    """`held`: rejects of transactions that wait, which are no bad records."""
+    read = sum(f.records + f.ignored + f.rejected for f in found)
+    lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects) - held
+    again = job.manifest.reprocess
+    if again is not None and lost <= again.records:
+        return  # a published batch held them already
+    lost += sum(reject.records - 1 for reject in job.manifest.rejects)
+    if job.pipeline.too_many_bad(lost, read):
+        raise AuditFailed(
+            f"batch {job.manifest.batch_id}: {lost} of {read} records are bad, above the ceiling "
+            f"of pipeline {job.pipeline.name} (on_bad_record, max_bad_records, max_bad_share); "
+            'nothing is published. Look: sluice sql "SELECT * FROM sluice.quarantine '
+            f"WHERE batch_id = '{job.manifest.batch_id}'\". If they may be left out, raise the "
+            f"ceiling and run again. {how_to_go_on(job)}"
+        )
+
+
+def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
+    """Without order a row or a version is known by its place, which a reprocess does not keep."""
+    if not job.manifest.repeats:
+        return
+    for plan in plans:
+        changes = job.spark.table(changelog_id(plan).sql())
+        mine = changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
+        beside = "history" if plan.history else "table of its events"
+        lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
+        by_place = plan.history or plan.append or not plan.keyed
+        if by_place and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
+            raise PlanError(
+                f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
+                "so that rows read again cannot be told from those loaded before. "
+                f"{_instead(job.manifest)}"
+            )
+
+
+def _instead(manifest: Manifest) -> str:
+    if manifest.reprocess is None:
+        return "Load its files for all tables: sluice run, after sluice release where they are held"
+    listed = ", ".join(manifest.reprocess.batches)
+    return (
+        f"Instead of a reprocess: sluice rollback, then sluice release, of batch {listed}, and run"
+    )
+
+
+def drop_older_branches(job: Job, plan: TablePlan) -> None:
+    """Remove what earlier attempts of the batch staged of a table."""
+    prefix = names.branch_name(job.manifest.batch_id, "")
+    for table in (target_id(plan), tombstone_id(plan), history_id(plan), events_id(plan)):
+        drop_branches(job.lake.catalog, table.namespace, table.name, prefix)
+
+
+def audit(result: BatchResult) -> None:
+    """Every record has exactly one outcome, in every table; raises AuditFailed naming the table."""
+    for table in result.tables:
+        if not table.counts.balanced:
+            raise AuditFailed(f"{table.target}: the counts do not add up: {table.counts}")
+    if not result.unassigned.balanced:
+        raise AuditFailed(f"the counts without a table do not add up: {result.unassigned}")

@@ -1,0 +1,250 @@
+"""merge: one table's changes of a batch into a branch of its target and of its tombstones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from sluice import names
+from sluice.errors import PlanError
+from sluice.result import ComparedTable, Counts, StagedTable
+from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.fold import fold, fold_columns, fold_counting
+from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
+from spark_jobs.folding.resolve import (
+    APPLY,
+    EQUAL,
+    LATE,
+    STATUS,
+    Ends,
+    Stored,
+    Tally,
+    count_ends,
+    count_newer,
+    resolve,
+    settle_ties,
+    tally,
+    tally_newer,
+)
+from spark_jobs.folding.truncations import Truncation, truncation
+from spark_jobs.kept import keep
+from spark_jobs.lake.tables import Lake, target_id
+from spark_jobs.lake.writer import Attempt, Writer
+from spark_jobs.merging import retell
+from spark_jobs.merging.remains import remake
+from spark_jobs.modes import events, history, softdelete
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.span import Span
+from spark_jobs.threads import together
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What the merge of one table staged, and what became of its records (see `Tally`)."""
+
+    counts: Counts
+    contradicting: int
+    staged: tuple[StagedTable, ...]
+    compared: tuple[ComparedTable, ...]
+
+
+def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
+    """Fold the batch's changelog partition and write the outcome on branches."""
+    writer = Writer(lake, plan, attempt, span, created)
+    mine = writer.mine()
+    rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
+    if misnamed := retell.clash(writer):
+        return _merge_anew(writer, rows, misnamed)
+    before = writer.stored()
+    retell.rename(writer)
+    truncated = _truncation(plan, mine, before)
+    stored = before.cut_by(truncated.position)
+    newer = plan.keyed and truncated.position is None and writer.all_newer()
+    if not plan.keyed:
+        tallied = Tally(_merge_rows(writer, rows, stored))
+    elif newer and not writer.partial:
+        tallied = _merge_newer(writer, rows, stored)
+    else:
+        tallied = _merge_keyed(writer, rows, stored)
+    writer.truncate(truncated.position, stored)
+    above = newer and not writer.refolds()
+    if plan.soft_delete:
+        softdelete.write(writer, stored, above)
+    history.write(writer, stored, above)
+    events.write(writer)
+    retell.fill(writer)
+    counts = tallied.counts + truncated.counts(stored.truncated_at)
+    return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
+
+
+def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
+    """Stored rows cannot get the names of now: all is made again from what is published and the
+    batch. By their positions they still say which of its records come too late.
+
+    Raises PlanError, as `misnamed` says, where maintenance has forgotten some of it.
+    """
+    plan = writer.plan
+    if writer.lake.property(target_id(plan), names.PROP_FLOOR):
+        raise PlanError(misnamed)
+    before = writer.stored(as_written=True)
+    truncated = _truncation(plan, writer.mine(), before)
+    stored = before.cut_by(truncated.position)
+    data = [c.name for c in plan.columns]
+    if plan.keyed:
+        folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
+        tallied = tally(resolve(folded, stored, plan.key))
+    else:
+        tallied = Tally(plan_rows(_instances(writer, rows, stored)).counts)
+    remake(writer)
+    counts = tallied.counts + truncated.counts(stored.truncated_at)
+    return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
+
+
+def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
+    """The same, without the opening of an epoch where the table has had it."""
+    opening = plan.opening
+    opened = Truncation(None if opening is None else opening.position, 0)
+    found = truncation(mine) if plan.found.truncates else opened
+    again = opening is not None and opening.stored_by(stored.truncated_at)
+    return Truncation(None, 0) if again and found == opened else found
+
+
+def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
+    """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
+    data = [c.name for c in writer.plan.columns]
+    folded = fold(rows, writer.attempt.batch_id, writer.plan.key, data)
+    # Not `keep`, which costs more: the count fills the cache before anybody else reads of it, and
+    # only the changelog is behind it, where nothing is committed or refreshed until it is done.
+    folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
+    read, newest, ends = count_newer(folded)
+    tallied, _ = together(
+        lambda: tally_newer(read, newest, rows, data),
+        lambda: _write(writer, folded.select(*_columns(data)), stored, ends) if read else None,
+    )
+    folded.unpersist()
+    return tallied
+
+
+def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
+    plan = writer.plan
+    data = [c.name for c in plan.columns]
+    folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
+    resolved = keep(resolve(folded, stored, plan.key))
+    tallied = tally(resolved)
+    counts = tallied.counts
+    applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
+    if counts.duplicate or writer.partial:
+        applied = keep(_settled(writer, resolved, counts, stored))
+    # The old half of an update is no record, yet it may be all that applies of one that is late.
+    ends = count_ends(applied)
+    if ends.rows or ends.deletes:
+        _write(writer, applied, stored, ends)
+    return tallied
+
+
+def _settled(writer: Writer, resolved: DataFrame, counts: Counts, stored: Stored) -> DataFrame:
+    """What applies once ties are broken and partial rows are put together."""
+    plan = writer.plan
+    data = [c.name for c in plan.columns]
+    if stored.rows is not None and counts.duplicate:
+        resolved = settle_ties(resolved, stored.rows, plan.key, data)
+    applied = resolved.where(F.col(STATUS) == APPLY)
+    if writer.partial:
+        applied = _with_refolded(writer, applied, resolved, stored)
+    return applied.select(*_columns(data))
+
+
+def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> None:
+    together(
+        lambda: writer.apply(applied, stored, ends.rows),
+        lambda: writer.bury(applied, stored, ends.deletes),
+    )
+
+
+def _columns(data: list[str]) -> list[str]:
+    return [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
+
+
+def _with_refolded(
+    writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored
+) -> DataFrame:
+    """Keys with partial rows, and late rows of such tables, from all of their changelog."""
+    plan = writer.plan
+    data = [c.name for c in plan.columns]
+    changelog = writer.changelog()
+    rows = changelog.where(F.col(names.OP) != OP_TRUNCATE)
+    if stored.truncated_at is not None:
+        rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
+    mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    again = _to_refold(writer, applied, settled, stored, changelog)
+    moved = _moves(writer, rows, mine, stored)
+    if moved is not None:
+        again = again.union(beside(rows, mine, plan.key))
+        seen = again.union(mine.select(*map(quoted, plan.key)))
+        again = again.union(tied(seen, moved, plan.key)).distinct()
+    known = rows.join(again, list(plan.key), "left_semi")
+    floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
+    if floor and (stored.truncated_at or "") <= floor:
+        mine = writer.attempt.batch_id
+        known = since_floor(known, stored.rows, again, floor, plan.key, mine)
+    refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
+    columns = _columns(data)
+    kept = applied.join(again, list(plan.key), "left_anti")
+    return kept.select(*columns).unionByName(refolded.select(*columns))
+
+
+def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
+    """None too where the batch cannot change what any of them gave: whole rows above them all."""
+    above_all = writer.all_newer() and not stored.cut
+    if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
+        return None
+    return moves(rows, writer.plan.key)
+
+
+def _to_refold(
+    writer: Writer, applied: DataFrame, settled: DataFrame, stored: Stored, changelog: DataFrame
+) -> DataFrame:
+    """The keys that are put together from several changes, and concerned by the batch's."""
+    keys = [quoted(k) for k in writer.plan.key]
+    mine = changelog.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+    partial = mine.where(F.col(names.ABSENT).isNotNull())
+    late = settled.where(F.col(STATUS).isin(LATE, EQUAL))
+    touched = partial.select(*keys).union(late.select(*keys))
+    ever = changelog.where(F.col(names.ABSENT).isNotNull()).select(*keys).distinct()
+    # Rows may have been completed with what a TRUNCATE took away, or before a default was told.
+    everywhere = _reaches(stored, writer)
+    more = ever if everywhere else applied.select(*keys).join(ever, list(writer.plan.key))
+    return touched.union(more).distinct()
+
+
+def _reaches(stored: Stored, writer: Writer) -> bool:
+    """Whether the batch changes what stored events mean, whatever rows they are of."""
+    return stored.cut or writer.retells()
+
+
+def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
+    """A table without a key: rows count by content, instances are told apart by position."""
+    changes = _instances(writer, rows, stored)
+    outcome = plan_rows(changes)
+    if changes.anew:
+        target = target_id(writer.plan)
+        writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
+    elif outcome.counts.applied:
+        append = outcome.append_only and not writer.published_before()
+        writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
+    return outcome.counts
+
+
+def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
+    return NoKeyChanges(
+        rows=rows,
+        others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
+        data=tuple(c.name for c in writer.plan.columns),
+        truncated_at=stored.truncated_at,
+        anew=_reaches(stored, writer),
+    )

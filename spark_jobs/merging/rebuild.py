@@ -1,0 +1,97 @@
+"""rebuild: targets made again from their changelogs, or some keys of them without some batches.
+
+What is published of a changelog, without the batches that are undone, says what target, tombstones
+and history must hold; where that is not what they hold, it is merged into the batch's branches.
+What maintenance has forgotten, up to a table's floor, its stored rows stand for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from sluice import names
+from sluice.coltypes import parse_type
+from sluice.config.project import TableConfig
+from sluice.errors import RollbackRefused
+from sluice.manifest import Rebuild
+from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
+from sluice.result import BatchResult, Counts, TableResult
+from spark_jobs.decoding.dropped import of_changes, refuse_unknown
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId, events_id, history_id, target_id
+from spark_jobs.lake.writer import Writer
+from spark_jobs.merging.load import drop_older_branches
+from spark_jobs.merging.remains import Remains, settle
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import TablePlan, table_config
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.renames import declared
+from spark_jobs.planning.renames_known import follows
+from spark_jobs.threads import side_by_side
+
+
+def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]]) -> BatchResult:
+    """Stage what the targets must hold; `hold_lease` as in `load.load`.
+
+    Raises RollbackRefused where it cannot be told any more what rows were without the batches.
+    """
+    started = time.monotonic()
+    published = hold_lease()
+    gone = sorted(set(asked.without) - set(published))
+    if gone:
+        raise RollbackRefused(f"batches {gone} of {job.pipeline.name} are not published any more")
+    counted = tuple(b for b in published if b not in asked.without)
+    job = replace(job, attempt=replace(job.attempt, published=counted))
+    plans = [_plan(job, target) for target in asked.targets]
+    for plan in plans:
+        drop_older_branches(job, plan)
+    tables = side_by_side(plans, lambda plan: _rebuild_table(job, plan, asked))
+    seconds = round(time.monotonic() - started, 2)
+    return BatchResult(
+        job.pipeline.name, job.manifest.batch_id, job.attempt_id, tuple(tables),
+        seconds=seconds, epoch=job.pipeline.epoch,
+    )  # fmt: skip
+
+
+def _plan(job: Job, target: str) -> TablePlan:
+    """A table as it is, or, where it is gone, as its changelog has it."""
+    namespace = job.pipeline.namespace
+    changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
+    source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
+    key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
+    stored = job.lake.columns(changelog) or {}
+    columns = tuple(
+        PlannedColumn(name, parse_type(kind), {})
+        for name, kind in stored.items()
+        if name not in names.RESERVED_COLUMNS
+    )
+    config = table_config(job.pipeline, source) or TableConfig()
+    plan = TablePlan(source, namespace, target, columns, key, config, Found(source))
+    renames = declared(config.renamed_columns) if follows(job.pipeline) else None
+    return replace(plan, modes=_modes(job, plan), declared=renames)
+
+
+def _modes(job: Job, plan: TablePlan) -> tuple[str, ...]:
+    """Those in which the tables are, whatever is configured now."""
+    target = job.lake.columns(target_id(plan))
+    if target is None:
+        return tuple(job.pipeline.modes_of(plan.config))
+    modes = [CURRENT]
+    if job.lake.property(history_id(plan), names.PROP_HISTORY_OF) == plan.name:
+        modes.append(HISTORY)
+    if job.lake.property(events_id(plan), names.PROP_EVENTS_OF) == plan.name:
+        modes.append(APPEND)
+    return (*modes, SOFT_DELETE) if names.IS_DELETED in target else tuple(modes)
+
+
+def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
+    refuse_unknown(job.lake, plan)
+    created = job.lake.ensure(plan)
+    plan, span = of_changes(job.lake, plan, job.attempt.published)
+    writer = Writer(job.lake, plan, job.attempt, span, created)
+    settle(Remains(writer, asked))
+    return TableResult(
+        plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
+    )

@@ -1,0 +1,309 @@
+"""What the published changes of a table say that its tables must hold, and how they come to.
+
+Where that is not what they hold, it is merged into the batch's branches. What maintenance has
+forgotten, up to a table's floor, its stored rows stand for.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.errors import RollbackRefused
+from sluice.manifest import Rebuild
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.fold import fold_columns
+from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
+from spark_jobs.folding.truncations import truncation
+from spark_jobs.folding.versions import versions
+from spark_jobs.kept import keep
+from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
+from spark_jobs.lake.writer import Writer, stored_at
+from spark_jobs.merging.retell import note, rename
+from spark_jobs.modes import events, history, softdelete
+from spark_jobs.modes.replay import Kept, with_stored
+from spark_jobs.planning.renames import DECLARED
+from spark_jobs.planning.renames_known import known_renames
+from spark_jobs.planning.told import Told
+
+_BEFORE = "_sluice_before"
+
+
+def remake(writer: Writer) -> None:
+    """Make all tables of a target hold what is published of its changes and the batch's own say,
+    whatever they hold, and under whatever names; maintenance may have forgotten none of them."""
+    settle(Remains(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
+
+
+def settle(remains: Remains) -> None:
+    """Make the table's tables hold what remains, on the branches of the batch."""
+    writer, plan = remains.writer, remains.plan
+    replaced = _settle_keyed(remains) if plan.keyed else _settle_rows(remains)
+    if plan.append:
+        _settle_events(remains)
+    marked_at = None if replaced else remains.stored.truncated_at
+    note(writer)
+    if remains.truncated_at != marked_at:
+        if marked_at is not None:
+            writer.unmark()
+        if remains.truncated_at is not None:
+            writer.mark(remains.truncated_at)
+
+
+class Remains:
+    """What is known of a table without the batches that are undone.
+
+    `misnamed`: its stored rows cannot be read under the names of now.
+    """
+
+    def __init__(self, writer: Writer, asked: Rebuild, misnamed: bool = False) -> None:
+        self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
+        self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
+        self.before = self._before(asked) if asked.without else None
+        self.misnamed = misnamed or (bool(asked.without) and self._forget_renames())
+        if not self.misnamed:
+            rename(writer)
+        self.stored = stored_at(self.lake, self.plan, writer.bases, self.now)
+        log = writer.changelog()
+        self.truncates = log.where(_is_truncate())
+        self.cut_at = truncation(log).position
+        self.truncated_at = self._truncated_at()
+        self.undone = writer.changes_of(*asked.without) if asked.without else None
+        rows = log.where(~_is_truncate())
+        self.moved = moves(rows, self.plan.key) if writer.partial else None
+        self.keys = keep(self._keys(log)) if self.plan.keyed else None
+        self.changes = self.of_keys(rows)
+
+    @property
+    def now(self) -> Told | None:
+        """By what stored rows can be read; None: by other names than the changes."""
+        return None if self.misnamed else self.writer.now
+
+    def _forget_renames(self) -> bool:
+        """Forget those that the undone batches alone told; True where there are such.
+
+        What stored rows hold under two names in one cannot be told apart, so that all of the
+        table is made again from its changes.
+        """
+        writer, counted = self.writer, self.writer.attempt.published
+        kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
+        catalog, pipeline = self.lake.catalog, self.lake.pipeline
+        exact = known_renames(catalog, pipeline, self.plan, counted, kept)
+        if self.floor and writer.now.renames:
+            raise RollbackRefused(
+                f"{self.plan.name}: columns were renamed, and maintenance has forgotten changes up "
+                f"to {self.floor}: a batch that others followed cannot be undone"
+            )
+        forgets = self.plan.follows and set(writer.now.renames) != set(exact)
+        if forgets:
+            writer.now = Told(writer.now.defaults, exact)
+        return forgets
+
+    def settle(
+        self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
+    ) -> bool:
+        """Make the table hold what is wanted of the keys; True where all of it was replaced."""
+        if self.undone is None:
+            return self.writer.replace(table, wanted, there)
+        found = there if there is None else self.of_keys(there)
+        self.writer.settle(table, wanted, found, by)
+        return False
+
+    def _truncated_at(self) -> str | None:
+        marked_at = self.stored.truncated_at
+        forgotten = marked_at if _not_above(marked_at, self.floor) else None
+        found = (p for p in (self.cut_at, forgotten) if p is not None)
+        return max(found, default=None)
+
+    def _keys(self, log: DataFrame) -> DataFrame:
+        """Those that the undone batches changed; all, where a TRUNCATE goes with them, or none
+        is undone."""
+        key = [quoted(k) for k in self.plan.key]
+        if self.undone is not None and not self.misnamed and self._truncates_gone().isEmpty():
+            return self._tied(log, self.undone.select(*key)).distinct()
+        stored = (self.stored.rows, self.stored.tombstones, self.versions())
+        tables = (log.where(~_is_truncate()), *stored)
+        every = [t.select(*key) for t in tables if t is not None]
+        return reduce(DataFrame.union, every).distinct()
+
+    def _truncates_gone(self) -> DataFrame:
+        """The TRUNCATEs that no batch which stays has too."""
+        assert self.undone is not None
+        gone = self.undone.where(_is_truncate())
+        return gone.join(self.truncates, names.POSITION, "left_anti")
+
+    def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
+        """The keys, and those whose rows may have come by a move from them."""
+        if self.undone is None or not self.writer.partial:
+            return keys
+        keys = keys.union(beside(log, self.undone, self.plan.key))
+        return keys if self.moved is None else keys.union(tied(keys, self.moved, self.plan.key))
+
+    def versions(self) -> DataFrame | None:
+        """The stored history; None: no rows, or the table has none."""
+        if not self.plan.history:
+            return None
+        table, writer = history_id(self.plan), self.writer
+        rows = self.lake.rows(table, writer.bases[table].snapshot)
+        if rows is None or self.now is None:
+            return rows
+        return self.now.rows(rows, writer.before, writer.types)
+
+    def of_keys(self, rows: DataFrame) -> DataFrame:
+        """The rows of the keys that are looked at."""
+        if self.keys is None:
+            return rows
+        return rows.join(self.keys, list(self.plan.key), "left_semi")
+
+    def known(self) -> DataFrame:
+        """What target and tombstones follow from: the changes above the newest TRUNCATE, and the
+        stored rows in the place of those that are forgotten."""
+        known = self.changes
+        if self.truncated_at is not None:
+            known = known.where(F.col(names.POSITION) > self.truncated_at)
+        if self.floor is None or self.keys is None:
+            return known
+        rows = self.standing()
+        if rows is not None and not self.writer.partial:
+            rows = rows.where(F.col(names.POSITION) <= self.floor)
+        if rows is not None and self.cut_at is not None:
+            rows = rows.where(F.col(names.POSITION) > self.cut_at)
+        return since_floor(known, rows, self.keys, self.floor, self.plan.key)
+
+    def standing(self) -> DataFrame | None:
+        """The rows that stand for what is forgotten: those from before the undone batches."""
+        return self.stored.rows if self.undone is None else self.before
+
+    def _before(self, asked: Rebuild) -> DataFrame | None:
+        target, base = target_id(self.plan), asked.bases.get(self.plan.target)
+        loaded = self.lake.load(target)
+        if base is not None and self.floor and loaded and loaded.snapshot_by_id(base) is None:
+            raise RollbackRefused(
+                f"{self.plan.name}: snapshot {base}, from before batches "
+                f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
+            )
+        return self.lake.rows(target, base) if self.floor else None
+
+
+def _is_truncate() -> Column:
+    return F.col(names.OP) == OP_TRUNCATE
+
+
+def _not_above(position: str | None, floor: str | None) -> bool:
+    return position is not None and floor is not None and position <= floor
+
+
+def _settle_rows(remains: Remains) -> bool:
+    """A table without a key: its rows are counted anew, from all of its changes."""
+    data = tuple(c.name for c in remains.plan.columns)
+    changes = NoKeyChanges(
+        remains.changes, remains.changes.limit(0), data, remains.truncated_at, anew=True
+    )
+    wanted = plan_rows(changes).living()
+    remains.settle(target_id(remains.plan), wanted, remains.stored.rows, by=(names.POSITION,))
+    return False
+
+
+def _settle_keyed(remains: Remains) -> bool:
+    """Target, tombstones and history; True where all tombstones were replaced."""
+    plan = remains.plan
+    _refuse_forgotten(remains)
+    data = [c.name for c in plan.columns]
+    known = completed(remains.known(), remains.moved, remains.truncates, plan.key, data)
+    folded = keep(fold_columns(known, plan.key, data))
+    deleted = F.col(names.OP) == OP_DELETE
+    graves = folded.where(deleted).select(*_columns(plan.key))
+    if remains.stored.tombstones is not None and remains.floor is not None:
+        forgotten = remains.of_keys(remains.stored.tombstones).where(
+            F.col(names.POSITION) <= remains.floor
+        )
+        forgotten = forgotten.join(folded, list(plan.key), "left_anti")
+        graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
+    replaced = remains.settle(tombstone_id(plan), graves, remains.stored.tombstones, by=plan.key)
+    rows = folded.where(~deleted).select(*_columns(data))
+    if plan.history or plan.soft_delete:
+        rows = _settle_versions(remains, data, rows)
+    remains.settle(target_id(plan), rows, remains.stored.rows, by=plan.key)
+    return replaced
+
+
+def _settle_events(remains: Remains) -> None:
+    writer, log = remains.writer, remains.writer.changelog()
+    if remains.misnamed:
+        events.replace(writer, events.once(log, [c.name for c in remains.plan.columns]), None)
+    else:
+        events.rebuild(writer, log, remains.undone, remains.floor)
+
+
+def _columns(data: list[str] | tuple[str, ...]) -> list[str]:
+    return [quoted(c) for c in (*data, *names.TARGET_METADATA)]
+
+
+def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> DataFrame:
+    """Settle the history; returns the target's rows, which with soft deletes are versions too."""
+    plan, there = remains.plan, remains.versions()
+    if plan.history:
+        kept = None if there is None else _forgotten(remains, there, names.POSITION_TO)
+        found = _versions(
+            remains, data, kept, (names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
+        )
+        by = (*plan.key, names.POSITION)
+        remains.settle(history_id(plan), history.rows_of(found, data), there, by)
+    if not plan.soft_delete:
+        return rows
+    stored = remains.standing()
+    kept = None if stored is None else _forgotten(remains, stored, names.DELETED_POSITION)
+    ends = (names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT)
+    return softdelete.newest(_versions(remains, data, kept, ends), plan.key, data)
+
+
+def _forgotten(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame | None:
+    """Stored versions, and their ends, of which maintenance may have expired the events."""
+    floor = remains.floor
+    if floor is None:
+        return None
+    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
+    if remains.undone is not None:
+        event = [*remains.plan.key, names.POSITION]
+        rows = rows.join(remains.undone, event, "left_anti")
+    return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
+
+
+def _versions(
+    remains: Remains, data: list[str], rows: DataFrame | None, ends: tuple[str, str, str]
+) -> DataFrame:
+    changes = remains.changes.select(
+        *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
+    )
+    if rows is not None:
+        changes = with_stored(remains.plan.key, changes, rows, Kept(rows, *ends))
+    changes = completed(changes, remains.moved, remains.truncates, remains.plan.key, data)
+    return versions(changes, remains.truncates, remains.plan.key, data)
+
+
+def _refuse_forgotten(remains: Remains) -> None:
+    """Up to the floor the rows before the undone batches stand for all events, where they can."""
+    floor, plan = remains.floor, remains.plan
+    if remains.undone is None or floor is None:
+        return
+    if remains.writer.partial:
+        raise RollbackRefused(
+            f"{plan.name}: its rows are put together from changes of which maintenance has "
+            f"forgotten those up to {floor}: a batch that others followed cannot be undone"
+        )
+    known = remains.changes.where(F.col(names.POSITION) <= floor)
+    keys = [quoted(k) for k in plan.key]
+    if remains.before is not None:
+        before = remains.before.select(*keys, F.col(names.POSITION).alias(_BEFORE))
+        known = known.join(before, list(plan.key), "left")
+        known = known.where(F.col(_BEFORE).isNull() | (F.col(names.POSITION) > F.col(_BEFORE)))
+    if not known.isEmpty():
+        raise RollbackRefused(
+            f"{plan.name}: some keys have late changes that came up to the floor {floor}, where "
+            "deletes are forgotten: without the batch nobody can tell whether they count"
+        )

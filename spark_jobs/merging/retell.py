@@ -1,0 +1,108 @@
+"""Stored rows by what a batch tells of their columns: on the branches of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
+from sluice import names
+from sluice.catalog.snapshots import head
+from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
+from spark_jobs.lake.tables import TableId, events_id, target_id, tombstone_id
+from spark_jobs.lake.writer import Writer
+from spark_jobs.planning import defaults, renames
+from spark_jobs.planning.defaults import Defaults, Refill
+from spark_jobs.planning.renames import moves_of_rows
+
+
+def clash(writer: Writer) -> str:
+    """Why stored rows cannot get the names of now; '' where they can, or there are none."""
+    found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
+    if found is None or not _of_rows(writer):
+        return ""
+    one, other, stored = found
+    return (
+        f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
+        "rows, for a rename between them was told too late, and maintenance has forgotten changes "
+        "from which they could be made again; load into another `namespace`"
+    )
+
+
+def rename(writer: Writer) -> None:
+    """Give stored rows the names of now, before anything else is written on the branches."""
+    before, now = writer.before.renames, writer.now.renames
+    if before == now:
+        return
+    for table in _of_rows(writer):
+        # A default is of the column that it was told of, whatever that is called since.
+        _fill(writer, table, _refills(writer, writer.before.held(), defaults.NO_DEFAULTS))
+        listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
+        values = moves_of_rows(before, now, {**writer.types, **listed}, "t.")
+        if values:
+            _update(writer, table, writer.lake.spark.range(1), values)
+        loaded = writer.lake.load(table)
+        begun = None if loaded is None else head(loaded, writer.attempt.branch)
+        if begun is not None:
+            writer.begun[table] = begun
+
+
+def _of_rows(writer: Writer) -> list[TableId]:
+    """Target, history and events, where they hold rows."""
+    graves = tombstone_id(writer.plan)
+    return [t for t, base in writer.bases.items() if t != graves and base.snapshot is not None]
+
+
+def fill(writer: Writer) -> None:
+    """Give stored rows what they hold in columns that came after them, by all that is told."""
+    before, now = writer.before, writer.now
+    for table in _of_rows(writer):
+        rows = writer.lake.rows(table, writer.bases[table].snapshot)
+        there = () if rows is None or before.renames != now.renames else rows.columns
+        held = {name: default for name, default in before.held().items() if name in there}
+        _fill(writer, table, _refills(writer, held, now.held()))
+    note(writer)
+
+
+def _refills(writer: Writer, before: Defaults, now: Defaults) -> list[Refill]:
+    types = {n: kind for n, kind in writer.types.items() if n not in writer.plan.key}
+    return defaults.refills(before, now, types)
+
+
+def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
+    """The batch's own rows are filled already, and may hold such a value of their own."""
+    if not refills:
+        return
+    told = defaults.as_row(writer.lake.spark, refills)
+    among = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
+    if table == events_id(writer.plan):
+        among += f" AND t.{names.OP} <> {literal(OP_TRUNCATE)}"
+    _update(writer, table, told, {refill.name: refill.value for refill in refills}, among)
+
+
+def _update(
+    writer: Writer, table: TableId, one: DataFrame, values: Mapping[str, str], among: str = "true"
+) -> None:
+    """Set columns of the stored rows (`t`) where they hold something else, by the row `one` (`s`);
+    `values` and `among`, which of the rows, in SQL."""
+    sets = ", ".join(f"t.{quoted(column)} = {value}" for column, value in values.items())
+    changed = " OR ".join(f"NOT (t.{quoted(c)} <=> {value})" for c, value in values.items())
+    branch = writer.branch(table)
+    writer.sql(
+        table,
+        one,
+        lambda source: (
+            f"MERGE INTO {branch} t USING {source} s ON {among} AND ({changed}) "
+            f"WHEN MATCHED THEN UPDATE SET {sets}"
+        ),
+    )
+
+
+def note(writer: Writer) -> None:
+    """Where the batch tells something, the target gets a snapshot to publish that with."""
+    if writer.now == writer.before:
+        return
+    target = target_id(writer.plan)
+    branch, loaded = writer.branch(target), writer.lake.load(target)
+    if loaded and head(loaded, writer.attempt.branch) == writer.bases[target].snapshot:
+        writer.lake.spark.table(target.sql()).limit(0).writeTo(branch).append()

@@ -1,0 +1,1 @@
+"""What a table's modes make of its events beside the rows."""

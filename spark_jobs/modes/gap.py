@@ -1,0 +1,29 @@
+"""The gap in a table that one of its target's modes makes, since the mode was switched off.
+
+Switched on again, the next batch with events of the table gives it what it lacks.
+"""
+
+from __future__ import annotations
+
+from sluice import names
+from sluice.catalog.snapshots import head, is_behind
+from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.writer import Writer
+
+
+def leave_behind(writer: Writer, table: TableId, mark: str) -> None:
+    """Remember the last snapshot before a batch whose changes the table does not get.
+
+    `mark`: the property by which it is this target's, see `sluice.names.whose`.
+    """
+    found = writer.lake.load(table)
+    if found is None or found.properties.get(mark) != writer.plan.name:
+        return
+    if (last := head(found)) is not None:
+        writer.lake.set_property(table, names.PROP_GAP, str(last))
+
+
+def behind(writer: Writer, table: TableId) -> bool:
+    """Whether the table, where the batch begins, lacks some of what is published."""
+    found = writer.lake.load(table)
+    return found is not None and is_behind(found, writer.bases[table].snapshot)

@@ -1,0 +1,71 @@
+"""Mode history (SCD type 2): a table beside the target with every version of every row.
+
+| column | what |
+|---|---|
+| the source's | as the row was |
+| _valid_from, _valid_to | source time of the events that began and ended the version; may be NULL |
+| _is_current | true while nothing has ended it |
+| _position, _position_to | position of those events, by which versions are ordered; NULL: open |
+| _batch_id | the batch that brought the event that began it |
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import quoted
+from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
+from spark_jobs.lake.tables import history_id, target_id
+from spark_jobs.lake.writer import Writer
+from spark_jobs.modes.gap import behind, leave_behind
+from spark_jobs.modes.replay import Forgotten, Kept, replay
+from spark_jobs.modes.softdelete import living
+
+
+def write(writer: Writer, stored: Stored, newer: bool) -> None:
+    """Put the versions that the batch brings or ends on the history's branch.
+
+    `newer`: the batch is above everything that it concerns. Where the table's modes have no
+    history, one from before is marked as left behind.
+    """
+    if not writer.plan.history:
+        leave_behind(writer, history_id(writer.plan), names.PROP_HISTORY_OF)
+        return
+    if writer.span.lowest is None and not writer.refolds():
+        return
+    table = history_id(writer.plan)
+    rows = writer.lake.rows(table, writer.bases[table].snapshot)
+    kept = Kept(
+        None if rows is None else writer.now.rows(rows, writer.before, writer.types),
+        source_ts=names.VALID_FROM,
+        ended_at=names.POSITION_TO,
+        ended_ts=names.VALID_TO,
+        whole=not behind(writer, table),
+        forgotten=_forgotten(writer, stored),
+    )
+    found = replay(writer, kept, newer, stored)
+    rows = rows_of(found, [c.name for c in writer.plan.columns])
+    writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
+
+
+def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
+    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    if floor is None or stored.rows is None:
+        return None
+    return Forgotten(living(stored.rows), floor)
+
+
+def rows_of(found: DataFrame, data: list[str]) -> DataFrame:
+    """Versions (see `versions.versions`) as a history's rows."""
+    return found.select(
+        *(quoted(c) for c in data),
+        F.col(names.SOURCE_TS).alias(names.VALID_FROM),
+        F.col(ENDED_TS).alias(names.VALID_TO),
+        F.col(ENDED_AT).isNull().alias(names.IS_CURRENT),
+        names.POSITION,
+        F.col(ENDED_AT).alias(names.POSITION_TO),
+        names.BATCH_ID,
+    )

@@ -1,0 +1,173 @@
+"""The versions of the keys that a batch concerns, from all that is known of them.
+
+Two things tell of a key: the changelog of what is published and of this batch, and the versions
+that are stored. The changelog goes first, for it alone knows which columns a change carried; a
+stored version counts where maintenance has expired its event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.folding.floor import STOOD_AT
+from spark_jobs.folding.fold import old_halves
+from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.versions import begun, ended, versions
+from spark_jobs.lake.writer import Writer
+
+_AT = "_sluice_at"
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The living rows of the target, which are what events up to the floor made of their keys."""
+
+    living: DataFrame
+    floor: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The versions that a table holds (None: none), and its columns for their times and end.
+
+    `whole`: it has those of all published batches; `forgotten`: what it takes where it has not, and
+    maintenance has expired some of their events. `floor`: up to where events have expired, for
+    a table that keeps the newest version alone, which may be put together from such events.
+    """
+
+    rows: DataFrame | None
+    source_ts: str
+    ended_at: str
+    ended_ts: str
+    whole: bool = True
+    floor: str | None = None
+    forgotten: Forgotten | None = None
+
+
+def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame:
+    """The versions, as `versions.versions` gives them, of every key that the batch concerns.
+
+    All keys, where the table is not whole. `newer`: the batch is above everything stored, of
+    which the TRUNCATEs are looked at alone.
+    """
+    log, rows = writer.changelog(), kept.rows
+    key, data = writer.plan.key, _data(writer)
+    newer = newer and rows is not None and kept.whole and not _halved(writer, log)
+    log = _mine(writer, log) if newer else log
+    moved = moves(_changes(writer, log), key) if writer.partial else None
+    if rows is None or not kept.whole:
+        changes = _changes(writer, log)
+        if kept.forgotten is not None:
+            changes = _with_living(key, changes, kept, kept.forgotten)
+    elif newer:
+        changes = _changes(writer, log)
+        rows = rows.where(F.col(kept.ended_at).isNull())
+        rows = _of(writer, rows, changes)
+    else:
+        keys = _concerned(writer, _mine(writer, log), kept, rows, stored.cut)
+        if moved is not None:
+            keys = keys.union(beside(log, _mine(writer, log), key))
+            keys = keys.union(tied(keys, moved, key))
+        changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
+    if rows is not None:
+        changes = with_stored(key, changes, rows, kept)
+    truncates = log.where(F.col(names.OP) == OP_TRUNCATE)
+    return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
+
+
+def _halved(writer: Writer, log: DataFrame) -> bool:
+    """Whether a change of the batch may be the new half of one whose old half came before: then
+    the version that it goes on from is not open any more."""
+    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & (F.col(names.OP) == OP_DELETE)
+    # Above all that is stored only the batch's first change can be one whose old half is.
+    first = F.col(names.POSITION).isin(old_halves(writer.span.lowest or ""))
+    if not log.where(before & first).isEmpty():
+        return True
+    partial = _mine(writer, log).where(F.col(names.ABSENT).isNotNull())
+    if not writer.partial or partial.isEmpty():
+        return False
+    return not beside(partial, log.where(before), writer.plan.key).isEmpty()
+
+
+def _data(writer: Writer) -> list[str]:
+    return [c.name for c in writer.plan.columns]
+
+
+def _mine(writer: Writer, log: DataFrame) -> DataFrame:
+    return log.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
+
+
+def _changes(writer: Writer, log: DataFrame) -> DataFrame:
+    columns = (*_data(writer), names.OP, names.ABSENT, *names.TARGET_METADATA)
+    return log.where(F.col(names.OP) != OP_TRUNCATE).select(*(quoted(c) for c in columns))
+
+
+def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
+    keys = keys.select(*(quoted(k) for k in writer.plan.key)).distinct()
+    return rows.join(keys, list(writer.plan.key), "left_semi")
+
+
+def _concerned(
+    writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame, cut: bool
+) -> DataFrame:
+    """Keys with a change in the batch, or with a version that a TRUNCATE of the batch ends.
+
+    Where the batch has a TRUNCATE (`cut`), or tells a default, those too whose versions may have
+    been completed with what it changes.
+    """
+    keys = [quoted(k) for k in writer.plan.key]
+    changed = _changes(writer, mine).select(*keys)
+    if writer.partial and (cut or writer.retells()):
+        partial = writer.changelog().where(F.col(names.ABSENT).isNotNull())
+        changed = changed.union(partial.select(*keys))
+    if not cut:
+        return changed
+    truncates = mine.where(F.col(names.OP) == OP_TRUNCATE).select(F.col(names.POSITION).alias(_AT))
+    end = F.col(kept.ended_at)
+    ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
+    return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
+
+
+def _with_living(
+    key: Sequence[str], changes: DataFrame, kept: Kept, forgotten: Forgotten
+) -> DataFrame:
+    """Changes, and rows in the place of those that have expired since the table was whole.
+
+    A version that was left open, of a row that is gone, ended when nobody remembers: at the floor.
+    """
+    keys = [quoted(k) for k in key]
+    known = changes.select(*keys, names.POSITION)
+    begins = begun(forgotten.living, names.SOURCE_TS)
+    ends = []
+    if kept.rows is not None:
+        known = known.union(kept.rows.select(*keys, names.POSITION))
+        gone = kept.rows.where(F.col(kept.ended_at).isNull())
+        for others in (forgotten.living, changes):
+            gone = gone.join(others.select(*keys), list(key), "left_anti")
+        at = {kept.ended_at: F.lit(forgotten.floor), kept.ended_ts: F.lit(None).cast("timestamp")}
+        below = gone.where(F.col(names.POSITION) <= forgotten.floor)
+        ends = [ended(below.withColumns(at), kept.ended_at, kept.ended_ts)]
+    for stored in (begins.join(known, known.columns, "left_anti"), *ends):
+        changes = changes.unionByName(stored, allowMissingColumns=True)
+    return changes
+
+
+def with_stored(key: Sequence[str], changes: DataFrame, rows: DataFrame, kept: Kept) -> DataFrame:
+    """Changes, and stored versions in the place of those of them that have expired."""
+    known = changes.select(*(quoted(k) for k in key), names.POSITION)
+    begins = begun(rows, kept.source_ts)
+    if kept.floor is not None:  # there it is below every event that the changelog still has
+        begins = begins.withColumn(STOOD_AT, F.col(names.POSITION))
+        begins = begins.withColumn(names.POSITION, F.least(names.POSITION, F.lit(kept.floor)))
+        known = known.where(F.col(names.POSITION) > kept.floor)
+    begins = begins.join(known, known.columns, "left_anti")
+    for stored in (begins, ended(rows, kept.ended_at, kept.ended_ts)):
+        changes = changes.unionByName(stored, allowMissingColumns=True)
+    return changes

@@ -1,0 +1,72 @@
+"""Mode soft_delete: the target keeps a deleted row as it last was, and says when it ended.
+
+| column | what |
+|---|---|
+| the source's | the row's newest version |
+| _deleted_at | source time of the event that ended it; NULL for living rows, or without a time |
+| _is_deleted | true for a row that a delete, a change of its key or a TRUNCATE ended |
+| _deleted_position | position of that event; NULL for living rows |
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import quoted
+from spark_jobs.folding.resolve import Stored
+from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
+from spark_jobs.lake.tables import target_id
+from spark_jobs.lake.writer import Writer
+from spark_jobs.modes.replay import Kept, replay
+
+_NEWEST = "_sluice_newest"
+
+
+def write(writer: Writer, stored: Stored, newer: bool) -> None:
+    """Put the newest version of every key that the batch concerns on the target's branch.
+
+    `newer`: the batch is above everything that it concerns.
+    """
+    if writer.span.lowest is None and not writer.refolds():
+        return
+    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    found = replay(writer, _kept(stored.rows, floor), newer, stored)
+    rows = newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
+    writer.upsert(target_id(writer.plan), rows, by=writer.plan.key)
+
+
+def _kept(rows: DataFrame | None, floor: str | None) -> Kept:
+    """The target's rows: from before it had this mode all are alive, the others are missing."""
+    whole = rows is None or names.DELETED_POSITION in rows.columns
+    if rows is not None and not whole:
+        rows = rows.withColumns(
+            {
+                names.DELETED_POSITION: F.lit(None).cast("string"),
+                names.DELETED_AT: F.lit(None).cast("timestamp"),
+            }
+        )
+    return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
+
+
+def living(rows: DataFrame) -> DataFrame:
+    """A target's rows without those that are kept though deleted."""
+    if names.IS_DELETED not in rows.columns:
+        return rows
+    return rows.where(~F.coalesce(names.IS_DELETED, F.lit(False)))
+
+
+def newest(found: DataFrame, key: tuple[str, ...], data: list[str]) -> DataFrame:
+    """The newest version of every key (see `versions.versions`), as the target's rows."""
+    kept = [*(c for c in data if c not in key), names.SOURCE_TS, names.BATCH_ID, ENDED_AT, ENDED_TS]
+    order = F.struct(names.POSITION, *(quoted(c) for c in kept))
+    last = found.groupBy(*(quoted(k) for k in key)).agg(F.max(order).alias(_NEWEST))
+    values = [F.col(quoted(c)) if c in key else F.col(_NEWEST)[c].alias(c) for c in data]
+    return last.select(
+        *values,
+        *(F.col(_NEWEST)[c].alias(c) for c in names.TARGET_METADATA),
+        F.col(_NEWEST)[ENDED_TS].alias(names.DELETED_AT),
+        F.col(_NEWEST)[ENDED_AT].isNotNull().alias(names.IS_DELETED),
+        F.col(_NEWEST)[ENDED_AT].alias(names.DELETED_POSITION),
+    )

@@ -1,0 +1,236 @@
+"""What rows hold in a column that came after them: the default that it was added with.
+
+`ALTER TABLE … ADD COLUMN … DEFAULT` sends no event for the rows that are there, but the events'
+own description of the column says what they hold since. An event has the column where its schema
+or an image of it names the column. The rule, which follows from the set of events alone:
+
+- A change lacks the column below the lowest position of the source's order whose event has it.
+- A full-load row or an arrival ranks below every change, whenever it was made. So it lacks the
+  column only where it is also below the lowest position of its own kind whose event has it.
+- What lacks the column holds the default that was told at the lowest position of the source's
+  order, or NULL where none was told there. Everything else holds what it says: an event that has
+  the column is never below the lowest that has it, so that no NULL of its own is overwritten.
+
+More events only lower these positions: a stored row that lacks the column held NULL or a default
+before, and what lacks it no longer holds NULL again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.coltypes import STRING, ColumnType, parse_type
+from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
+from spark_jobs.canonical import quoted
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.discover import Found
+from spark_jobs.values import fitted
+
+_KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
+_ABOVE_ALL: Final = "~"
+_LIMITS_TYPE: Final = "map<string,string>"
+
+
+@dataclass(frozen=True)
+class Default:
+    """`firsts`: the lowest position of an event that has the column, by kind of position.
+
+    `text` is the default told at that of the source's order, as the images would carry it, of
+    type `kind`; None: the column came without one, or no event of that order has it.
+    """
+
+    firsts: Mapping[str, str]
+    text: str | None = None
+    kind: ColumnType = STRING
+
+    @property
+    def since(self) -> str:
+        """The lowest position of the source's order."""
+        return self.firsts.get(KIND_SOURCE, _ABOVE_ALL)
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """Below which position the default is what a change holds, by kind of position."""
+        if self.text is None:
+            return {}
+        return {kind: min(self.since, self.firsts.get(kind, _ABOVE_ALL)) for kind in _KINDS}
+
+    def limit(self) -> Column:
+        """`limits` as a map; NULL where there are none."""
+        pairs = [F.lit(part) for pair in self.limits.items() for part in pair]
+        return F.create_map(*pairs) if pairs else F.lit(None).cast(_LIMITS_TYPE)
+
+    def value(self, stored: str) -> Column:
+        """The default as a value of the stored column's type."""
+        return fitted(F.lit(self.text).cast("string"), self.kind, parse_type(stored))
+
+
+Defaults = Mapping[str, Default]
+NO_DEFAULTS: Final[Defaults] = {}
+_NOTHING: Final = Default({})
+
+
+def told(
+    found: Found, described: Mapping[int, Mapping[str, SourceColumn]], epoch: int
+) -> dict[str, Default]:
+    """What a batch's events say of every column that they have; of recalled shapes the names."""
+    columns: dict[int, Mapping[str, SourceColumn | None]] = {
+        ident: dict.fromkeys(image) for ident, image in found.images.items()
+    }
+    columns.update(described)
+    known = {name: _NOTHING for shape in columns.values() for name in shape}
+    for (ident, kind), position in found.lowest.items():
+        first = {kind: f"{epoch_prefix(epoch)}.{position}"}
+        for name, column in columns.get(ident, {}).items():
+            known[name] = _both(known[name], _first(first, column))
+    return known
+
+
+def _first(firsts: Mapping[str, str], column: SourceColumn | None) -> Default:
+    if column is None or column.default is None or KIND_SOURCE not in firsts:
+        return Default(firsts)
+    return Default(firsts, column.default, column.type)
+
+
+def lowest(one: Defaults, two: Defaults) -> dict[str, Default]:
+    """Both of them; of a column that both know, what was told at the lower positions."""
+    return {n: _both(one.get(n, _NOTHING), two.get(n, _NOTHING)) for n in (*one, *two)}
+
+
+def _both(one: Default, two: Default) -> Default:
+    """At one position an image tells no default, but the schema beside it may."""
+    kinds = [k for k in _KINDS if k in one.firsts or k in two.firsts]
+    firsts = {k: min(d.firsts.get(k, _ABOVE_ALL) for d in (one, two)) for k in kinds}
+    told = min(one, two, key=lambda d: (d.since, d.text is None, d.text or "", repr(d.kind)))
+    return Default(firsts, told.text, told.kind)
+
+
+def covers(
+    known: Defaults,
+    columns: Iterable[str],
+    lowest: str | None,
+    highest: str | None,
+    described: bool,
+) -> bool:
+    """Whether events with these columns, between two positions, can tell nothing that is new.
+
+    Of events of two kinds the lowest of one kind is not told: they could. Events that describe no
+    types tell no default; they matter where one is known that they could take back.
+    """
+    of_columns = [known.get(name, _NOTHING).firsts for name in columns]
+    plain = not described and all(default.text is None for default in known.values())
+    if lowest is None or not of_columns or plain:
+        return True
+    kind = _kind(lowest)
+    one_kind = highest is None or _kind(highest) == kind
+    return one_kind and all(firsts.get(kind, _ABOVE_ALL) <= lowest for firsts in of_columns)
+
+
+def _kind(position: str) -> str:
+    return position[KIND_AT - 1]
+
+
+def entries(defaults: Defaults) -> dict[str, dict[str, Any]]:
+    """As a table property has them, by column."""
+    return {n: _entry(d) for n, d in sorted(defaults.items())}
+
+
+def _entry(default: Default) -> dict[str, Any]:
+    if default.text is None:
+        return {"firsts": default.firsts}
+    return {"firsts": default.firsts, "text": default.text, "kind": asdict(default.kind)}
+
+
+def of_entries(raw: Mapping[str, dict[str, Any]]) -> dict[str, Default]:
+    """What `entries` gave, now or before it told the kinds of positions apart."""
+    return {n: _default(entry) for n, entry in raw.items()}
+
+
+def _default(entry: dict[str, Any]) -> Default:
+    firsts = entry["firsts"] if "firsts" in entry else {KIND_SOURCE: entry["since"]}
+    if entry.get("text") is None:
+        return Default(firsts)
+    return Default(firsts, entry["text"], ColumnType(**entry["kind"]))
+
+
+def filled(rows: DataFrame, defaults: Defaults) -> DataFrame:
+    """Changes with the defaults of the columns that they lack."""
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    kind = F.substring(names.POSITION, KIND_AT, 1)
+    values = {}
+    for name, default in defaults.items():
+        if name in types and default.text is not None:
+            column = F.col(quoted(name))
+            lacks = column.isNull() & (F.col(names.POSITION) < default.limit()[kind])
+            values[name] = F.when(lacks, default.value(types[name])).otherwise(column)
+    return rows.withColumns(values) if values else rows
+
+
+@dataclass(frozen=True)
+class Refill:
+    """A column in which stored rows hold something else now, as what `as_row` gives says.
+
+    In SQL the stored row is `t`, that row `s`.
+    """
+
+    name: str
+    stored: str
+    before: Default
+    now: Default
+
+    def told(self) -> Column:
+        """What it is by, in one column."""
+        return F.struct(
+            self.before.limit().alias("was_below"),
+            self.before.value(self.stored).alias("was"),
+            self.now.limit().alias("below"),
+            self.now.value(self.stored).alias("value"),
+        ).alias(self.name)
+
+    @property
+    def value(self) -> str:
+        """What a stored row has to hold: a row that lacked the column had nothing but a default."""
+        stored, told = f"t.{quoted(self.name)}", f"s.{quoted(self.name)}"
+        position = f"t.{names.POSITION}"
+        kind = f"substring({position}, {KIND_AT}, 1)"
+        lacked = f"{position} < {told}.was_below[{kind}] AND {stored} <=> {told}.was"
+        lacks = f"{position} < {told}.below[{kind}]"
+        return (
+            f"CASE WHEN {lacks} AND ({stored} IS NULL OR {lacked}) THEN {told}.value "
+            f"WHEN {lacked} THEN NULL ELSE {stored} END"
+        )
+
+
+def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[Refill]:
+    """The columns, by name and stored type, in which stored rows hold something else now.
+
+    A default that is not told any more is taken back.
+    """
+    pairs = {n: (before.get(n, _NOTHING), now.get(n, _NOTHING)) for n in types}
+    return [Refill(n, types[n], *pair) for n, pair in pairs.items() if _differ(*pair)]
+
+
+def _differ(before: Default, now: Default) -> bool:
+    return (before.limits, before.text, before.kind) != (now.limits, now.text, now.kind)
+
+
+def as_row(spark: SparkSession, refills: Iterable[Refill]) -> DataFrame:
+    """One row with a column for each."""
+    return spark.range(1).select(*(refill.told() for refill in refills))
+
+
+def refilled(rows: DataFrame, before: Defaults, now: Defaults) -> DataFrame:
+    """Stored rows, which hold the defaults of `before`, with those of `now`."""
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    values = {refill.name: refill for refill in refills(before, now, types)}
+    if not values:
+        return rows
+    told = F.broadcast(as_row(rows.sparkSession, values.values())).alias("s")
+    columns = {n: values[n].value if n in values else f"t.{quoted(n)}" for n in types}
+    return rows.alias("t").crossJoin(told).select(*(F.expr(v).alias(n) for n, v in columns.items()))

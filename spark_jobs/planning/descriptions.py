@@ -1,0 +1,60 @@
+"""What events describe of their columns: names and types, as formats tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sluice.config.project import Pipeline
+from sluice.errors import PlanError
+from sluice.sourcenames import is_column_name
+from spark_jobs.formats.base import Format, SourceColumn
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+
+
+def descriptions(
+    fmt: Format, found: Found, options: Mapping[str, Any]
+) -> dict[int, dict[str, SourceColumn]]:
+    """What a table's events describe: the columns by name, by each description's short name."""
+    return {
+        ident: {c.name: c for c in read_description(fmt, types, options)}
+        for ident, types in sorted(found.types.items(), key=lambda item: item[1])
+    }
+
+
+def read_description(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    """A description's columns; [] for a damaged one, which does not stop the batch: text it is.
+
+    Without those that no column may be called: a row that has one is quarantined for it.
+    """
+    try:
+        columns = fmt.columns(types, options)
+        named = all(isinstance(c.name, str) for c in columns)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
+        return []
+    return [c for c in columns if is_column_name(c.name)] if named else []
+
+
+def as_read(
+    described: Mapping[int, Mapping[str, SourceColumn]], planned: Iterable[PlannedColumn]
+) -> dict[int, dict[str, SourceColumn]]:
+    """Descriptions of the planned columns, with the types that their values are read by."""
+    columns = {column.name: column for column in planned}
+    return {
+        ident: {
+            n: replace(c, type=columns[n].reading(ident)) for n, c in told.items() if n in columns
+        }
+        for ident, told in described.items()
+    }
+
+
+def refuse_too_many_columns(pipeline: Pipeline, source: Source, columns: Collection[str]) -> None:
+    """Raise PlanError above the pipeline's ceiling, which keeps a table's metadata in bounds."""
+    if len(columns) > pipeline.max_columns_per_table:
+        raise PlanError(
+            f"table {source.name}: its events have {len(columns)} columns, above "
+            f"max_columns_per_table ({pipeline.max_columns_per_table}) of pipeline "
+            f"{pipeline.name}: raise it, or take the table out of `tables:`"
+        )

@@ -1,0 +1,157 @@
+"""One pass over a batch: its tables, columns, keys, types, and what was not an event."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from sluice.config.sourcetables import IGNORE
+from sluice.errors import PlanError
+from sluice.positions import KIND_ARRIVAL
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
+
+_MOST_FORMS: Final = 50_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as its source names it; empty text where the format has no such part."""
+
+    database: str
+    schema: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        """Dotted, without the parts that are missing."""
+        return ".".join(part for part in (self.database, self.schema, self.table) if part)
+
+
+@dataclass
+class Found:
+    """What the events of one table say about it, in an order that no delivery changes.
+
+    `images`, `keys` and `types` hold each distinct one of them by its `short_name`, `lowest` the
+    lowest position of an event with such an image or such types, by that name and the kind of
+    position; of arrivals, whose positions are not known yet, the kind alone. `moves`: an update
+    may change the key, as long as nobody has seen that none does.
+    """
+
+    source: Source
+    records: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    ddl: int = 0
+    truncates: int = 0
+    newest_source_ts: str | None = None
+    images: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    types: dict[int, str] = field(default_factory=dict)
+    lowest: dict[tuple[int, str], str] = field(default_factory=dict)
+    partial: bool = False
+    unordered: bool = False
+    old_images: bool = False
+    moves: bool = True
+
+    @property
+    def columns(self) -> set[str]:
+        """Names of all columns that an image carries."""
+        return {name for image in self.images.values() for name in image}
+
+    def passed_over(self, on_truncate: str) -> int:
+        """How many events change no row, by the table's `on_truncate`."""
+        return self.ddl + (self.truncates if on_truncate == IGNORE else 0)
+
+    @property
+    def duplicated(self) -> bool:
+        """Whether one image names a column twice, be it in two spellings."""
+        return any(len({n.lower() for n in image}) < len(image) for image in self.images.values())
+
+
+def short_name(part: Column) -> Column:
+    """A hash to know one distinct list of names or description of types by."""
+    return F.xxhash64(part)
+
+
+def discover(envelope: DataFrame) -> list[Found]:
+    """Summarise an envelope per source table; rejects without a table come under an empty one.
+
+    Raises PlanError for a batch of more forms than a driver can hold.
+    """
+    rows = _summary(envelope).limit(_MOST_FORMS + 1).collect()
+    if len(rows) > _MOST_FORMS:
+        raise PlanError(
+            f"the batch's records have more than {_MOST_FORMS} forms (tables, sets of columns, "
+            "keys): load fewer files at once (max_files_per_batch), or take the table out whose "
+            "documents all differ"
+        )
+    found: dict[Source, Found] = {}
+    for row in rows:
+        source = Source(row["database"] or "", row["schema"] or "", row["table"] or "")
+        _add(found.setdefault(source, Found(source)), row)
+    return sorted(found.values(), key=lambda f: f.source.name)
+
+
+def _summary(envelope: DataFrame) -> DataFrame:
+    after, before = F.map_keys("after"), F.map_keys("before")
+    kind = F.coalesce(F.substring("position", 1, 1), F.lit(KIND_ARRIVAL))
+    return envelope.groupBy(
+        "database",
+        "schema",
+        "table",
+        "outcome",
+        "op",
+        "key",
+        short_name(F.col("key")).alias("key_id"),
+        short_name(F.col("types")).alias("types_id"),
+        after.alias("after"),
+        short_name(after).alias("after_id"),
+        before.alias("before"),
+        short_name(before).alias("before_id"),
+        kind.alias("kind"),
+    ).agg(
+        F.count("*").alias("records"),
+        F.any_value("types").alias("types"),
+        F.max("source_ts").cast("string").alias("source_ts"),
+        F.count("absent").alias("partial"),
+        F.count_if(F.col("position").isNull()).alias("unordered"),
+        F.min("position").alias("lowest"),
+    )
+
+
+def _add(found: Found, row: Row) -> None:
+    if row["outcome"] != OUTCOME_EVENT:
+        found.ignored += row["records"] if row["outcome"] == OUTCOME_IGNORE else 0
+        found.rejected += 0 if row["outcome"] == OUTCOME_IGNORE else row["records"]
+        return
+    found.records += row["records"]
+    for image in ("after", "before"):
+        if row[image] is not None:
+            found.images[row[f"{image}_id"]] = tuple(row[image])
+            _keep_lowest(found, row[f"{image}_id"], row)
+    if row["types"] is not None:
+        found.types[row["types_id"]] = row["types"]
+        _keep_lowest(found, row["types_id"], row)
+    if row["key"]:
+        found.keys[row["key_id"]] = tuple(row["key"])
+    found.partial |= bool(row["partial"])
+    found.unordered |= bool(row["unordered"]) and row["op"] != OP_DDL
+    found.old_images |= row["op"] == OP_UPDATE and row["before"] is not None
+    found.ddl += row["records"] if row["op"] == OP_DDL else 0
+    found.truncates += row["records"] if row["op"] == OP_TRUNCATE else 0
+    if row["source_ts"] is not None:
+        found.newest_source_ts = max(found.newest_source_ts or "", row["source_ts"])
+
+
+def _keep_lowest(found: Found, shape: int, row: Row) -> None:
+    at, position = (shape, row["kind"]), row["lowest"] or row["kind"]
+    found.lowest[at] = min(position, found.lowest.get(at, position))
+
+
+def describe(found: list[Found]) -> str:
+    """One JSON line for logs."""
+    return json.dumps({f.source.name: [f.records, f.ignored, f.rejected] for f in found})

@@ -1,0 +1,46 @@
+"""What a batch was decoded by, and something else has changed before it took the lease.
+
+Decoding needs no lease. What these refuse is right again when the batch is decoded anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sluice.coltypes import parse_type, widest
+from sluice.errors import TransientError
+from spark_jobs.planning import defaults
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.renames import Rename
+from spark_jobs.planning.span import Span
+from spark_jobs.planning.told import Told
+
+
+def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: Told) -> None:
+    """Raise TransientError where decode went by defaults that a rollback has taken back since."""
+    recalled = not any(default.firsts for default in plan.defaults.values())
+    described = bool(plan.found.types)
+    if recalled and not defaults.covers(
+        before.defaults, plan.defaults, span.lowest, span.highest, described
+    ):
+        raise TransientError(_overtaken(plan, batch_id, "a batch was rolled back"))
+
+
+def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]) -> None:
+    """Raise TransientError where a stored column does not hold the planned type any more: Spark
+    would round what it writes there."""
+    there = ((parse_type(stored[c.name]), c.stored) for c in plan.columns if c.name in stored)
+    if any(widest(known, planned) != known for known, planned in there):
+        raise TransientError(_overtaken(plan, batch_id, "a column got another type"))
+
+
+def refuse_other_names(
+    plan: TablePlan, batch_id: str, before: Collection[Rename], known: Collection[Rename]
+) -> None:
+    """Raise TransientError where stored rows have names that the plan has no columns for."""
+    if not set(before) <= set(known):
+        raise TransientError(_overtaken(plan, batch_id, "columns were renamed"))
+
+
+def _overtaken(plan: TablePlan, batch_id: str, what: str) -> str:
+    return f"{plan.name}: {what} while {batch_id} was decoded; run again"

@@ -1,0 +1,386 @@
+"""The plan of a batch: for every source table its target, key, columns and their types.
+
+A column's type follows from hints, the existing table and *all* descriptions in the events, by
+`widest` or, with `on_type_change: string`, `widest_or_text`; never by the order in which they came.
+With `on_type_change: quarantine` a stored column's type stands against those that do not fit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sluice.coltypes import (
+    STRING,
+    VARIABLE,
+    ColumnType,
+    as_described,
+    parse_type,
+    widest,
+    widest_or_text,
+)
+from sluice.config.collations import rules, source_name
+from sluice.config.project import Pipeline, TableConfig
+from sluice.config.sourcetables import FAIL, listed_name, truncate_policy
+from sluice.errors import PlanError
+from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
+from sluice.names import (
+    IS_DELETED,
+    OWN_COLUMNS,
+    RESERVED_COLUMNS,
+    events_table,
+    history_table,
+)
+from sluice.sourcenames import ICEBERG_COLUMNS
+from spark_jobs.formats.base import Format, SourceColumn
+from spark_jobs.planning import defaults
+from spark_jobs.planning.defaults import Defaults
+from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.opening import Opening, opening_of
+from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
+from spark_jobs.planning.renames import Renames
+from spark_jobs.planning.spelling import spelling
+
+_RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """One source table of the batch and where it goes; `opening`: its epoch is a full load.
+
+    `declared`: the renames that the configuration tells, None where the pipeline follows none;
+    `renames`: all that were known when the plan was made.
+    """
+
+    source: Source
+    namespace: str
+    target: str
+    columns: tuple[PlannedColumn, ...]
+    key: tuple[str, ...]
+    config: TableConfig
+    found: Found
+    modes: tuple[str, ...] = (CURRENT,)
+    defaults: Defaults = field(default_factory=dict)
+    opening: Opening | None = None
+    declared: Renames | None = None
+    renames: Renames = ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether the pipeline follows what changes columns that are there."""
+        return self.declared is not None
+
+    @property
+    def history(self) -> bool:
+        """True where the versions of every row are kept in a table of their own."""
+        return HISTORY in self.modes
+
+    @property
+    def append(self) -> bool:
+        """True where every event is kept in a table of its own."""
+        return APPEND in self.modes
+
+    @property
+    def soft_delete(self) -> bool:
+        """True where deleted rows stay in the target, marked."""
+        return SOFT_DELETE in self.modes
+
+    @property
+    def keyed(self) -> bool:
+        """False for `key: []`: rows count by content, not by key."""
+        return bool(self.key)
+
+    @property
+    def key_columns(self) -> tuple[PlannedColumn, ...]:
+        """The columns of the key, in its order."""
+        return tuple(c for n in self.key for c in self.columns if c.name == n)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """The key's columns, and those of the source whose texts are compared in them."""
+        return frozenset((*self.key, *(c.source_name for c in self.key_columns)))
+
+    @property
+    def name(self) -> str:
+        """Namespace and table, for messages."""
+        return f"{self.namespace}.{self.target}"
+
+
+def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
+    """The configuration of a source table: by its full name or the end of it.
+
+    None where the pipeline lists tables and this one is not among them, or not chosen for the run.
+    """
+    if pipeline.tables is None:
+        return TableConfig()
+    name = listed_name(pipeline.tables, source.name)
+    return pipeline.tables[name] if name is not None and pipeline.loads(name) else None
+
+
+def target_name(pipeline: Pipeline, source: Source) -> str:
+    """The target's name by the pipeline's `table_name` template."""
+    return pipeline.table_name.format(
+        database=source.database, schema=source.schema, table=source.table
+    )
+
+
+def plan_table(
+    pipeline: Pipeline,
+    fmt: Format,
+    found: Found,
+    config: TableConfig,
+    existing: Mapping[str, str] | None,
+    stored_key: tuple[str, ...] | None,
+    used_again: Collection[str] = (),
+) -> TablePlan:
+    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet.
+
+    `used_again`: in lower case, names that two columns of the source had, one after the other.
+    """
+    if found.truncates and truncate_policy(pipeline, config) == FAIL:
+        raise PlanError(
+            f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
+            "or ignore and run again, or roll the batch back to go on without its files"
+        )
+    told = descriptions(fmt, found, pipeline.format_options)
+    refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
+    spelled = spelling(found, told, existing or {})
+    described, heard = spelled.of_described(told), spelled.of_found(found)
+    hints = spelled.of_config(config)
+    names = _column_names(heard, described, hints, existing or {})
+    if existing is not None:
+        names = _by_policy(pipeline, found, names, existing)
+    key = _key(pipeline, heard, hints, stored_key, names)
+    stated = _Stated(
+        found.source.name, hints.columns, existing or {}, pipeline.on_type_change, used_again
+    )
+    columns = tuple(
+        replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
+    )
+    read = as_read(described, columns)
+    compared = rules(hints.collations, hints.null_keys)
+    key, columns = key_by_rules(stated.table, key, columns, compared)
+    _refuse_other_key(stated.table, key, stored_key)
+    _check_names(found, names)
+    modes = pipeline.modes_of(config)
+    _check_modes(found, modes, key, existing or {})
+    return TablePlan(
+        found.source,
+        pipeline.namespace,
+        target_name(pipeline, found.source),
+        columns,
+        key,
+        config,
+        found,
+        modes,
+        defaults.told(heard, read, pipeline.epoch) if fmt.tells_defaults else {},
+        opening_of(pipeline),
+    )
+
+
+def _column_names(
+    found: Found,
+    described: Mapping[int, Mapping[str, SourceColumn]],
+    config: TableConfig,
+    existing: Mapping[str, str],
+) -> list[str]:
+    """Stored columns first, then described ones in their order, then the rest by name.
+
+    Of a table of which no row has come, but a TRUNCATE, those that are hinted.
+    """
+    names = dict.fromkeys(n for n in existing if not is_reserved(n))
+    for columns in described.values():
+        names.update(dict.fromkeys(columns))
+    bare = not found.images and not names
+    names.update(dict.fromkeys(c for c in config.columns if bare or c in found.columns))
+    names.update(dict.fromkeys(sorted(found.columns)))
+    return list(names)
+
+
+def _by_policy(
+    pipeline: Pipeline, found: Found, names: list[str], existing: Mapping[str, str]
+) -> list[str]:
+    new = [n for n in names if n not in existing]
+    if new and pipeline.on_schema_change == "fail":
+        raise PlanError(
+            f"table {found.source.name}: new columns {new}, and on_schema_change is fail; "
+            "set it to additive or evolve to add them"
+        )
+    return [n for n in names if n in existing] if pipeline.on_schema_change == "ignore" else names
+
+
+def is_reserved(name: str) -> bool:
+    """True for a name that Sluice or Iceberg keeps for itself."""
+    return name in _RESERVED or name.startswith(OWN_COLUMNS)
+
+
+def _check_names(found: Found, names: list[str]) -> None:
+    reserved = sorted(filter(is_reserved, names))
+    if reserved:
+        raise PlanError(
+            f"table {found.source.name}: columns {reserved} have names that Sluice and Iceberg "
+            "keep for themselves"
+        )
+
+
+def _check_modes(
+    found: Found, modes: tuple[str, ...], key: tuple[str, ...], existing: Mapping[str, str]
+) -> None:
+    if not key and needs_key(modes):
+        raise PlanError(
+            f"table {found.source.name}: {', '.join(needs_key(modes))} in `modes` needs a key, "
+            "and the table has none; name one in `key` or take the mode out"
+        )
+    if IS_DELETED in existing and SOFT_DELETE not in modes:
+        raise PlanError(
+            f"table {found.source.name}: its target holds soft-deleted rows, which mode {CURRENT} "
+            "would show as living ones; keep soft_delete in `modes`, or load into another "
+            "`namespace`"
+        )
+
+
+def _key(
+    pipeline: Pipeline,
+    found: Found,
+    config: TableConfig,
+    stored: tuple[str, ...] | None,
+    names: list[str],
+) -> tuple[str, ...]:
+    told = config.key
+    if told is None and found.keys:
+        told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
+    if told is None and stored is not None:
+        return tuple(map(source_name, stored))
+    if told is None:
+        raise PlanError(_no_key(pipeline, found))
+    missing = [c for c in told if c not in names]
+    if missing:
+        lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
+        raise PlanError(
+            f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
+            "give these a type in `columns:` where the first event is a TRUNCATE"
+        )
+    return tuple(told)
+
+
+def _refuse_other_key(table: str, key: tuple[str, ...], stored: tuple[str, ...] | None) -> None:
+    if stored is not None and key != stored:
+        raise PlanError(
+            f"table {table}: the key is {list(key)}, but the stored table has {list(stored)}; load "
+            "it into another `namespace`, or take back what `key` and `collations` say"
+        )
+
+
+def _no_key(pipeline: Pipeline, found: Found) -> str:
+    candidates = ", ".join(sorted(found.columns)[:8])
+    return (
+        f"nobody tells the key of table {found.source.name}. "
+        f"Add to pipelines/{pipeline.name}.yaml:\n"
+        f"tables:\n  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
+    )
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What is known of a table's types beside its events: the hints, and the columns as stored.
+
+    `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
+    """
+
+    table: str
+    hints: Mapping[str, str]
+    existing: Mapping[str, str]
+    policy: str = "fail"
+    used_again: Collection[str] = ()
+
+    def stands(self, column: str) -> bool:
+        """Whether the column's stored type stands against any other that does not fit it."""
+        asked = self.policy == "quarantine" and column.lower() not in self.used_again
+        return asked and column in self.existing
+
+    def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
+        """What tells the type that holds two others, or None."""
+        text = self.policy == "string" or column.lower() in self.used_again
+        return widest_or_text if text else widest
+
+
+def _planned(
+    name: str, described: Mapping[int, Mapping[str, SourceColumn]], stated: _Stated
+) -> PlannedColumn:
+    readings: dict[int | None, ColumnType] = {
+        ident: columns[name].type for ident, columns in described.items() if name in columns
+    }
+    if name in stated.hints:
+        hint = parse_type(stated.hints[name])
+        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings))
+    if not readings:
+        plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
+        readings = {None: plain}
+    kinds = list(readings.values())
+    if stated.stands(name):
+        return PlannedColumn(name, _wider(parse_type(stated.existing[name]), kinds), readings)
+    return PlannedColumn(name, _stored(name, kinds, stated), readings)
+
+
+def _hinted(
+    hint: ColumnType, described: Mapping[int | None, ColumnType]
+) -> dict[int | None, ColumnType]:
+    """The hint, written as each description tells; one of VARIABLE numbers reads plain ones too."""
+    written = {ident: as_described(hint, kind) for ident, kind in described.items()}
+    kinds = set(written.values())
+    if any(kind.encoding == VARIABLE for kind in kinds):
+        return {None: replace(hint, encoding=VARIABLE)}
+    return {None: hint} if kinds <= {hint} else {**written, None: hint}
+
+
+def _stored(name: str, kinds: list[ColumnType], stated: _Stated) -> ColumnType:
+    existing = stated.existing
+    everything = kinds + ([parse_type(existing[name])] if name in existing else [])
+    result = _stored_form(everything[0])
+    join = stated.join(name)
+    for kind in everything[1:]:
+        wider = join(result, _stored_form(kind))
+        if wider is None:
+            raise PlanError(
+                f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
+                f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
+                "stored (on_type_change: string), which bytes have none of, or, of a column that "
+                "is stored, what does not fit it quarantined (on_type_change: quarantine)"
+            )
+        result = wider
+    return result
+
+
+def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
+    """The stored type, or one that holds it and those kinds that fit it."""
+    for kind in sorted(kinds, key=str):
+        stored = widest(stored, _stored_form(kind)) or stored
+    return stored
+
+
+def _stored_form(kind: ColumnType) -> ColumnType:
+    """The type as the table has it: text for times of day."""
+    return (
+        STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
+    )
+
+
+def refuse_shared_targets(plans: list[TablePlan]) -> None:
+    """Two sources of one table would overwrite each other's rows; raises PlanError."""
+    seen: dict[str, TablePlan] = {}
+    for plan in plans:
+        for name in _written(plan):
+            other = seen.setdefault(name.lower(), plan)
+            if other is not plan:
+                raise PlanError(
+                    f"tables {other.source.name} and {plan.source.name} both go to "
+                    f"{plan.namespace}.{name}: "
+                    "tell them apart in `table_name`, for example {database}_{table}"
+                )
+
+
+def _written(plan: TablePlan) -> list[str]:
+    modes = ((plan.history, history_table), (plan.append, events_table))
+    return [plan.target, *(name(plan.target) for asked, name in modes if asked)]

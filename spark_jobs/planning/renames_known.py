@@ -1,0 +1,189 @@
+"""All renames that are known of a table, and the columns that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+
+from sluice.coltypes import ColumnType, widest, widest_or_text
+from sluice.config.project import Pipeline, TableConfig
+from sluice.errors import PlanError
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.renamelog import ToldRename, recorded
+from sluice.names import dropped_column
+from spark_jobs.planning.discover import Source
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.renames import Rename, Renames, declared, name_at, together, wanted
+
+_FOLLOWED: Final = "evolve"
+_FAILS: Final = "fail"
+
+
+def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
+    """All that one table's statements rename, in the order of the source.
+
+    A dropped column stays what it is, until another one gets its name: then it is one that was
+    renamed, for what an event below the drop says of the name is not of the new column. Of several
+    sources each has its own columns, and a drop of one is none of the others'.
+    """
+    statements = list(told)
+    added = [
+        (new.lower(), one.position)
+        for one in statements
+        for _, new in one.columns
+        if new is not None and not config.sources
+    ]
+    pairs = ((one.position, tuple(_pairs(one, added))) for one in statements)
+    return together(Rename(below, columns) for below, columns in pairs if columns)
+
+
+def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for old, new in one.columns:
+        if old is not None and new is not None:
+            yield old, new
+        elif old is not None and any(n == old.lower() and at >= one.position for n, at in added):
+            yield old, dropped_column(old)
+
+
+def used_again(renames: Iterable[Rename]) -> frozenset[str]:
+    """In lower case, the columns that were dropped, and whose name another one has since."""
+    pairs = (pair for rename in renames for pair in rename.columns)
+    return frozenset(old.lower() for old, new in pairs if new == dropped_column(old))
+
+
+def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
+    """What the published batches of a pipeline told."""
+    told = recorded(catalog, pipeline)
+    counted = Ledger(catalog).published_batches(pipeline) if told else ()
+    return [one for one in told if one.batch_id in counted]
+
+
+def follows(pipeline: Pipeline) -> bool:
+    """Whether columns that the source renames get their new names."""
+    return pipeline.on_schema_change == _FOLLOWED
+
+
+def heeds(pipeline: Pipeline) -> bool:
+    """Whether a rename concerns the pipeline: it follows it, or fails for it."""
+    return follows(pipeline) or pipeline.on_schema_change == _FAILS
+
+
+def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename]) -> None:
+    """Raise PlanError where a batch renames columns and the pipeline wants to fail for that."""
+    pairs = (pair for one in told for pair in one.columns if None not in pair)
+    renames = [f"{old} to {new}" for old, new in pairs]
+    if renames and pipeline.on_schema_change == _FAILS:
+        raise PlanError(
+            f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
+            "it to evolve to follow, or to additive to keep both columns"
+        )
+
+
+def renames_of(
+    pipeline: Pipeline, config: TableConfig, told: Iterable[ToldRename]
+) -> Renames | None:
+    """All renames of a table, by its statements and its configuration; None: none are followed."""
+    if not follows(pipeline):
+        return None
+    return together(of_told(told, config), declared(config.renamed_columns))
+
+
+def following(plan: TablePlan, renames: Renames | None, stored: Collection[str]) -> TablePlan:
+    """The plan with the columns that renames ask for, where the pipeline follows them.
+
+    A name of now gets a type that holds what went by the former ones; where nobody tells its own,
+    and no column is `stored` under it, it is read as they are. Raises PlanError where there is no
+    such type, for the columns of the key, by which rows are known, and where the values of a
+    dropped column would be among another's.
+    """
+    if renames is None:
+        return plan
+    again = used_again(renames)
+    columns = {column.name: column for column in plan.columns}
+    spelled = {name.lower(): name for name in columns}
+    for name, former in wanted(renames, columns).items():
+        kept = spelled.get(name.lower(), name)
+        _refuse_key(plan, (kept, *former))
+        if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
+            raise PlanError(_taken(plan, kept))
+        there = columns.get(kept)
+        told_of = there if there and (kept in stored or _is_told(plan, there)) else None
+        join = widest_or_text if again.intersection(n.lower() for n in former) else widest
+        column = _holding(plan, kept, [columns[n] for n in former], told_of, join)
+        columns[kept] = replace(column, others=there.others if there else ())
+        spelled.setdefault(kept.lower(), kept)
+    stated = declared(plan.config.renamed_columns)
+    return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
+
+
+def _taken(plan: TablePlan, name: str) -> str:
+    return (
+        f"table {plan.source.name}: a column was dropped and one of its name added since, so its "
+        f"values go to {name!r}, but the source has a column of that name; set on_schema_change: "
+        "additive, which tells the two columns not apart"
+    )
+
+
+def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
+    if plan.identity.intersection(columns):
+        raise PlanError(
+            f"table {plan.source.name}: columns {sorted(columns)} are one that was renamed, and "
+            f"the key is {list(plan.key)}: by another key its rows are others. Load it into "
+            "another `namespace` with the new `key`, or set on_schema_change: additive, which "
+            "follows no renames"
+        )
+
+
+def _is_told(plan: TablePlan, column: PlannedColumn) -> bool:
+    """Whether the events, or a hint, say the type of a column."""
+    hinted = {name.lower() for name in plan.config.columns}
+    return set(column.readings) != {None} or column.name.lower() in hinted
+
+
+def _holding(
+    plan: TablePlan,
+    name: str,
+    former: Sequence[PlannedColumn],
+    there: PlannedColumn | None,
+    join: Callable[[ColumnType, ColumnType], ColumnType | None],
+) -> PlannedColumn:
+    kinds = [column.stored for column in ([there] if there else []) + list(former)]
+    result: ColumnType | None = kinds[0]
+    for kind in kinds[1:]:
+        result = None if result is None else join(result, kind)
+    if result is None:
+        raise PlanError(
+            f"table {plan.source.name}: column {name!r} was called {[c.name for c in former]} "
+            f"before, and {' and '.join(kind.spark for kind in kinds)} do not fit together; hint "
+            f"a type that holds both in `columns:`, or set on_schema_change: additive, which "
+            "follows no renames"
+        )
+    if there is None:
+        return PlannedColumn(name, result, {None: former[0].readings.get(None, result)})
+    return replace(there, stored=result)
+
+
+def known_renames(
+    catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str], before: Renames
+) -> Renames:
+    """What is known of a table by some batches, by its configuration and by its stored rows.
+
+    Without those to a name that no column has yet: the next batch's plan makes it one.
+    """
+    if plan.declared is None:
+        return before
+    told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
+    mine = (one for one in told if one.source_table == plan.source.name)
+    known = together(before, of_told(mine, plan.config), plan.declared)
+    columns = {column.name.lower() for column in plan.columns}
+    return tuple(rename for rename in known if _arrives(rename, known, columns))
+
+
+def _arrives(rename: Rename, known: Renames, columns: set[str]) -> bool:
+    later = [r for r in known if r.below >= rename.below]
+    moved = (old for old, _ in rename.columns if old.lower() in columns)
+    return all(name_at(later, old, "").lower() in columns for old in moved)

@@ -1,0 +1,153 @@
+"""Events of several source tables as those of one, by `sources:` of the pipeline's tables.
+
+Done where the envelope is made, so that everything after it knows one source table: it is named as
+in `tables:`. What must not be taken for it silently keeps its own name, and is refused by it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice.config.fields import PLACEHOLDER
+from sluice.config.project import Pipeline, TableConfig
+from sluice.config.sourcetables import (
+    FAIL,
+    claimants,
+    listed_name,
+    partial_truncate_policy,
+    regex,
+    with_sources,
+)
+from sluice.errors import PlanError
+from spark_jobs.canonical import OP_TRUNCATE
+from spark_jobs.planning.discover import Found
+
+# Of Spark: spark.sql.optimizer.inSetConversionThreshold.
+_HASHED_ABOVE: Final = 10
+_NAME, _LISTED, _ENTRY = "_sluice_name", "_sluice_listed", "_sluice_entry"
+
+
+def as_listed(envelope: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """The envelope with `database`, `schema` and `table` of sources as `tables:` names them.
+
+    A table that two of them claim keeps its name, and so does a TRUNCATE of one source where it is
+    not to be taken for the whole table's: `refuse_unclear` says so.
+    """
+    tables = pipeline.tables or {}
+    patterns = with_sources(tables)
+    if not patterns:
+        return envelope
+    named = envelope.withColumn(_NAME, _dotted_name()).withColumn(_LISTED, _listed(tables))
+    return (
+        named.withColumn(_ENTRY, _entry(pipeline, patterns))
+        .withColumns(_names())
+        .drop(_NAME, _LISTED, _ENTRY)
+    )
+
+
+def _dotted_name() -> Column:
+    """As `Source.name`; NULL for a record of no table."""
+    parts = [F.nullif(part, F.lit("")) for part in ("database", "schema", "table")]
+    return F.when(parts[-1].isNotNull(), F.concat_ws(".", *parts))
+
+
+def _listed(tables: Iterable[str]) -> Column:
+    """`sourcetables.listed_name` as an expression."""
+    by_parts: defaultdict[int, list[str]] = defaultdict(list)
+    for table in tables:
+        by_parts[len(table.split("."))].append(table)
+    ends = (
+        (F.substring_index(_NAME, ".", -n), by_parts[n]) for n in sorted(by_parts, reverse=True)
+    )
+    return F.coalesce(*(F.when(_among(end, listed), end) for end, listed in ends))
+
+
+def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
+    """The one of `tables:` with sources that a record belongs to; NULL where it keeps its name."""
+    name, listed = F.col(_NAME), F.col(_LISTED)
+    by_pattern = (
+        F.when(name.rlike(rf"\A{regex(mine)}\z"), F.lit(entry)) for entry, mine in patterns.items()
+    )
+    claims = F.array_distinct(F.array_compact(F.array(listed, *by_pattern)))
+    entry = F.when(F.size(claims) == 1, F.get(claims, F.lit(0)))
+    strict = [
+        e for e in patterns if partial_truncate_policy(pipeline, _config(pipeline, e)) == FAIL
+    ]
+    of_a_part = F.col("op").eqNullSafe(OP_TRUNCATE) & listed.isNull()
+    return F.when(_among(entry, patterns) & ~(of_a_part & _among(entry, strict)), entry)
+
+
+def _among(name: Column, names: Collection[str]) -> Column:
+    """As `isin`, which hashes many names, but of few makes code that grows with each: what reads
+    each record has to stay small."""
+    if not names or len(names) > _HASHED_ABOVE:
+        return name.isin(*names)
+    return F.array_contains(F.array(*map(F.lit, names)), name)
+
+
+def _config(pipeline: Pipeline, entry: str) -> TableConfig:
+    return (pipeline.tables or {})[entry]
+
+
+def _names() -> dict[str, Column]:
+    """The parts that the entry says; of two parts the first is what the record has: its schema,
+    else its database."""
+    entry = F.col(_ENTRY)
+    parts = F.split(entry, r"\.")
+    third, second = (F.try_element_at(parts, F.lit(at)) for at in (-3, -2))
+    only_database = (F.coalesce("schema", F.lit("")) == "") & (
+        F.coalesce("database", F.lit("")) != ""
+    )
+    of_schema = third.isNotNull() | ~only_database
+    said = {
+        "database": F.coalesce(third, F.when(~of_schema, second)),
+        "schema": F.when(of_schema, second),
+        "table": F.try_element_at(parts, F.lit(-1)),
+    }
+    return {n: F.when(entry.isNotNull(), c).otherwise(F.col(n)) for n, c in said.items()}
+
+
+def refuse_unclear(pipeline: Pipeline, found: Iterable[Found]) -> None:
+    """Raise PlanError with every source table of a batch that `sources` leave unclear."""
+    if not with_sources(pipeline.tables):
+        return
+    mistakes = [_mistake(pipeline, table) for table in found if table.source.table]
+    if any(mistakes):
+        raise PlanError("\n".join(filter(None, mistakes)))
+
+
+def _mistake(pipeline: Pipeline, found: Found) -> str:
+    name, tables = found.source.name, pipeline.tables or {}
+    claims = claimants(tables, name)
+    if not any(map(pipeline.loads, claims)):
+        return ""
+    if len(claims) > 1:
+        return (
+            f"table {name}: it belongs to {' and '.join(claims)} of `tables:`, by their names or "
+            "`sources`; make their patterns such that it belongs to one"
+        )
+    if found.truncates and listed_name(tables, name) is None:
+        return (
+            f"table {name}: a TRUNCATE came of it, and it is one of the `sources` of {claims[0]}. "
+            f"Set `on_truncate` of {claims[0]} in `tables:` to apply (it empties the whole target: "
+            "where a table was renamed, or all partitions are truncated together) or to ignore, "
+            "and run again; or roll the batch back to go on without its files"
+        )
+    return _unsaid(pipeline, found) if tables[claims[0]].sources else ""
+
+
+def _unsaid(pipeline: Pipeline, found: Found) -> str:
+    used = PLACEHOLDER.findall(pipeline.table_name)
+    empty = [part for part in used if not getattr(found.source, part)]
+    if not empty:
+        return ""
+    return (
+        f"table {found.source.name}: its name in `tables:` does not say its {' and '.join(empty)}, "
+        f"which `table_name` has ({pipeline.table_name}). With `sources` only that name counts: "
+        "say more of it, or less in `table_name`"
+    )

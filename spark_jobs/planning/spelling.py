@@ -1,0 +1,103 @@
+"""One column in several spellings: `K1` in one event, `k1` in another.
+
+Spark and Iceberg know a column by its name in any case, and sources do not keep to one: Canal has
+the case of the statement in its rows and that of the table beside them. So a column has the
+spelling of the stored table, else one that follows from the set of events alone: the only one that
+their descriptions and keys have, or the greatest, for lower case sorts above upper case.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sluice.config.project import TableConfig
+from sluice.errors import PlanError
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.discover import Found
+
+Described = Mapping[int, Mapping[str, SourceColumn]]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How each column is spelled in the tables, by its name in lower case."""
+
+    chosen: Mapping[str, str]
+    heard: Mapping[str, tuple[str, ...]]
+
+    def of(self, name: str) -> str:
+        """The spelling of the tables; a name that no event has keeps its own."""
+        return self.chosen.get(name.lower(), name)
+
+    def others(self, name: str) -> tuple[str, ...]:
+        """How events spell the column besides."""
+        return tuple(n for n in self.heard.get(name.lower(), ()) if n != name)
+
+    def of_found(self, found: Found) -> Found:
+        """What was found, in the spelling of the tables."""
+        images, keys = (
+            {ident: tuple(map(self.of, names)) for ident, names in listed.items()}
+            for listed in (found.images, found.keys)
+        )
+        return replace(found, images=images, keys=keys)
+
+    def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
+        """Descriptions in the spelling of the tables."""
+        return {
+            ident: {self.of(name): column for name, column in columns.items()}
+            for ident, columns in described.items()
+        }
+
+    def of_config(self, config: TableConfig) -> TableConfig:
+        """Hints, key and its collations in the spelling of the tables."""
+        key = None if config.key is None else [*map(self.of, config.key)]
+        columns = {self.of(name): kind for name, kind in config.columns.items()}
+        collations = {self.of(name): rule for name, rule in config.collations.items()}
+        nulls = [*map(self.of, config.null_keys)]
+        told = {"key": key, "columns": columns, "collations": collations, "null_keys": nulls}
+        return config.model_copy(update=told)
+
+
+def spelling(found: Found, described: Described, existing: Iterable[str]) -> Spelling:
+    """Choose each column's spelling; raises PlanError where the source tells two of them apart."""
+    _refuse_two_columns(found, described, {name.lower() for name in existing})
+    listed = {name for columns in described.values() for name in columns}
+    known = listed.union(*found.keys.values())
+    heard = _alike(found.columns | listed)
+    chosen = {folded: _one_of(names, known) for folded, names in heard.items()}
+    stored = {name.lower(): name for name in existing}
+    return Spelling({**chosen, **stored}, heard)
+
+
+def _alike(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    groups = defaultdict(list)
+    for name in sorted(names):
+        groups[name.lower()].append(name)
+    return {folded: tuple(group) for folded, group in groups.items()}
+
+
+def _one_of(names: tuple[str, ...], known: set[str]) -> str:
+    told = known.intersection(names)
+    return told.pop() if len(told) == 1 else max(names)
+
+
+def _refuse_two_columns(found: Found, described: Described, stored: set[str]) -> None:
+    """A description with both tells two columns, and so do images that all have both.
+
+    Else an image with both is one bad record.
+    """
+    images = [set(image) for image in found.images.values()]
+    for folded, names in _alike(found.columns.union(*described.values())).items():
+        holding = [image for image in images if image.intersection(names)]
+        every = (
+            folded not in stored and bool(holding) and all(_holds_two(i, names) for i in holding)
+        )
+        if every or any(_holds_two(columns, names) for columns in described.values()):
+            pair = " and ".join(map(repr, names[:2]))
+            raise PlanError(f"table {found.source.name}: columns {pair} differ by case")
+
+
+def _holds_two(image: Iterable[str], names: tuple[str, ...]) -> bool:
+    return len(set(names).intersection(image)) > 1

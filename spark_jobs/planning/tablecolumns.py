@@ -1,0 +1,62 @@
+"""The columns of a target and of the tables beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice import names
+from spark_jobs.planning.plan import TablePlan
+
+_CHANGELOG_TYPES = {
+    names.OP: "string", names.POSITION: "string", names.SOURCE_TS: "timestamp",
+    names.BATCH_ID: "string", names.TX_ID: "string", names.EVENT_ID: "string",
+    names.ABSENT: "array<string>", names.COUNTED: "boolean", names.ORIGIN_FILE: "string",
+    names.ORIGIN_RECORD: "bigint",
+}  # fmt: skip
+_HISTORY_TYPES = {
+    names.VALID_FROM: "timestamp", names.VALID_TO: "timestamp", names.IS_CURRENT: "boolean",
+    names.POSITION: "string", names.POSITION_TO: "string", names.BATCH_ID: "string",
+}  # fmt: skip
+_SOFT_DELETE_TYPES = {
+    names.DELETED_AT: "timestamp", names.IS_DELETED: "boolean", names.DELETED_POSITION: "string",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to create: Spark type, and whether NULL is refused."""
+
+    name: str
+    type: str
+    required: bool = False
+
+
+def target_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns, the audit columns, the marks of deleted rows; keys refuse NULL."""
+    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
+    data += [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+    return data + [Column(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]
+
+
+def history_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns and those of a version; keys refuse NULL."""
+    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
+    return data + [Column(n, t) for n, t in _HISTORY_TYPES.items()]
+
+
+def events_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns, NULL in a TRUNCATE, and those of an event."""
+    data = [Column(c.name, c.stored.spark) for c in plan.columns]
+    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.EVENTS_METADATA]
+
+
+def changelog_columns(plan: TablePlan) -> list[Column]:
+    """The source's columns, all nullable, and the metadata of an event."""
+    data = [Column(c.name, c.stored.spark) for c in plan.columns]
+    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.CHANGELOG_METADATA]
+
+
+def tombstone_columns(plan: TablePlan) -> list[Column]:
+    """The key and the audit columns; the tombstone of a whole table has NULL keys."""
+    keys = [Column(c.name, c.stored.spark) for c in plan.columns if c.name in plan.key]
+    return keys + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]

@@ -1,0 +1,86 @@
+"""What a batch's names and numbers may not do to the lake: names that fit no table, ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice.config.project import Pipeline
+from sluice.errors import PlanError
+from sluice.sourcenames import is_column_name, is_table_name
+from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT
+from spark_jobs.planning.descriptions import refuse_too_many_columns
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import table_config, target_name
+
+BAD_TABLE_NAME = "bad_table_name"
+BAD_COLUMN_NAME = "bad_column_name"
+_SHOWN_AT_MOST = 10
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """Source tables and columns of a batch whose names name nothing in the lake."""
+
+    tables: tuple[Source, ...]
+    columns: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.columns)
+
+    def rejected(self, envelope: DataFrame) -> DataFrame:
+        """The envelope with their events as rejects."""
+        event = F.col("outcome") == OUTCOME_EVENT
+        reason = F.when(event & self._of_tables(), F.lit(BAD_TABLE_NAME)).when(
+            event & self._with_columns(), F.lit(BAD_COLUMN_NAME)
+        )
+        return envelope.withColumns(
+            {
+                "reason": F.coalesce(reason, "reason"),
+                "outcome": F.when(reason.isNotNull(), F.lit(OUTCOME_REJECT)).otherwise(
+                    F.col("outcome")
+                ),
+            }
+        )
+
+    def _of_tables(self) -> Column:
+        parts = [F.coalesce(part, F.lit("")) for part in ("database", "schema", "table")]
+        listed = [
+            F.struct(*(F.lit(part) for part in (s.database, s.schema, s.table)))
+            for s in self.tables
+        ]
+        return F.struct(*parts).isin(*listed) if listed else F.lit(False)
+
+    def _with_columns(self) -> Column:
+        if not self.columns:
+            return F.lit(False)
+        listed = F.array(*(F.lit(name) for name in self.columns))
+        images = (F.arrays_overlap(F.map_keys(image), listed) for image in ("before", "after"))
+        before, after = (F.coalesce(found, F.lit(False)) for found in images)
+        return before | after
+
+
+def unfit_names(pipeline: Pipeline, found: Sequence[Found]) -> Unfit:
+    """The names of a batch that fit no table and no column (see `sluice.sourcenames`)."""
+    # A statement makes no table, and one on a database or a role names none.
+    ours = [f for f in found if f.records > f.ddl and table_config(pipeline, f.source) is not None]
+    tables = [f.source for f in ours if not is_table_name(target_name(pipeline, f.source))]
+    columns = {name for f in ours for name in f.columns if not is_column_name(name)}
+    return Unfit(tuple(tables), tuple(sorted(columns)))
+
+
+def refuse_too_many(pipeline: Pipeline, found: Sequence[Found]) -> None:
+    """Raise PlanError above the pipeline's ceilings, which keep a batch's metadata in bounds."""
+    ours = [f for f in found if f.images and table_config(pipeline, f.source) is not None]
+    if len(ours) > pipeline.max_tables_per_batch:
+        shown = ", ".join(f.source.name for f in ours[:_SHOWN_AT_MOST])
+        raise PlanError(
+            f"the batch has events of {len(ours)} tables ({shown}, …), above max_tables_per_batch "
+            f"({pipeline.max_tables_per_batch}) of pipeline {pipeline.name}: list those to load in "
+            "`tables:`, or raise it"
+        )
+    for table in ours:
+        refuse_too_many_columns(pipeline, table.source, table.columns)

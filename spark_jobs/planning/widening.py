@@ -1,0 +1,205 @@
+"""A column that gets a wider type.
+
+Iceberg promotes some types in place. For the others, int → decimal, a decimal of another scale and
+what becomes text, a column of the new type takes the place of the old one:
+
+- in a target or history its rows are written again on a branch, and one commit moves `main` there
+  and changes the schema, so that nobody sees the column without its values;
+- in a changelog, which several batches may be writing to, the old column stays under a name of its
+  own (SET_ASIDE) for the rows that are in it, and is read as the new one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.catalog.patience import pause
+from sluice.catalog.replacedcolumns import replace_columns
+from sluice.catalog.snapshots import head
+from sluice.coltypes import parse_type
+from sluice.errors import PlanError, PublishRefused, TransientError
+from spark_jobs.canonical import quoted
+from spark_jobs.values import as_type
+
+SET_ASIDE: Final = f"{names.OWN_COLUMNS}was "
+"""Followed by the type that the column had and its name."""
+_WIDER: Final = f"{names.OWN_COLUMNS}wider "
+_BRANCH: Final = f"{names.OWN_COLUMNS}wider"
+_SET_ASIDE_NAME: Final = re.compile(rf"{re.escape(SET_ASIDE)}(?P<type>\S+) (?P<name>.+)", re.DOTALL)
+_PROMOTED: Final = {("int", "bigint"), ("float", "double")}
+_TRIES: Final = 5
+_LONGEST_WAIT: Final = 2.0
+
+
+class Place(Protocol):
+    """A table of the lake (`lake.TableId`)."""
+
+    namespace: str
+    name: str
+
+    def sql(self, branch: str | None = None) -> str:
+        """The quoted identifier."""
+
+
+def is_promoted(before: str, after: str) -> bool:
+    """Whether Iceberg changes one type into the other in place."""
+    old, new = parse_type(before), parse_type(after)
+    decimals = old.name == new.name == "decimal" and old.scale == new.scale
+    return decimals or (before, after) in _PROMOTED
+
+
+def refuse_widening(
+    table: str, column: str, before: str, after: str, rewrites: bool, fixed: bool
+) -> None:
+    """Raise PlanError unless the column can have the type.
+
+    `rewrites`: the pipeline lets tables be written again for that; `fixed`: the column is in the
+    key, or one that the table is partitioned by.
+    """
+    if is_promoted(before, after) or (rewrites and not fixed):
+        return
+    why = "one of the key or of `partition_by`" if fixed else "where on_schema_change is not evolve"
+    raise PlanError(
+        f"{table}: column {column!r} cannot become {after} from {before}, {why}; hint a type "
+        "that holds both, and load into another `namespace` where the table has the narrower one"
+    )
+
+
+def promote(spark: SparkSession, table: Place, column: str, after: str) -> None:
+    """Change a type in place."""
+    spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {quoted(column)} TYPE {after}")
+
+
+def set_aside(
+    spark: SparkSession, table: Place, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Give a changelog's columns other types, and keep the old ones; types by column."""
+    for column, kind in after.items():
+        aside = f"{SET_ASIDE}{before[column]} {column}"
+        alter = f"ALTER TABLE {table.sql()}"
+        spark.sql(f"{alter} RENAME COLUMN {quoted(column)} TO {quoted(aside)}")
+        spark.sql(f"{alter} ADD COLUMNS ({quoted(column)} {kind})")
+
+
+def with_set_aside(changes: DataFrame) -> DataFrame:
+    """A changelog's rows with the values that are in columns set aside."""
+    found = {c: _SET_ASIDE_NAME.fullmatch(c) for c in changes.columns}
+    aside = {column: match["name"] for column, match in found.items() if match}
+    if not aside:
+        return changes
+    types = {f.name: f.dataType.simpleString() for f in changes.schema}
+    values = {
+        name: F.coalesce(
+            quoted(name), *(_wider(c, types[c], types[name]) for c in aside if aside[c] == name)
+        )
+        for name in set(aside.values())
+    }
+    return changes.withColumns(values).drop(*map(quoted, aside))
+
+
+def rewrite(
+    spark: SparkSession,
+    catalog: Catalog,
+    table: Place,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> None:
+    """Give columns of a target or history other types, in one commit; types by column.
+
+    Raises TransientError where somebody else changed them, or writes to the table all the time.
+    """
+    for turn in range(_TRIES):
+        _add_wider(spark, table, after)
+        loaded = catalog.load_table((table.namespace, table.name))
+        _refuse_changed(loaded, {column: before[column] for column in after})
+        if (base := head(loaded)) is not None:
+            _write_again(spark, table, base, after)
+        try:
+            replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH)
+            spark.catalog.refreshTable(table.sql())
+            return
+        except PublishRefused:
+            time.sleep(pause(turn, _LONGEST_WAIT))
+    raise TransientError(f"{table.namespace}.{table.name}: others write to it; run again")
+
+
+def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
+    """Another batch may have given the column a type that this one would narrow."""
+    for column, kind in types.items():
+        now = str(table.schema().find_field(column).field_type).replace(" ", "")
+        if parse_type(now) != parse_type(kind):
+            raise TransientError(
+                f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "
+                "again"
+            )
+
+
+def _add_wider(spark: SparkSession, table: Place, columns: Mapping[str, str]) -> None:
+    """Without those that an attempt left which did not come to its end."""
+    spark.catalog.refreshTable(table.sql())
+    alter, there = f"ALTER TABLE {table.sql()}", spark.table(table.sql()).columns
+    for column in columns:
+        if _WIDER + column in there:
+            spark.sql(f"{alter} DROP COLUMN {quoted(_WIDER + column)}")
+    listed = ", ".join(f"{quoted(_WIDER + c)} {kind}" for c, kind in columns.items())
+    spark.sql(f"{alter} ADD COLUMNS ({listed})")
+
+
+def _write_again(spark: SparkSession, table: Place, base: int, columns: Mapping[str, str]) -> None:
+    """All rows of `main`, with the wider columns, on a branch; nobody's value changes by it."""
+    spark.sql(
+        f"ALTER TABLE {table.sql()} CREATE OR REPLACE BRANCH {quoted(_BRANCH)} AS OF VERSION {base}"
+    )
+    spark.catalog.refreshTable(table.sql())
+    rows = spark.table(table.sql())
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    rows = rows.withColumns({_WIDER + c: _wider(c, types[c], kind) for c, kind in columns.items()})
+    writer = rows.writeTo(table.sql(_BRANCH))
+    writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", "wider")
+    writer.overwrite(F.lit(True))
+
+
+def under_names_of_now(rows: DataFrame, table: Table, snapshot: int) -> DataFrame:
+    """Rows of a snapshot, which come in the columns that the table had then, in those of now.
+
+    A column is known by its id, or, where a wider one has taken its place since, by its name.
+    """
+    found = table.snapshot_by_id(snapshot)
+    now, schema_id = table.schema(), None if found is None else found.schema_id
+    then = None if schema_id is None else table.schemas().get(schema_id)
+    if then is None or then.schema_id == now.schema_id:
+        return rows
+    by_id = {field.field_id: field.name for field in then.fields}
+    types = {f.name: f.dataType.simpleString() for f in rows.schema}
+    columns = []
+    for field in now.fields:
+        if field.field_id in by_id:
+            columns.append(F.col(quoted(by_id[field.field_id])).alias(field.name))
+        elif field.name in types:
+            kind = parse_type(str(field.field_type)).spark
+            columns.append(_wider(field.name, types[field.name], kind).alias(field.name))
+    return rows.select(*columns)
+
+
+def _wider(column: str, before: str, after: str) -> Column:
+    return as_type(F.col(quoted(column)), parse_type(before), after)
+
+
+def is_own(column: str) -> bool:
+    """True for a column that only a change of type has made."""
+    return column.startswith((SET_ASIDE, _WIDER))
+
+
+def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
+    """Columns by which a table's rows are known or placed."""
+    placed = {table.schema().find_column_name(f.source_id) for f in table.spec().fields}
+    return {*key, *(name for name in placed if name)}

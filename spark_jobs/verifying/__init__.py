@@ -1,0 +1,1 @@
+"""Targets beside what their changelogs, or the source itself, say."""

@@ -1,0 +1,59 @@
+"""Two states of a table compared, as a report tells it: key ranges first, then keys that differ."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from sluice.driver.verification import Comparison, Difference
+from spark_jobs import compare
+from spark_jobs.compare import Layout
+from spark_jobs.kept import keep
+from spark_jobs.lake.cut import Cut
+from spark_jobs.lake.tables import TableId
+from spark_jobs.threads import together
+
+_SHOWN_AT_MOST: Final = 20
+
+
+def compared(
+    table: TableId, cut: Cut, wanted: DataFrame, found: DataFrame, layout: Layout
+) -> Comparison:
+    """The rows that were found in a table beside those that are wanted there."""
+    expected, there = (compare.alike(side, found, layout.columns) for side in (wanted, found))
+    mine, theirs = together(lambda: _buckets(expected, layout), lambda: _buckets(there, layout))
+    unlike = [b for b in sorted(mine.keys() | theirs.keys()) if mine.get(b) != theirs.get(b)]
+    kinds, shown = ({}, ()) if not unlike else _differing(expected, there, layout, unlike)
+    head = cut.heads.get(table)
+    return Comparison(
+        table.text,
+        None if head is None else str(head),
+        sum(rows for rows, _ in mine.values()),
+        sum(rows for rows, _ in theirs.values()),
+        len(unlike),
+        kinds,
+        shown,
+    )
+
+
+def _buckets(rows: DataFrame, layout: Layout) -> dict[int, tuple[int, int]]:
+    found = compare.by_bucket(rows, layout).collect()
+    return {row[compare.BUCKET]: (row[compare.ROWS], row[compare.HASH]) for row in found}
+
+
+def _differing(
+    expected: DataFrame, found: DataFrame, layout: Layout, buckets: list[int]
+) -> tuple[dict[str, int], tuple[Difference, ...]]:
+    """How many keys differ in which way, and the first of them by key."""
+    keys = keep(compare.differing_keys(expected, found, layout, buckets))
+    counted = keys.groupBy(compare.KIND).count().collect()
+    first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST).collect()
+    shown = (
+        Difference(
+            row[compare.KIND], tuple(row[compare.COLUMNS] or ()), row[compare.EXPECTED],
+            row[compare.FOUND],
+        )
+        for row in first
+    )  # fmt: skip
+    return {row[compare.KIND]: row["count"] for row in counted}, tuple(shown)

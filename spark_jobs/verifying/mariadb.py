@@ -1,0 +1,80 @@
+"""MariaDB and MySQL as a source to compare with."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from pyspark.sql import SparkSession
+
+from sluice.config.livesource import MARIADB, MYSQL
+from spark_jobs.verifying.sourcedatabase import SourceColumn, SourceDatabase, SourceTable, Spelling
+
+_SESSION: Final = {
+    "driver": "org.mariadb.jdbc.Driver",
+    "sessionInitStatement": "SET SESSION TRANSACTION READ ONLY",
+    # Spark's queries put names in double quotes; the default would take them for texts.
+    "sessionVariables": "time_zone='+00:00',sql_mode='ANSI_QUOTES'",
+}
+
+# Of tables that keep their old rows a query reads the present ones.
+_TABLES: Final = """
+SELECT table_schema AS place, table_name AS name FROM information_schema.tables
+WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
+AND table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')
+"""
+_COLUMNS: Final = """
+SELECT column_name AS name, data_type AS kind FROM information_schema.columns
+WHERE table_schema = {schema} AND table_name = {name}
+"""
+_KINDS: Final = {
+    Spelling.NUMBER: "tinyint smallint mediumint int bigint decimal year bit",
+    Spelling.DOUBLE: "double",
+    Spelling.SINGLE: "float",
+    Spelling.MOMENT: "date datetime timestamp",
+    Spelling.CLOCK: "time",
+    Spelling.TEXT: "char varchar tinytext text mediumtext longtext enum set uuid inet4 inet6",
+    Spelling.JSON: "json",
+    Spelling.BYTES: "binary varbinary tinyblob blob mediumblob longblob",
+}
+_SPELLINGS: Final = {kind: spelling for spelling, kinds in _KINDS.items() for kind in kinds.split()}
+
+
+class Mariadb(SourceDatabase):
+    """One server with all its databases; those are what events call the table's schema."""
+
+    tables: ClassVar[str] = _TABLES
+
+    def __init__(self, spark: SparkSession, address: str) -> None:
+        # The driver speaks to both, under one name.
+        if address.startswith(MYSQL):
+            address = MARIADB + address.removeprefix(MYSQL)
+        super().__init__(spark, address, _SESSION)
+
+    @staticmethod
+    def quoted(name: str) -> str:
+        """A name as an identifier."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def columns(self, table: SourceTable) -> list[SourceColumn]:
+        """Its columns, by name; `kind` is the type without length and sign."""
+        asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
+        return [
+            SourceColumn(name, kind, _SPELLINGS.get(kind), _text(self.quoted(name), kind))
+            for name, kind in self.query(asked).orderBy("name").collect()
+        ]
+
+
+def _text(column: str, kind: str) -> str:
+    """SQL for a value as text in UTF-8."""
+    spelling = _SPELLINGS.get(kind)
+    if spelling == Spelling.BYTES:
+        return f"LOWER(HEX({column}))"
+    if spelling == Spelling.NUMBER:  # as a number: bits have no text, ZEROFILL pads
+        column = f"{column} + 0"
+    if spelling in (Spelling.SINGLE, Spelling.DOUBLE):  # the text of a float has six digits
+        column = f"{column} + 0e0"
+    return f"CONVERT({column} USING utf8mb4)"
+
+
+def _literal(text: str) -> str:
+    return f"CONVERT(X'{text.encode().hex()}' USING utf8mb4)"

@@ -1,0 +1,78 @@
+"""What a table's modes make beside its rows, compared with what its changelog says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.driver.verification import Comparison
+from spark_jobs.canonical import quoted
+from spark_jobs.compare import Layout
+from spark_jobs.folding.judged import above
+from spark_jobs.folding.refold import KNOWN
+from spark_jobs.folding.refold_modes import (
+    CONTENT,
+    events_of,
+    newest_versions,
+    told_apart,
+    versions_of,
+)
+from spark_jobs.kept import keep
+from spark_jobs.lake.cut import Cut, Trio
+from spark_jobs.lake.published import rows_at
+from spark_jobs.lake.tables import TableId
+from spark_jobs.verifying.comparison import compared
+
+_ENDS = (names.POSITION_TO, names.IS_CURRENT)
+_MARKS = (names.POSITION, names.DELETED_POSITION, names.IS_DELETED)
+
+
+def compare_modes(
+    spark: SparkSession, trio: Trio, cut: Cut, changelog: DataFrame, floor: str | None
+) -> tuple[Comparison, ...]:
+    """History, deleted rows that stay, and events, each where the table has them.
+
+    Above the floor alone, and of versions those of which every column is known. What a mode made
+    before it was switched off is not looked at.
+    """
+    target = above(rows_at(spark, cut, trio.target, changelog), floor)
+    data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
+    soft, history = names.IS_DELETED in target.columns, cut.is_whole(trio.history)
+    found: list[Comparison] = []
+    if soft or history:
+        versions = keep(versions_of(changelog, trio.key, data))
+    if soft:
+        wanted = newest_versions(versions, trio.key)
+        layout = _layout(trio.key, data, _MARKS)
+        both = _compared(trio.target, cut, wanted, target, layout)
+        found.append(replace(both, table=f"{both.table} with its deleted rows"))
+    if history and trio.history is not None:
+        there = above(rows_at(spark, cut, trio.history), floor)
+        layout = _layout((*trio.key, names.POSITION), data, _ENDS)
+        found.append(_compared(trio.history, cut, versions, there, layout))
+    if cut.is_whole(trio.events) and trio.events is not None:
+        there = above(rows_at(spark, cut, trio.events), floor)
+        found.append(_events(trio.events, cut, changelog, there, data))
+    return tuple(found)
+
+
+def _layout(key: tuple[str, ...], data: list[str], ends: tuple[str, ...]) -> Layout:
+    return Layout(key, (*(c for c in data if c not in key), *ends))
+
+
+def _compared(
+    table: TableId, cut: Cut, wanted: DataFrame, there: DataFrame, layout: Layout
+) -> Comparison:
+    unknown = wanted.where(~F.col(KNOWN)).select(*map(quoted, layout.key))
+    there = there.join(unknown, list(layout.key), "left_anti")
+    return compared(table, cut, wanted.where(KNOWN), there, layout)
+
+
+def _events(
+    table: TableId, cut: Cut, changelog: DataFrame, there: DataFrame, data: list[str]
+) -> Comparison:
+    layout = Layout((names.POSITION, names.OP, CONTENT), tuple(data))
+    return compared(table, cut, events_of(changelog, data), told_apart(there, data), layout)

@@ -1,0 +1,156 @@
+"""verify --source: targets beside the tables of the database that their events come from.
+
+The source is what is expected. A table is compared as it was published, or, at a watermark, as its
+changelog says it was at that time of the source. Values are compared in one spelling, as texts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.config.collations import source_name
+from sluice.config.livesource import POSTGRES, LiveSource
+from sluice.driver.verification import TableReport, Verification
+from sluice.errors import TerminalError
+from spark_jobs.canonical import quoted
+from spark_jobs.compare import Layout
+from spark_jobs.folding.refold import refold, rows_of
+from spark_jobs.lake.cut import Cut, Cutter, Trio
+from spark_jobs.lake.published import changes_at, is_partial, living_at
+from spark_jobs.planning.plan import is_reserved
+from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.mariadb import Mariadb
+from spark_jobs.verifying.postgres import Postgres
+from spark_jobs.verifying.sourcedatabase import SourceColumn, SourceDatabase, SourceTable
+from spark_jobs.verifying.texts import comparable, spelled_source, spelled_target
+
+
+def verify_source(
+    spark: SparkSession, cutter: Cutter, source: LiveSource, only: str | None
+) -> Verification:
+    """Compare every table of a pipeline, or one, with the source's.
+
+    Raises TerminalError where the source has none of them, or cannot be compared with one, and
+    TransientError while a batch is being published.
+    """
+    started, at = time.monotonic(), datetime.now(UTC)
+    database, trios = _database(spark, source.address), cutter.trios(only)
+    cut = cutter.cut(trios)
+    found = [_Side(spark, cut, trio, database, source) for trio in trios]
+    there = [side for side in found if side.table is not None]
+    if not there:
+        listed = ", ".join(side.source for side in found) or "no table is loaded yet"
+        raise TerminalError(f"{source.shown} has none of the tables of {cutter.pipeline}: {listed}")
+    reports = tuple(side.report() for side in there)
+    notes = tuple(note for side in found for note in side.notes)
+    seconds = round(time.monotonic() - started, 2)
+    return Verification(
+        cutter.pipeline, f"{at:%Y-%m-%dT%H:%M:%SZ}", len(cut.published), reports, notes, seconds,
+        source.shown,
+    )  # fmt: skip
+
+
+def _database(spark: SparkSession, address: str) -> SourceDatabase:
+    known = Postgres if address.startswith(POSTGRES) else Mariadb
+    return known(spark, address)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Columns that are compared; `key` of them tell rows apart, all where the table has none."""
+
+    columns: Sequence[SourceColumn]
+    key: tuple[str, ...]
+
+    @property
+    def layout(self) -> Layout:
+        values = tuple(c.name for c in self.columns if c.name not in self.key)
+        return Layout(self.key, values) if self.key else Layout(values, ())
+
+
+class _Side:
+    """One target and its table at the source; `notes` say what else a reader has to know."""
+
+    def __init__(
+        self, spark: SparkSession, cut: Cut, trio: Trio, database: SourceDatabase, asked: LiveSource
+    ) -> None:
+        self.spark, self.cut, self.trio, self.database = spark, cut, trio, database
+        self.asked, self.notes = asked, list[str]()
+        changelog = cut.tables[trio.changelog]
+        self.source = changelog.properties.get(names.PROP_SOURCE, trio.target.name)
+        self.table: SourceTable | None = database.table(self.source)
+        if self.table is None:
+            self._note(f"not compared, the source has no table {self.source}")
+
+    def report(self) -> TableReport:
+        assert self.table is not None
+        held = self._held()
+        shared = self._shared(self.database.columns(self.table), held)
+        types = {f.name: f.dataType for f in held.schema}
+        rows = self.database.rows(self.table, shared.columns)
+        named = [(F.col(quoted(c.name)), c, types[c.name]) for c in shared.columns]
+        wanted = rows.select(*(spelled_source(*each).alias(each[1].name) for each in named))
+        found = held.select(*(spelled_target(*each).alias(each[1].name) for each in named))
+        compare = compared(self.trio.target, self.cut, wanted, found, shared.layout)
+        foreign = self.cut.foreign(self.trio.target)
+        return TableReport(self.trio.target.text, self.trio.key, compare, None, foreign)
+
+    def _held(self) -> DataFrame:
+        changes = changes_at(self.spark, self.cut, self.trio)
+        until = self.asked.watermark
+        if until is not None:
+            self._refuse_forgotten()
+            later = F.col(names.SOURCE_TS) > F.lit(until)
+            changes = changes.where(~F.coalesce(later, F.lit(False)))
+        self._tell_newest(changes)
+        if until is None:
+            return living_at(self.spark, self.cut, self.trio, changes)
+        data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
+        return rows_of(refold(changes, self.trio.key, data, is_partial(changes, self.trio)))
+
+    def _refuse_forgotten(self) -> None:
+        floor = self.cut.floor(self.trio.target) if self.trio.key else None
+        if floor is not None:
+            raise TerminalError(
+                f"{self.trio.target.text}: maintenance has forgotten its changes up to {floor}, "
+                "so what it was at a watermark cannot be told; verify without --watermark"
+            )
+
+    def _tell_newest(self, changes: DataFrame) -> None:
+        """The watermark of what is compared: the newest event, by position and by time."""
+        newest = changes.agg(
+            F.max(names.POSITION).alias("position"),
+            F.max(names.SOURCE_TS).cast("string").alias("at"),
+        ).collect()[0]
+        at = f", made at {newest['at']} UTC" if newest["at"] else ""
+        there = f"the event at {newest['position']}{at}" if newest["position"] else "no event"
+        self._note(f"compared up to {there}")
+
+    def _shared(self, columns: Sequence[SourceColumn], held: DataFrame) -> _Shared:
+        types = {f.name: f.dataType for f in held.schema}
+        shared = [c for c in columns if c.name in types and comparable(c, types[c.name])]
+        left = {c.name: c.kind if c.name in types else "not in the target" for c in columns} | {
+            name: "not at the source" for name in types
+            if not is_reserved(name) and name not in {c.name for c in columns}
+        }  # fmt: skip
+        unlike = [f"{n} ({why})" for n, why in left.items() if n not in {c.name for c in shared}]
+        key = tuple(map(source_name, self.trio.key))
+        missing = [k for k in key if k not in {c.name for c in shared}]
+        if missing or not shared:
+            raise TerminalError(
+                f"{self.trio.target.text} cannot be compared with {self.source}: no common "
+                f"spelling of {', '.join(missing) or 'any column'}"
+            )
+        if unlike:
+            self._note(f"columns not compared: {', '.join(unlike)}")
+        return _Shared(shared, key)
+
+    def _note(self, text: str) -> None:
+        self.notes.append(f"{self.trio.target.text}: {text}")

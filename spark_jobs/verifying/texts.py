@@ -1,0 +1,100 @@
+"""Values of a live source and of a target in one spelling, so that equal values are equal texts.
+
+The source's come as its server's text, the target's by their Iceberg type. A text that is no value
+of the target's type stays as it is, and so differs from whatever the target holds; only a zero
+date is NULL, which is what a connector makes of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_jobs.verifying.sourcedatabase import SourceColumn, Spelling
+
+Types = tuple[type[DataType], ...]
+
+_MOMENTS: Final[Types] = (DateType, TimestampType, TimestampNTZType)
+_FLOATS: Final[Types] = (FloatType, DoubleType)
+_HELD_AS: Final[dict[Spelling, Types]] = {
+    Spelling.NUMBER: (NumericType, StringType, BooleanType),
+    Spelling.DOUBLE: _FLOATS,
+    Spelling.SINGLE: _FLOATS,
+    Spelling.BOOLEAN: (BooleanType,),
+    Spelling.MOMENT: _MOMENTS,
+    Spelling.CLOCK: (StringType,),
+    Spelling.TEXT: (StringType,),
+    Spelling.JSON: (StringType,),
+    Spelling.BYTES: (BinaryType,),
+}
+_ZERO_DATE: Final = r"^\d{4}-(00-|\d{2}-00)"
+
+
+def comparable(column: SourceColumn, held: DataType) -> bool:
+    """Whether a column has a common spelling with what a target of this type holds of it."""
+    return column.spelling is not None and isinstance(held, _HELD_AS[column.spelling])
+
+
+def spelled_source(text: Column, column: SourceColumn, held: DataType) -> Column:
+    """The server's text of a column in the common spelling."""
+    if column.spelling == Spelling.MOMENT:
+        text = F.when(~text.rlike(_ZERO_DATE), _signed(text))
+    if isinstance(held, (*_MOMENTS, BooleanType)):
+        return F.coalesce(text.try_cast(held).cast("string"), text)
+    if isinstance(held, _FLOATS):
+        return F.coalesce(_float(text.try_cast(held), column), text)
+    return _spelled(text, column)
+
+
+def spelled_target(value: Column, column: SourceColumn, held: DataType) -> Column:
+    """A target's value in the common spelling."""
+    if isinstance(held, BinaryType):
+        return F.lower(F.hex(value))
+    if isinstance(held, _FLOATS):
+        return _float(value, column)
+    return _spelled(value.cast("string"), column)
+
+
+def _spelled(text: Column, column: SourceColumn) -> Column:
+    """1.50 and 1.5 are one value, and so are documents that differ by blanks and order alone."""
+    if column.spelling in (Spelling.NUMBER, Spelling.CLOCK):
+        return _short(text)
+    if column.spelling == Spelling.JSON:
+        return F.coalesce(F.to_json(F.try_parse_json(text)), text)
+    return text
+
+
+def _short(text: Column) -> Column:
+    """Without zeros at the end of a fraction, and without the point where none is left."""
+    return F.regexp_replace(F.regexp_replace(text, r"(\.\d*?)0+$", "$1"), r"\.$", "")
+
+
+def _float(value: Column, column: SourceColumn) -> Column:
+    """-0.0 is 0.0, as in SQL."""
+    if column.spelling == Spelling.SINGLE:
+        value = value.cast("float")
+    return F.when(value == 0, F.lit("0.0")).otherwise(value.cast("string"))
+
+
+def _signed(text: Column) -> Column:
+    """A year `0044-… BC` as ISO's -0043: there is a year 0."""
+    year = F.split_part(text, F.lit("-"), F.lit(1)).try_cast("int") - 1
+    rest = F.regexp_replace(text, r"^\d+(-.*) BC$", "$1")
+    signed = F.concat(
+        F.when(year > 0, "-").otherwise(""), F.lpad(year.cast("string"), 4, "0"), rest
+    )
+    return F.when(text.endswith(" BC"), signed).otherwise(text)
