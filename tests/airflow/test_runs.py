@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-import sluice
+import sluice.operations.shares
 from sluice.errors import AuditFailed, PublishRefused, TransientError
 from sluice.manifest import Reprocess
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
@@ -57,20 +57,20 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     monkeypatch.setitem(sys.modules, "sluice.operations.stages", module)
-    monkeypatch.setattr(sluice, "stages", module, raising=False)
+    monkeypatch.setattr(sluice.operations, "stages", module, raising=False)
     land: Any = ModuleType("sluice.operations.land")
     land.candidates = land.landed = lambda ctx, window, until, files: []
     monkeypatch.setitem(sys.modules, "sluice.operations.land", land)
     again: Any = ModuleType("sluice.operations.reprocess")
     again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
     monkeypatch.setitem(sys.modules, "sluice.operations.reprocess", again)
-    monkeypatch.setattr(sluice, "reprocess", again, raising=False)
+    monkeypatch.setattr(sluice.operations, "reprocess", again, raising=False)
     refolding: Any = ModuleType("sluice.operations.refolding")
     refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
     refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
     refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
     monkeypatch.setitem(sys.modules, "sluice.operations.refolding", refolding)
-    monkeypatch.setattr(sluice, "refolding", refolding, raising=False)
+    monkeypatch.setattr(sluice.operations, "refolding", refolding, raising=False)
     submit = sys.modules.get("sluice_airflow.submit") or __import__(
         "sluice_airflow.submit", fromlist=["submit"]
     )
