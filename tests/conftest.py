@@ -31,7 +31,7 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from sluice.catalog.spark import ICEBERG_EXTENSIONS
-    from sluice.driver.submit import AVRO_LIMITS
+    from sluice.driver.submit import JVM_DEFAULTS
     from spark_jobs.session import DEFAULTS
 
     conf = {
@@ -39,7 +39,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
         "spark.driver.memory": "2g",
         # On two cores the collector that works beside the tests made them a sixth slower.
-        "spark.driver.defaultJavaOptions": f"{AVRO_LIMITS} -XX:+UseParallelGC",
+        "spark.driver.defaultJavaOptions": f"{JVM_DEFAULTS} -XX:+UseParallelGC",
         "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
     }

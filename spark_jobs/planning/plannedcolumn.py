@@ -74,9 +74,12 @@ def null_safe(text: Column) -> Column:
 
 
 def _compared(text: Column, rule: str) -> Column:
-    """Upper case, for a Greek sigma has one of it and two of lower case."""
+    """Upper case, for a Greek sigma has one of it and two of lower case; Unicode's own, whatever
+    the language of the machine."""
     trimmed = F.rtrim(text) if RTRIM in rule else text
-    return F.upper(trimmed) if NOCASE in rule else trimmed
+    if NOCASE not in rule:
+        return trimmed
+    return F.collate(F.upper(F.collate(trimmed, "UNICODE")), "UTF8_BINARY")
 
 
 def key_by_rules(

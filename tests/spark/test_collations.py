@@ -87,6 +87,22 @@ def test_each_collation_alone(
     assert {r["code"] for r in shop.rows("customers")} == keys
 
 
+def test_the_language_of_a_machine_counts_for_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """In Turkish the upper case of `i` has a dot, and so one key would be two."""
+    tables = {"customers": COLLATED}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    locale = spark._jvm.java.util.Locale
+    shop.load_records([event("c", 1, None, row("straßei", 1))])
+    usual = locale.getDefault()
+    locale.setDefault(locale.forLanguageTag("tr"))
+    try:
+        shop.load_records([event("u", 2, row("straßei", 1), row("STRASSEI", 2))])
+        shop.load_records([event("c", 3, None, row("Straßei", 3))])
+    finally:
+        locale.setDefault(usual)
+    assert columns_of_source(shop.rows("customers")) == [row("Straßei", 3)]
+
+
 def test_a_collation_needs_a_text_of_the_key(spark: SparkSession, tmp_path: Path) -> None:
     shop = Sandbox(spark, tmp_path, {"format": "debezium"})
 

@@ -20,7 +20,7 @@ _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Damaged bytes may claim any length: Avro would take the memory for it before it reads on.
-AVRO_LIMITS: Final = " ".join(
+_AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={most}"
     for name, most in (("bytes", 64 << 20), ("string", 64 << 20), ("collectionItems", 1_000_000))
 )
@@ -48,10 +48,12 @@ _SMALL_BATCH_BYTES: Final = 192 << 20
 _COMPRESSED: Final = (".gz", ".bz2")
 _AS_PLAIN_TEXT: Final = 8
 """How many bytes of text one of a compressed or binary file may stand for, roughly."""
+# A JVM takes the case of letters from the language of its machine: in Turkish I is not i.
+JVM_DEFAULTS: Final = f"{_AVRO_LIMITS} -Duser.language=en"
 _DEFAULT_CONF: Final = {
     "spark.driver.memory": "2g",
-    "spark.driver.defaultJavaOptions": AVRO_LIMITS,
-    "spark.executor.defaultJavaOptions": AVRO_LIMITS,
+    "spark.driver.defaultJavaOptions": JVM_DEFAULTS,
+    "spark.executor.defaultJavaOptions": JVM_DEFAULTS,
 }
 
 
