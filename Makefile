@@ -74,6 +74,10 @@ faults: setup ## A process killed at every named point and, SLUICE_KILLS times, 
 prove: setup ## The promise in every format: SLUICE_PROVE histories each, drawn and shrunk (5: an hour)
 	@SLUICE_PROVE=$${SLUICE_PROVE:-5} .venv/bin/python -m pytest tests/spark -m spark -k of_events_alone $(PYTEST_ARGS)
 
+.PHONY: schedules
+schedules: setup ## Recordings in SLUICE_SCHEDULES random schedules, every mode (100: three hours)
+	@SLUICE_SCHEDULES=$${SLUICE_SCHEDULES:-100} .venv/bin/python -m pytest tests/spark/test_schedules.py -m long $(PYTEST_ARGS)
+
 .PHONY: test-unit
 test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
 	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)
