@@ -7,20 +7,13 @@ from pyspark.sql import SparkSession
 from sluice import __version__, names
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project
+from sluice.config.sparkconf import SETTLED
 
-# Names come from files, and a name like ${env:…} would be replaced by what the environment holds.
-_ALWAYS = {
-    "spark.sql.variable.substitute": "false",
-    # Of two maps laid over each other the second one's values count, each in its column's place.
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-    # The JVM's case of letters: ICU's needs a second of each new JVM to begin with.
-    "spark.sql.icu.caseMappings.enabled": "false",
-}
 DEFAULTS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "true",
-    **_ALWAYS,
+    **SETTLED,
+    # The JVM's case of letters where no collation asks for another: ICU's needs a second of each
+    # new JVM to begin with.
+    "spark.sql.icu.caseMappings.enabled": "false",
     "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
     # Noting where in Python each expression was made takes half the time of making them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -38,18 +31,16 @@ DEFAULTS = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # The JVM does not compile a method above this size; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # `decode` knows GBK and its like, and what it cannot read shows as U+FFFD, not as an error.
-    "spark.sql.legacy.javaCharsets": "true",
-    "spark.sql.legacy.codingErrorAction": "true",
 }
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 
 
 def open_session(project: Project, app: str) -> SparkSession:
-    """Start Spark with the lake's catalog; what `spark.conf` in sluice.yaml says wins."""
+    """Start Spark with the lake's catalog; what `spark.conf` in sluice.yaml says wins (it says
+    nothing of `SETTLED`)."""
     builder = SparkSession.builder.appName(app).master(project.spark.master)
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    for key, value in {**DEFAULTS, **spark_catalog_conf(project), **given, **_ALWAYS}.items():
+    for key, value in {**DEFAULTS, **spark_catalog_conf(project), **given}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

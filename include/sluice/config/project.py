@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -41,12 +40,9 @@ from sluice.config.mistakes import explain
 from sluice.config.overlap import refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.renames import RenamedColumns
-from sluice.config.secrets import (
-    holds_secret,
-    refuse_secret_addresses,
-    refuse_secret_settings,
-)
+from sluice.config.secrets import holds_secret, refuse_secret_addresses
 from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
+from sluice.config.sparkconf import SparkConf
 from sluice.config.yamlfile import Document, by_name, read_yaml
 from sluice.errors import ConfigError
 from sluice.modes import CURRENT, Modes, needs_key
@@ -108,9 +104,7 @@ class Spark(Strict):
     """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
 
     master: str = "local[*]"
-    conf: Annotated[
-        dict[str, str | int | float | bool], BeforeValidator(refuse_secret_settings)
-    ] = Field(default_factory=dict)
+    conf: SparkConf = Field(default_factory=dict)
     max_load_seconds: int = Field(
         21_600, ge=60, description="a driver that takes longer is stopped"
     )

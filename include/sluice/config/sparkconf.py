@@ -1,0 +1,47 @@
+"""`spark.conf` of the project: any setting of Spark but secrets and what tables depend on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator
+
+from sluice.config.secrets import refuse_secret_settings
+
+# With another value of one of these the same files would make other tables.
+SETTLED: Final = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    # Names come from files, and a name like ${env:…} would be replaced by what the environment
+    # holds.
+    "spark.sql.variable.substitute": "false",
+    # Of two maps laid over each other the second one's values count, each in its column's place.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # `decode` knows GBK and its like, and what it cannot read shows as U+FFFD, not as an error.
+    "spark.sql.legacy.javaCharsets": "true",
+    "spark.sql.legacy.codingErrorAction": "true",
+    # What cannot be read is quarantined, never left out.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+
+
+def _refuse_settled(conf: dict[str, Any]) -> dict[str, Any]:
+    found = [
+        f"{key} is always {SETTLED[key]}"
+        for key, value in conf.items()
+        if key in SETTLED and str(value).lower() != SETTLED[key].lower()
+    ]
+    if found:
+        raise ValueError(f"no setting that tables depend on: {', '.join(found)}; leave it out")
+    return conf
+
+
+SparkConf = Annotated[
+    dict[str, str | int | float | bool],
+    AfterValidator(_refuse_settled),
+    BeforeValidator(refuse_secret_settings),
+]
