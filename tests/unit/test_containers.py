@@ -230,6 +230,15 @@ def test_compressed(name: str, members: int) -> None:
     assert b"".join(Plain(pieces(data, 999), name)) == PLAIN * members
 
 
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_frames_of_zstd_that_hold_no_data(size: int) -> None:
+    """As pzstd writes them before each frame; their contents are the writer's own."""
+    skipped = b"\x5f\x2a\x4d\x18\x04\x00\x00\x00\x28\xb5\x2f\xfd"
+    data = (skipped + zstandard.compress(PLAIN)) * 2 + skipped
+    assert detect(data[:4]) == "zstd"
+    assert b"".join(Plain(pieces(data, size), "zstd")) == PLAIN * 2
+
+
 @pytest.mark.parametrize("name", sorted(COMPRESSIONS))
 @pytest.mark.parametrize("cut", [1, 100, 1000])
 def test_cut_compressed_bytes(name: str, cut: int) -> None:

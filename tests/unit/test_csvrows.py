@@ -74,6 +74,11 @@ def test_another_text_is_null(line: bytes, expected: str) -> None:
     assert rows(b"a,b\n" + line, CsvStyle(("\\N",))) == [expected]
 
 
+def test_of_one_column_a_blank_line_is_a_row() -> None:
+    assert rows(b'a\n1\n\n""\n') == ['{"a":"1"}', '{"a":null}', '{"a":""}']
+    assert rows(b"a,b\n1,2\n\n3,4\n") == ['{"a":"1","b":"2"}', '{"a":"3","b":"4"}']
+
+
 def test_other_delimiters_and_names() -> None:
     style = CsvStyle(delimiter="|", columns=("a", "b"))
     assert rows(b'1,2|"3|4"\n|""\n', style) == ['{"a":"1,2","b":"3|4"}', '{"a":null,"b":""}']

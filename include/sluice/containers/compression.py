@@ -25,7 +25,13 @@ BOMB: Final = "decompression_bomb"
 _PIECE_BYTES: Final = {GZIP: 1 << 16, BZIP2: 1 << 14, ZSTD: 1 << 8}
 _ZSTD_WINDOW_BYTES: Final = 1 << 27
 
-_MAGIC: Final = {b"\x1f\x8b\x08": GZIP, b"BZh": BZIP2, b"\x28\xb5\x2f\xfd": ZSTD}
+# RFC 8878, 3.1.2: a frame that holds no data, as pzstd writes before each other one.
+_SKIPPABLE: Final = [bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60)]
+_MAGIC: Final = {
+    b"\x1f\x8b\x08": GZIP,
+    b"BZh": BZIP2,
+    **dict.fromkeys((b"\x28\xb5\x2f\xfd", *_SKIPPABLE), ZSTD),
+}
 
 
 class Damage(Exception):

@@ -97,8 +97,8 @@ def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[
             yield Refused(TOO_MANY_NAMES, _bytes(lines.record()))
         elif not names:
             names = [encoder.encode_basestring(name) for name in found]
-        elif found:
-            yield _object(names, found, lines.record(), style)
+        elif found or len(names) == 1:  # of one column a blank line is a field with nothing in it
+            yield _object(names, found or [""], lines.record(), style)
 
 
 def _too_long(names: list[str]) -> bool:
