@@ -21,7 +21,7 @@ from pyiceberg.table import Table
 
 from sluice import names
 from sluice.catalog.client import open_catalog
-from sluice.catalog.snapshots import drop_tags
+from sluice.catalog.snapshots import drop_tags, gap_followed
 from sluice.config.project import load_sound
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.compaction import compact_ledger
@@ -174,6 +174,8 @@ def expire_snapshots(upkeep: Upkeep, table: TableId) -> str:
         return ""
     if upkeep.dry_run:
         return f"{len(snapshots)} snapshots"
+    if followed := gap_followed(loaded):
+        upkeep.lake.set_property(table, names.PROP_GAP, followed)
     return procedures.expire_snapshots(upkeep.spark, table, snapshots)
 
 

@@ -26,6 +26,7 @@ from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer, stored_at
 from spark_jobs.merging.retell import note, rename
 from spark_jobs.modes import events, history, softdelete
+from spark_jobs.modes.gap import behind
 from spark_jobs.modes.replay import Kept, with_stored
 from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames
@@ -124,12 +125,17 @@ class Remains:
         """Those that the undone batches changed; all, where a TRUNCATE goes with them, or none
         is undone."""
         key = [quoted(k) for k in self.plan.key]
-        if self.undone is not None and not self.misnamed and self._truncates_gone().isEmpty():
+        some = self.undone is not None and not self.misnamed and not self._lacks_versions()
+        if some and self._truncates_gone().isEmpty():
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
         tables = (log.where(~_is_truncate()), *stored)
         every = [t.select(*key) for t in tables if t is not None]
         return reduce(DataFrame.union, every).distinct()
+
+    def _lacks_versions(self) -> bool:
+        """Whether a history was switched off, so that it lacks versions of any key."""
+        return self.plan.history and behind(self.writer, history_id(self.plan))
 
     def _truncates_gone(self) -> DataFrame:
         """The TRUNCATEs that no batch which stays has too."""

@@ -119,11 +119,17 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
     `undone`: the changes of batches that are taken out; only what no other batch brought goes.
     """
     there, wanted = stored(writer), once(log, _data(writer))
-    if there is not None and undone is not None:
-        _take_out(writer, there, without(once(undone, _data(writer)), wanted), floor)
+    if there is None:
+        replace(writer, wanted, None)
         return
-    if there is not None and floor is not None:
-        forgotten = there.where(F.col(names.POSITION) <= floor)
+    gone = there.limit(0)
+    if undone is not None:
+        gone = _brought_alone(writer, there, without(once(undone, _data(writer)), wanted), floor)
+        if not behind(writer, events_id(writer.plan)):
+            _take_out(writer, gone)
+            return
+    if floor is not None:
+        forgotten = without(there.where(F.col(names.POSITION) <= floor), gone)
         wanted = wanted.unionByName(without(forgotten, wanted))
     replace(writer, wanted, there)
 
@@ -139,14 +145,20 @@ def replace(writer: Writer, wanted: DataFrame, there: DataFrame | None) -> None:
     wanted.drop(CONTENT).writeTo(branch).overwrite(F.lit(True))
 
 
-def _take_out(writer: Writer, there: DataFrame, gone: DataFrame, floor: str | None) -> None:
+def _brought_alone(
+    writer: Writer, there: DataFrame, gone: DataFrame, floor: str | None
+) -> DataFrame:
     """Up to the floor a batch that is forgotten may have brought an event too, but not before the
     batch that the table names."""
-    rows = there.join(gone.select(*IDENTITY), list(IDENTITY), "left_semi").drop(CONTENT)
-    if floor is not None:
-        published = F.col(names.BATCH_ID).isin(*writer.attempt.published)
-        rows = rows.where((F.col(names.POSITION) > floor) | ~published)
-    rows = keep(rows)
+    rows = there.join(gone.select(*IDENTITY), list(IDENTITY), "left_semi")
+    if floor is None:
+        return rows
+    published = F.col(names.BATCH_ID).isin(*writer.attempt.published)
+    return rows.where((F.col(names.POSITION) > floor) | ~published)
+
+
+def _take_out(writer: Writer, gone: DataFrame) -> None:
+    rows = keep(gone.drop(CONTENT))
     if rows.isEmpty():
         return
     table = events_id(writer.plan)

@@ -7,7 +7,7 @@ required instead (design, "A batch", 4).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -244,7 +244,29 @@ def is_behind(table: Table, snapshot: int | None) -> bool:
     """Whether a table that a mode makes lacks, at a snapshot, what came since it was switched off;
     True until a batch has been published that closed the gap, and again where that is undone."""
     gap = table.properties.get(PROP_GAP)
-    return gap is not None and snapshot in ancestors(table, int(gap))
+    if gap is None:
+        return False
+    lacking = ancestors(table, int(gap))
+    return any(past in lacking for past in _with_equal_rows(table, snapshot))
+
+
+def gap_followed(table: Table) -> str | None:
+    """The snapshot to which maintenance has brought a table that is behind, as `PROP_GAP`; None
+    where that is told already. To be told before the snapshots between expire."""
+    now = head(table)
+    if now is None or not is_behind(table, now) or table.properties[PROP_GAP] == str(now):
+        return None
+    return str(now)
+
+
+def _with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
+    """A snapshot, and those before it, as long as maintenance alone lies between."""
+    while snapshot is not None:
+        yield snapshot
+        found = table.snapshot_by_id(snapshot)
+        if found is None or not (_operation(found) == "replace" or _is_maintenance(found)):
+            return
+        snapshot = found.parent_snapshot_id
 
 
 def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:

@@ -1,0 +1,71 @@
+"""Modes that are switched off and on again: history and events get all that they lack, whatever
+happened between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.operations import refolding, stages
+from tests.spark.sandbox import Sandbox
+from tests.spark.shop import Shop, orders
+
+pytestmark = pytest.mark.spark
+
+ON, OFF = ["current", "history", "append"], ["current"]
+KEEP_LITTLE = {"small_files": 2, "delete_share": 0.1, "snapshot_days": 1}
+
+
+def pipeline(modes: Sequence[str]) -> dict[str, Any]:
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": list(modes)}
+    return {"format": "debezium", "tables": {"orders": table}, "maintenance": KEEP_LITTLE}
+
+
+def told(lake: Sandbox, table: str) -> set[tuple[int, str]]:
+    return {(row["id"], row["status"]) for row in lake.rows(table)}
+
+
+def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(spark, tmp_path, pipeline(ON))
+    shop.run(*orders(("c", 10, 1, "a"), ("c", 11, 2, "a")))
+    shop.run(*orders(("u", 12, 1, "b")))
+    shop.configure(**pipeline(OFF))
+    shop.run(*orders(("u", 20, 1, "missed"), ("c", 21, 3, "missed")))
+    for days in (2, 4):  # the second expires what the first one replaced
+        steps = shop.maintain(after=timedelta(days=days)).steps
+        rewritten = {step.table for step in steps if step.step == "data files"}
+        assert days > 2 or {"shop.orders__history", "shop.orders__events"} <= rewritten
+    shop.configure(**pipeline(ON))
+    shop.run(*orders(("c", 30, 4, "on")))
+    wanted = {(1, "a"), (2, "a"), (1, "b"), (1, "missed"), (3, "missed"), (4, "on")}
+    assert told(shop, "orders__history") == wanted
+    assert told(shop, "orders__events") == wanted
+
+
+def test_a_batch_undone_between_does_not_close_the_gap(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Sandbox(spark, tmp_path, pipeline(ON))
+    monkeypatch.setattr(stages, "submit", shop.drive)
+
+    def run(name: str, *changes: Any) -> str:
+        shop.write(name, orders(*changes))
+        return shop.run().batch_id
+
+    first = run("1", ("c", 10, 1, "a"), ("c", 11, 2, "a"))
+    run("2", ("c", 12, 5, "stays"))
+    shop.configure(**pipeline(OFF))
+    run("3", ("u", 20, 1, "missed"), ("c", 21, 3, "missed"))
+    refolding.rollback(shop.context(), first)
+    assert shop.agrees()
+    shop.configure(**pipeline(ON))
+    run("4", ("c", 30, 4, "on"))
+    wanted = {(5, "stays"), (1, "missed"), (3, "missed"), (4, "on")}
+    assert told(shop, "orders__history") == wanted
+    assert told(shop, "orders__events") == wanted
+    assert shop.agrees()
