@@ -49,10 +49,8 @@ class Demo:
 
     def sluice(self, *arguments: str) -> str:
         """What a `sluice` command prints."""
-        command = [sys.executable, "-m", "sluice.cli", *arguments, "--project", str(self.folder)]
-        program = Path(sys.executable).with_name("sluice")
-        if program.exists():
-            command[:3] = [str(program)]
+        program = str(Path(sys.executable).with_name("sluice"))
+        command = [program, *arguments, "--project", str(self.folder)]
         done = subprocess.run(
             command, cwd=dagrun.ROOT, capture_output=True, text=True, check=False,
             env=dagrun.environment(self.folder, self.folder / "airflow"),

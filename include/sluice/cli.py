@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import DBAPIError
 
+from sluice import __version__
 from sluice.catalog.client import open_catalog
 from sluice.config import newepoch as epochs
 from sluice.config.livesource import LiveSource
@@ -37,6 +38,7 @@ from sluice.operations.stages import Window, open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.output import query, report, verify_report
+from sluice.output.rows import until_it_closes
 from sluice.result import BatchResult
 from sluice.shown import shown
 
@@ -46,7 +48,9 @@ _WIDTH = None if sys.stdout.isatty() else 120
 out = Console(width=_WIDTH)
 err = Console(stderr=True, width=_WIDTH)
 
-ProjectDir = Annotated[Path, typer.Option("--project", help="Folder with sluice.yaml")]
+ProjectDir = Annotated[
+    Path, typer.Option("--project", envvar="SLUICE_PROJECT", help="Folder with sluice.yaml")
+]
 Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
 To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
 Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
@@ -73,6 +77,22 @@ def _reporting(command: F) -> F:
             raise typer.Exit(error.exit_code) from raw
 
     return wrapped  # type: ignore[return-value]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sluice {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _version(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version"),
+    ] = False,
+) -> None:
+    pass
 
 
 def _unreachable(error: Exception) -> TransientError:
@@ -122,7 +142,8 @@ def run(
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
         asked = "all that was asked for" if file or since or to or table else "every landed file"
-        nothing = f"{pipeline}: nothing to load; {asked} is in the ledger already"
+        where = ctx.pipeline.landing.url
+        nothing = f"{pipeline}: nothing to load; {asked} of {where} is in the ledger already"
         _show_run(results, nothing, failure)
     if failure is not None:
         raise failure
@@ -132,7 +153,7 @@ def _show_run(results: list[BatchResult], nothing: str, failure: SluiceError | N
     for result in results:
         report.show_batch(out, result)
     if not results and failure is None:
-        out.print(escape(nothing))
+        out.print(escape(nothing), soft_wrap=True)
 
 
 def _window(since: datetime | None, to: datetime | None) -> Window | None:
@@ -224,7 +245,8 @@ def sql(
     project: ProjectDir = DEFAULT_PROJECT,
 ) -> None:
     """Query the lake with SQL, without a JVM."""
-    query.print_sql(load_sound(project), statement, output, sys.stdout)
+    with until_it_closes(sys.stdout) as answer:
+        query.print_sql(load_sound(project), statement, output, answer)
 
 
 @app.command()

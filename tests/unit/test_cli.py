@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from typer.testing import CliRunner, Result
 
+from sluice import __version__
 from sluice.catalog import patience
 from sluice.cli import app
 from sluice.ledger.ledger import FAILED
@@ -68,7 +71,31 @@ def test_every_name_of_a_batch_is_one() -> None:
 def test_a_window_without_files_says_so(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
     assert done.exit_code == 0
-    assert "all that was asked for is in the ledger already" in done.stdout
+    assert f"all that was asked for of {tmp_path}/landing is in the" in done.stdout
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"sluice {__version__}\n"
+
+
+def test_whoever_reads_the_beginning_of_an_answer_has_it(tmp_path: Path) -> None:
+    """`| head` closes the pipe long before all is written."""
+    command = [
+        str(Path(sys.executable).with_name("sluice")),
+        "sql",
+        "SELECT range n FROM range(300000)",
+    ]
+    asked = subprocess.Popen(
+        [*command, "--format", "csv", "--project", str(project(tmp_path))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        assert asked.stdout.readline() == b"n\n"
+        asked.stdout.close()
+        assert asked.stderr.read() == b""
+    assert asked.returncode == 0
 
 
 def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(

@@ -222,6 +222,10 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
             "tables: {a: {checks: [{name: c, sql: 'SELECT ) FROM {table}'}]}}\n",
             "checks[0].sql: expected one SELECT over {table}",
         ),
+        (
+            "tables: {a: {key: [id], collations: {Id: nocase, v: rtrim}, null_keys: [w]}}\n",
+            "shop.yaml:5: tables: expected of a only columns of its key to compare: v, w",
+        ),
         ("tables: {a: {max_row_swing: 0}}\n", "tables.a.max_row_swing: expected greater than 0"),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),
@@ -383,6 +387,11 @@ def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", sorted(json_schemas()))
 def test_schemas_for_editors_are_those_of_the_code(name: str) -> None:
     assert (ROOT / "include/schemas" / name).read_text() == schema_text(json_schemas()[name])
+
+
+def test_schema_takes_a_table_with_nothing_after_its_name() -> None:
+    listed = json_schemas()["pipeline.schema.json"]["properties"]["tables"]["anyOf"][0]
+    assert {"type": "null"} in listed["additionalProperties"]["anyOf"]
 
 
 def test_schema_refuses_unknown_keys() -> None:

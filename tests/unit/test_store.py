@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
@@ -98,6 +98,17 @@ def test_delete_prefix(lake: Lake) -> None:
     lake.staging.delete_prefix("p/b1")
     assert list(lake.staging.list()) == []
     lake.staging.delete_prefix("nothing/")
+
+
+def test_a_folder_that_may_not_be_read_is_not_empty(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> Never:
+        raise PermissionError(13, "Permission denied", "closed")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        list(lake.landing.list())
 
 
 def test_an_absent_folder_is_empty(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ the value of the newest event.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -42,6 +42,12 @@ def rules(collations: Mapping[str, str], null_keys: Iterable[str]) -> dict[str, 
     """How each key column compares that does not by its value alone."""
     nulls = {name: "_".join(filter(None, (NULL, collations.get(name)))) for name in null_keys}
     return {**collations, **nulls}
+
+
+def beside_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
+    """Columns that `collations` or `null_keys` name and a configured key has not; else nothing."""
+    known = {column.lower() for column in key or ()}
+    return "" if key is None else ", ".join(n for n in named if n.lower() not in known)
 
 
 def compared_name(column: str, rule: str) -> str:

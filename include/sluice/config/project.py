@@ -20,7 +20,7 @@ from pydantic import (
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.coltypes import ColumnType, parse_type
 from sluice.config.checks import Check
-from sluice.config.collations import Collations, NullKeys
+from sluice.config.collations import Collations, NullKeys, beside_key
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
     Hint,
@@ -242,6 +242,8 @@ class Pipeline(ListedTables):
             refused = needs_key(table.modes or info.data.get("modes", []))
             if refused and table.key == []:
                 raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
+            if beside := beside_key(table.key, (*table.collations, *table.null_keys)):
+                raise ValueError(f"of {name} only columns of its key to compare: {beside}")
         return value
 
     def modes_of(self, table: TableConfig) -> tuple[str, ...]:

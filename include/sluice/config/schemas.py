@@ -18,9 +18,11 @@ _FILES: Final[dict[str, type[Strict]]] = {
 
 def json_schemas() -> dict[str, dict[str, Any]]:
     """The schema of each kind of file, by the file's name in `include/schemas`."""
-    return {
-        name: {"$schema": _DIALECT, **model.model_json_schema()} for name, model in _FILES.items()
-    }
+    schemas = {name: model.model_json_schema() for name, model in _FILES.items()}
+    listed = schemas["pipeline.schema.json"]["properties"]["tables"]["anyOf"][0]
+    # A name with nothing after it lists a table as its events describe it.
+    listed["additionalProperties"] = {"anyOf": [listed["additionalProperties"], {"type": "null"}]}
+    return {name: {"$schema": _DIALECT, **schema} for name, schema in schemas.items()}
 
 
 def schema_text(schema: dict[str, Any]) -> str:

@@ -150,7 +150,7 @@ class LocalStore:
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
         """See `ObjectStore`; a folder that is not there yet is empty."""
         wanted = glob_pattern(pattern)
-        for parent, folders, names in os.walk(self.folder):
+        for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
             folders[:] = sorted(name for name in folders if not is_hidden(name))
             for name in sorted(names):
                 path = Path(parent, name)
@@ -220,6 +220,12 @@ class LocalStore:
     def url(self, key: str) -> str:
         """See `ObjectStore`; not percent-encoded, for Hadoop's paths are not."""
         return f"file://{self._path(key)}"
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    """A folder that may not be read could hold anything: it is not an empty one."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _temporary(path: Path, content: BinaryIO) -> Path:

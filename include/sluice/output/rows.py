@@ -11,7 +11,9 @@ import base64
 import csv
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, TextIO
@@ -27,6 +29,16 @@ from sluice.shown import shown
 FORMATS: Final = ("table", "jsonl", "csv")
 _EXACT_IN_JSON: Final = 1 << 53
 _UNLIMITED: Final = 100_000
+
+
+@contextmanager
+def until_it_closes(pipe: TextIO) -> Iterator[TextIO]:
+    """To write into; where `| head` has seen enough, that is no error of whoever wrote."""
+    try:
+        yield pipe
+        pipe.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), pipe.fileno())
 
 
 def write_rows(answer: pa.Table, output: str, to: TextIO) -> None:
