@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import tables_of
 from sluice.ledger.tables import equals
@@ -22,7 +24,16 @@ def forget_changes(
         table = catalog.load_table((where, name))
         mine = equals(BATCH_ID, batch_id)
         by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
-        if by_batch and any(table.scan(row_filter=mine).plan_files()):
-            table.delete(mine)
+        files = [task.file for task in table.scan(row_filter=mine).plan_files()] if by_batch else []
+        if files:
+            _drop(table, files)
             done.append(f"{where}.{name}: changes of the batch removed")
     return done
+
+
+def _drop(table: Table, files: Iterable[DataFile]) -> None:
+    """Whole files, for they are of one partition, and unread: the schema may be narrower again
+    than when they were written."""
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as dropped:
+        for file in files:
+            dropped.delete_data_file(file)

@@ -1,0 +1,65 @@
+"""The changes of a batch in its pipeline's changelogs, taken out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+from sluice.catalog.snapshots import restore_schema
+from sluice.ledger.changelogs import forget_changes
+from sluice.names import BATCH_ID
+
+NAME = ("shop__cdc", "orders__changes")
+FIRST, SECOND = "20260301T05-aaaaaaaaaaaa", "20260301T05-bbbbbbbbbbbb"
+
+
+def changelog(root: Path) -> Catalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{root}/c.db", warehouse=f"file://{root}/w")
+    catalog.create_namespace("shop")
+    catalog.create_namespace("shop__cdc")
+    batch = NestedField(1, BATCH_ID, StringType(), required=False)
+    schema = Schema(batch, NestedField(2, "v", IntegerType(), required=False))
+    by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), BATCH_ID))
+    catalog.create_table(NAME, schema, partition_spec=by_batch)
+    return catalog
+
+
+def write(catalog: Catalog, batch_id: str, values: list[int], kind: pa.DataType) -> None:
+    batches = pa.array([batch_id] * len(values))
+    catalog.load_table(NAME).append(pa.table({BATCH_ID: batches, "v": pa.array(values, kind)}))
+
+
+def rows(catalog: Catalog) -> list[tuple[str, int]]:
+    found = catalog.load_table(NAME).scan().to_arrow().to_pylist()
+    return sorted((row[BATCH_ID], row["v"]) for row in found)
+
+
+def test_other_batches_keep_theirs(tmp_path: Path) -> None:
+    """Names that begin alike, as all of an hour do."""
+    catalog = changelog(tmp_path)
+    for batch_id in (FIRST, SECOND, FIRST):
+        write(catalog, batch_id, [1, 2], pa.int32())
+    done = forget_changes(catalog, "shop", FIRST)
+    assert done == ["shop__cdc.orders__changes: changes of the batch removed"]
+    assert rows(catalog) == [(SECOND, 1), (SECOND, 2)]
+    assert forget_changes(catalog, "shop", FIRST) == []
+
+
+def test_values_wider_than_their_column_is_again_go_too(tmp_path: Path) -> None:
+    """An attempt that failed widened a column, and its end took that back."""
+    catalog = changelog(tmp_path)
+    write(catalog, FIRST, [1], pa.int32())
+    before = catalog.load_table(NAME).metadata.current_schema_id
+    with catalog.load_table(NAME).update_schema() as update:
+        update.update_column("v", field_type=LongType())
+    write(catalog, SECOND, [1 << 40], pa.int64())
+    assert restore_schema(catalog, *NAME, before)
+    forget_changes(catalog, "shop", SECOND)
+    assert rows(catalog) == [(FIRST, 1)]
