@@ -101,18 +101,26 @@ def _stretches(
     found = []
     for below in sorted({rename.below for rename in renames}.union(bounds)):
         later = [rename for rename in renames if rename.below >= below]
+        done = {
+            _folded(pair) for rename in renames if rename.below < below for pair in rename.columns
+        }
         now = {name: stored.get(name_at(later, name, "").lower(), name) for name in columns}
-        gone = frozenset(name for name in columns if _is_taken(later, name))
+        gone = frozenset(name for name in columns if _is_taken(later, name, done))
         found.append(_Stretch(below, now, gone))
     return found
 
 
-def _is_taken(later: Iterable[Rename], name: str) -> bool:
+def _folded(pair: tuple[str, str]) -> tuple[str, str]:
+    return pair[0].lower(), pair[1].lower()
+
+
+def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, str]]) -> bool:
     """Whether another column is given the name of this one, or the one that it gets, by one of
-    the later renames. What is declared has no place, so that both names are the column's."""
+    the later renames. What is declared has no place, so that both names are the column's; and what
+    is `done` before and told again, one source of the table did after another one."""
     for rename in sorted(later):
         since = rename.of(name)
-        given = (new.lower() for _, new in rename.columns)
+        given = (new.lower() for old, new in rename.columns if _folded((old, new)) not in done)
         if since == name and name.lower() in given and rename.below != DECLARED:
             return True
         name = since
