@@ -74,7 +74,8 @@ def land_again(ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER) -> 
 def _give_up(ctx: Context, unfinished: list[str]) -> None:
     for key in unfinished:
         manifest = ctx.files.read_manifest(key)
-        if manifest.reprocess is not None:
+        # What a table lacks of a reprocess that is published, only its share can bring.
+        if manifest.reprocess is not None and not manifest.share_of:
             ctx.say(f"reprocess: batch {manifest.batch_id} was left unfinished and is given up")
             rollback(ctx, manifest.batch_id, hold=True)
 
