@@ -82,10 +82,14 @@ class UnreadableDdl(ValueError):
 
 @dataclass(frozen=True)
 class Altered:
-    """The columns of one table that changed their names, all at once."""
+    """The columns of one table that changed their names, all at once.
+
+    `schema`: the schema, or MySQL's database, that the statement names; empty where it names none.
+    """
 
     table: str
     columns: tuple[ColumnChange, ...]
+    schema: str = ""
 
 
 def altered(text: str) -> list[Altered]:
@@ -219,7 +223,9 @@ def _of_alter(statement: exp.Expression) -> Altered | None:
     named = ((old and old.name, new and new.name) for old, new in pairs)
     moved = tuple((old, new) for old, new in named if (old or "").lower() != (new or "").lower())
     table = statement.this
-    return Altered(table.name if isinstance(table, exp.Table) else "", moved)
+    return (
+        Altered(table.name, moved, table.db) if isinstance(table, exp.Table) else Altered("", moved)
+    )
 
 
 def _is_call(statement: exp.Expr | None) -> bool:
@@ -249,7 +255,7 @@ def _of_call(call: exp.Execute) -> Altered | None:
     new = given.get("newname")
     if not isinstance(old, exp.Column) or not _is_name(old) or not old.table or not new:
         return None
-    return Altered(old.table, ((old.name, new),))
+    return Altered(old.table, ((old.name, new),), old.db)
 
 
 def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:

@@ -40,9 +40,10 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
         )
     told: dict[Source, list[ToldRename]] = {}
     ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
+    with_rows = {f.source for f in found if f.records > f.ddl}
     for row in rows:
         source = Source(row["database"], row["schema"], row["table"])
-        for of, rename in _of_statement(source, row, ordered):
+        for of, rename in _of_statement(source, row, ordered, with_rows):
             if table_config(job.pipeline, of) is not None:
                 told.setdefault(of, []).append(rename)
     return told
@@ -61,16 +62,18 @@ def _statements(job: Job, envelope: DataFrame) -> DataFrame:
 
 
 def _of_statement(
-    source: Source, row: Row, ordered: Collection[Source]
+    source: Source, row: Row, ordered: Collection[Source], with_rows: Collection[Source]
 ) -> Iterable[tuple[Source, ToldRename]]:
     """By the event's own table; a topic of schema changes may leave it to the statement.
 
-    `ordered`: the tables whose rows all have a place in the source's order.
+    `ordered`: the tables whose rows all have a place in the source's order; `with_rows`: those
+    that the batch has rows of.
     """
     try:
         for one in altered(row["ddl"]):
-            named = source.table if source.table and "," not in source.table else one.table
-            of = Source(source.database, source.schema, named)
+            of = source
+            if not source.table or "," in source.table:
+                of = _named_by(one, source, with_rows)
             if row["lost"] and of in ordered and any(_names_since(one)):
                 raise UnreadableDdl("its place in the source's order is not told")
             if not all(map(_is_legal, _names_since(one))):
@@ -83,6 +86,23 @@ def _of_statement(
             file=sys.stderr, flush=True,
         )  # fmt: skip
         yield source, ToldRename(source.name, row["at"], (), row["ddl"], str(problem))
+
+
+def _named_by(one: Altered, source: Source, with_rows: Collection[Source]) -> Source:
+    """The table that a statement names, where its event does not: that of the event's schema
+    unless the statement says another, for which the batch has to have rows of it."""
+    said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
+    if not said or said in here:
+        return Source(source.database, source.schema, one.table)
+    named = [
+        other
+        for other in with_rows
+        if other.table.lower() == one.table.lower()
+        and said == (other.schema or other.database).lower()
+    ]
+    if len(named) != 1:
+        raise UnreadableDdl(f"it names {one.schema}.{one.table}, of which the batch has no rows")
+    return named[0]
 
 
 def _names_since(told: Altered) -> Iterator[str]:

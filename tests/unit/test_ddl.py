@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -95,16 +96,20 @@ UNREADABLE = [
 ]
 
 
+def without_schemas(statement: str) -> list[Altered]:
+    return [replace(one, schema="") for one in altered(statement)]
+
+
 @pytest.mark.parametrize(("statement", "old", "new"), ONE)
 def test_a_rename_is_read(statement: str, old: str, new: str) -> None:
-    assert altered(statement) == [Altered("t", ((old, new),))]
+    assert without_schemas(statement) == [Altered("t", ((old, new),))]
 
 
 @pytest.mark.parametrize(("statement", "columns"), DROPS_AND_ADDS)
 def test_a_drop_and_an_add_are_read(
     statement: str, columns: list[tuple[str | None, str | None]]
 ) -> None:
-    assert altered(statement) == [Altered("t", tuple(columns))]
+    assert without_schemas(statement) == [Altered("t", tuple(columns))]
 
 
 def test_columns_of_one_statement_change_their_names_at_once() -> None:
