@@ -26,7 +26,7 @@ from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import carried, event_hash
 from spark_jobs.kept import keep
-from spark_jobs.lake.tables import events_id
+from spark_jobs.lake.tables import events_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gap import behind, leave_behind
 
@@ -48,13 +48,16 @@ def write(writer: Writer) -> None:
     if writer.span.lowest is None:
         return
     there = stored(writer)
-    whole = there is not None and not behind(writer, table)
-    found = once(writer.mine() if whole else writer.changelog(), _data(writer))
-    if there is not None:
+    if there is None:
+        _append(writer, keep(once(writer.changelog(), _data(writer))))
+    elif behind(writer, table):
+        # What was told of its columns meanwhile nobody told the table: its rows are made anew.
+        floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+        rebuild(writer, writer.changelog(), None, floor)
+    else:
         # Of a batch above all others the table's files have bounds that none of them is read by.
-        lowest = _lowest(writer) if whole else ""
-        found = without(found, there.where(F.col(names.POSITION) >= lowest))
-    _append(writer, keep(found))
+        there = there.where(F.col(names.POSITION) >= _lowest(writer))
+        _append(writer, keep(without(once(writer.mine(), _data(writer)), there)))
 
 
 def _lowest(writer: Writer) -> str:

@@ -60,11 +60,12 @@ class Told:
 
         `types`: the table's columns, of which the rows may be from before some.
         """
+        new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
+        stored = stored.withColumns(new) if new else stored
         if self.renames == before.renames:
             return defaults.refilled(stored, before.held(), self.held())
         # A default is of the column that it was told of, whatever that is called since.
-        new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
-        bare = defaults.refilled(stored.withColumns(new), before.held(), NO_DEFAULTS)
+        bare = defaults.refilled(stored, before.held(), NO_DEFAULTS)
         return defaults.refilled(
             rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.held()
         )

@@ -3,7 +3,7 @@ happened between."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import refolding, stages
+from tests.spark import renamed
+from tests.spark.renamed import BATCHES as RENAMED
 from tests.spark.sandbox import Sandbox
 from tests.spark.shop import Shop, orders
+from tests.spark.test_column_defaults import BATCHES as DEFAULTED
+from tests.spark.test_column_defaults import BEFORE, NEW, PLAIN, TEXT, event
 
 pytestmark = pytest.mark.spark
+
+Drive = Callable[..., Sandbox]
 
 ON, OFF = ["current", "history", "append"], ["current"]
 KEEP_LITTLE = {"small_files": 2, "delete_share": 0.1, "snapshot_days": 1}
@@ -24,6 +30,47 @@ KEEP_LITTLE = {"small_files": 2, "delete_share": 0.1, "snapshot_days": 1}
 def pipeline(modes: Sequence[str]) -> dict[str, Any]:
     table = {"key": ["id"], "columns": {"id": "int"}, "modes": list(modes)}
     return {"format": "debezium", "tables": {"orders": table}, "maintenance": KEEP_LITTLE}
+
+
+@pytest.fixture
+def drive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
+    """Runs batches of events of one table, each with its modes, on one lake."""
+    shop = Sandbox(spark, tmp_path, pipeline(ON))
+    monkeypatch.setattr(stages, "submit", shop.drive)
+
+    def run(*batches: tuple[Sequence[str], list[Any]]) -> Sandbox:
+        for number, (modes, events) in enumerate(batches):
+            shop.configure(**pipeline(modes))
+            shop.write(f"{number}.jsonl", events)
+            shop.run()
+        return shop
+
+    return run
+
+
+def test_a_new_column_beside_events_that_are_there(drive: Drive) -> None:
+    late = event("c", 5, BEFORE | {"x": TEXT}, id=77, v="v", x="late")
+    shop = drive((ON, DEFAULTED["first"]), (ON, DEFAULTED["added"]), (ON, [late]))
+    assert len(shop.rows("orders__events")) == len(DEFAULTED["first"] + DEFAULTED["added"]) + 1
+    assert shop.agrees()
+
+
+def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
+    renames = RENAMED["before"] + RENAMED["since"]
+    last = renamed.event("c", 40, id=9, name="on")
+    shop = drive((ON, renames), (OFF, RENAMED["renamed"]), (ON, [last]))
+    places = [row["_position"] for row in shop.rows("orders__events", metadata=True)]
+    assert len(places) == len(set(places)) > len(renames)
+    assert shop.agrees()
+
+
+def test_a_default_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
+    first = [*DEFAULTED["first"], event("u", 30, PLAIN, id=2, v="z", status="done")]
+    meanwhile = event("u", 10, NEW, id=2, v="y", status="open")
+    last = event("c", 40, NEW, id=9, v="on", status="q")
+    shop = drive((ON, first), (OFF, [meanwhile]), (ON, [last]))
+    assert len(shop.rows("orders__events")) == len(first) + 2
+    assert shop.agrees()
 
 
 def told(lake: Sandbox, table: str) -> set[tuple[int, str]]:
