@@ -32,6 +32,7 @@ from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, refolding, stages
 from sluice.operations.deadletters import resolutions
+from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.stages import Window, open_context
@@ -39,7 +40,6 @@ from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.output import query, report, verify_report
 from sluice.output.rows import until_it_closes
-from sluice.result import BatchResult
 from sluice.shown import shown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
@@ -141,19 +141,14 @@ def run(
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
-        asked = "all that was asked for" if file or since or to or table else "every landed file"
-        where = ctx.pipeline.landing.url
-        nothing = f"{pipeline}: nothing to load; {asked} of {where} is in the ledger already"
-        _show_run(results, nothing, failure)
+        for result in results:
+            report.show_batch(out, result)
+        if not results and failure is None:
+            some = "all that was asked for is in the ledger already"
+            why = some if file or since or to or table else why_nothing(ctx)
+            out.print(escape(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
     if failure is not None:
         raise failure
-
-
-def _show_run(results: list[BatchResult], nothing: str, failure: SluiceError | None) -> None:
-    for result in results:
-        report.show_batch(out, result)
-    if not results and failure is None:
-        out.print(escape(nothing), soft_wrap=True)
 
 
 def _window(since: datetime | None, to: datetime | None) -> Window | None:
@@ -219,12 +214,12 @@ def reprocess(
 @app.command()
 @_reporting
 def status(
-    pipeline: Annotated[str | None, typer.Argument()] = None,
-    limit: int = 10,
+    pipeline: Annotated[str | None, typer.Argument(help="Absent: all of them")] = None,
+    limit: Annotated[int, typer.Option(help="Batches of each pipeline")] = 10,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Last batches, lag, what is in quarantine."""
+    """The last batches of each pipeline, and what of them is unresolved in quarantine."""
     found = load_sound(project)
     names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
     ledger = Ledger(open_catalog(found))
@@ -234,7 +229,7 @@ def status(
     if as_json:
         _print_json(report.status_json(rows, resolved))
         return
-    report.show_status(out, rows, "", resolved)
+    report.show_status(out, rows, resolved)
 
 
 @app.command()
@@ -313,6 +308,8 @@ def rollback(
         _done(refolding.rollback_to(ctx, to, dry_run), as_json)
     else:
         _done(refolding.rollback(ctx, batch, dry_run), as_json)
+    if not (rebuild or dry_run):
+        _say(f"files of what is rolled back are held until: sluice release {pipeline} --batch ID")
 
 
 @app.command()
@@ -325,7 +322,8 @@ def release(
 ) -> None:
     """Let the files of a rolled back batch be landed again."""
     count = stages.release(open_context(project, pipeline, _say), as_batch_id(batch))
-    _done([f"{count} files of batch {batch} are free to be landed again"], as_json)
+    told = f"{count} files of batch {batch} are free to be landed again"
+    _done([told if count else f"no file of batch {batch} is held any more"], as_json)
 
 
 @app.command()

@@ -26,7 +26,8 @@ SQLITE = "sqlite:///lake.db"
 
 
 def project(folder: Path, catalog: str = SQLITE) -> Path:
-    (folder / "pipelines").mkdir()
+    for name in ("pipelines", "landing"):
+        (folder / name).mkdir()
     (folder / "sluice.yaml").write_text(PROJECT % catalog)
     (folder / "pipelines" / "shop.yaml").write_text(PIPELINE)
     return folder
@@ -71,7 +72,17 @@ def test_every_name_of_a_batch_is_one() -> None:
 def test_a_window_without_files_says_so(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
     assert done.exit_code == 0
-    assert f"all that was asked for of {tmp_path}/landing is in the" in done.stdout
+    assert "all that was asked for is in the ledger already" in done.stdout
+
+
+def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    found = sluice(folder, "run", "shop")
+    assert f"nothing to load; no file in {tmp_path}/landing matches **/*" in found.stdout
+    (folder / "landing").rmdir()
+    missing = sluice(folder, "run", "shop")
+    assert missing.exit_code == 1
+    assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
 
 
 def test_version() -> None:

@@ -78,14 +78,14 @@ def test_status() -> None:
         seq=1, at=datetime.now(UTC), manifest="",
         detail=json.dumps({"error": HOSTILE, "newest_source_ts": HOSTILE}),
     )  # fmt: skip
-    text = printed(lambda console: report.show_status(console, [row], "", {}))
+    text = printed(lambda console: report.show_status(console, [row], {}))
     assert HARMLESS in text
 
 
 def test_a_long_error_leaves_the_table_readable() -> None:
     error = "AuditFailed: " + "a check found rows; to go on: sluice rollback shop --batch b1; " * 5
     row = BatchRow("shop", "b1", "a1", FAILED, detail=json.dumps({"error": error, "read": 12345}))
-    text = printed(lambda console: report.show_status(console, [row], "", {}))
+    text = printed(lambda console: report.show_status(console, [row], {}))
     assert "12345" in text
     assert " ".join(text.split()).endswith(error.strip())
 

@@ -24,7 +24,7 @@ from sluice.landing.tablefolders import content_of
 from sluice.ledger import ledger as states
 from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import landed_anew
+from sluice.ledger.rows import FILE_HELD, landed_anew
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.context import Context
@@ -114,9 +114,35 @@ def selected(
     that is not there."""
     listed = store.list(ctx.pipeline.landing.pattern)
     objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
+    if not objects:
+        _refuse_missing(ctx)
     if files is not None:
         objects = _named(ctx, objects, files)
     return [o for o in objects if _in_time(hour_start(o.hour), window, until)]
+
+
+def _refuse_missing(ctx: Context) -> None:
+    landing = ctx.pipeline.landing
+    if not landing.on_s3 and not Path(landing.url).is_dir():
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: its landing folder {landing.url} does not exist; make "
+            "it, or mend landing.url"
+        )
+
+
+def why_nothing(ctx: Context) -> str:
+    """Why a run for all that has landed found nothing to load."""
+    landing = ctx.pipeline.landing
+    if not any(open_landing(ctx).list(landing.pattern)):
+        return f"no file in {landing.url} matches {landing.pattern}"
+    known = ctx.ledger.known_files(ctx.pipeline.name).values()
+    held = sorted({row.batch_id for row in known if row.state == FILE_HELD})
+    if held:
+        return (
+            f"files of {', '.join(held)} are held (sluice release {ctx.pipeline.name} --batch ID), "
+            f"and every other one of {landing.url} is in the ledger already"
+        )
+    return f"every landed file of {landing.url} is in the ledger already"
 
 
 def _can_be_named(ctx: Context, key: str) -> bool:

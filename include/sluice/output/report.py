@@ -72,6 +72,11 @@ def show_batch(console: Console, result: BatchResult) -> None:
     console.print(table)
     for t in result.tables:
         console.print(f"{escape(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
+    bad = sum((t.counts for t in result.tables), result.unassigned).quarantined
+    if bad:
+        asked = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
+        told = f'{bad:,} quarantined; look: sluice sql "{escape(asked)}"'
+        console.print(told, highlight=False, soft_wrap=True)
 
 
 def _moved(result: TableResult) -> str:
@@ -109,11 +114,9 @@ def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[
     ]
 
 
-def show_status(
-    console: Console, rows: list[BatchRow], lag: str, resolved: Mapping[str, str]
-) -> None:
+def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, str]) -> None:
     """The last batches for people."""
-    table = Table(title=f"last batches{lag}")
+    table = Table(title="last batches")
     for name in (
         "pipeline",
         "batch",
