@@ -47,8 +47,8 @@ def hold_back(job: Job, envelope: DataFrame) -> DataFrame | None:
     Raises PlanError where the source does not tell the transactions of its changes.
     """
     _refuse_untold(job, envelope)
-    of_changes = envelope.where(_is_change()).select(TRANSACTION).where(F.col(TRANSACTION) != "")
-    open_ones = keep(of_changes.distinct().join(_ended(job, envelope), TRANSACTION, "left_anti"))
+    ended = _ended(job, envelope)
+    open_ones = keep(_of_changes(envelope).join(ended, TRANSACTION, "left_anti"))
     if open_ones.isEmpty():
         return None
     marked = envelope.join(open_ones.withColumn(_OPEN, F.lit(True)), TRANSACTION, "left")
@@ -73,14 +73,22 @@ def count_held(job: Job, envelope: DataFrame) -> int:
 
 
 def remember(job: Job, envelope: DataFrame) -> None:
-    """Write the ends that the batch brings, in the place of what an earlier attempt at it wrote."""
+    """Write the transactions that the batch ends, and those of its changes that others ended, in
+    the place of what an earlier attempt at it wrote.
+
+    With the latter nobody undoes an end that the batch leans on.
+    """
     if not job.pipeline.holds_transactions:
         return
     LedgerTables(job.lake.catalog).open(TRANSACTIONS)
     batch = job.manifest.batch_id
     columns = [F.lit(job.pipeline.name).alias("pipeline"), F.lit(batch).alias("batch_id")]
-    ends = _ends(envelope).select(*columns, TRANSACTION)
-    ends.writeTo(TABLE.sql()).overwrite(F.col("batch_id") == batch)
+    told = _ends(envelope)
+    if (known := _known(job)) is not None:
+        leant_on = _of_changes(envelope).join(known, TRANSACTION, "left_semi")
+        told = told.unionByName(leant_on).distinct()
+    rows = told.select(*columns, TRANSACTION)
+    rows.writeTo(TABLE.sql()).overwrite(F.col("batch_id") == batch)
 
 
 def ended_among(
@@ -105,14 +113,22 @@ def _is_change() -> Column:
 
 def _ended(job: Job, envelope: DataFrame) -> DataFrame:
     """The transactions whose end is in the batch or in one that is published."""
-    ends = _ends(envelope)
+    ends, known = _ends(envelope), _known(job)
+    return ends if known is None else ends.unionByName(known).distinct()
+
+
+def _known(job: Job) -> DataFrame | None:
+    """The transactions of which published batches tell that they ended."""
     if job.lake.load(TABLE) is None:
-        return ends
+        return None
     mine = F.col("pipeline") == job.pipeline.name
-    known = job.spark.table(TABLE.sql()).where(
-        mine & F.col("batch_id").isin(*job.attempt.published)
-    )
-    return ends.unionByName(known.select(TRANSACTION)).distinct()
+    published = F.col("batch_id").isin(*job.attempt.published)
+    return job.spark.table(TABLE.sql()).where(mine & published).select(TRANSACTION).distinct()
+
+
+def _of_changes(envelope: DataFrame) -> DataFrame:
+    told = envelope.where(_is_change() & (F.col(TRANSACTION) != ""))
+    return told.select(TRANSACTION).distinct()
 
 
 def _ends(envelope: DataFrame) -> DataFrame:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import ConfigError
-from sluice.operations import stages
+from sluice.errors import ConfigError, RollbackRefused
+from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
 
@@ -75,3 +75,14 @@ def test_a_table_that_is_not_listed_is_refused(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a")])
     with pytest.raises(ConfigError, match=r"no table 'notes'; its `tables:` are s\.orders"):
         stages.run(lake.context(), tables=["notes"])
+
+
+def test_a_batch_is_not_undone_beneath_one_that_read_its_files_again(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [event(10, "orders", 1, "a")])
+    (whole,) = run(lake)
+    (again,) = run(lake, "s.orders")
+    with pytest.raises(RollbackRefused, match=f"batch {again.batch_id} read files of"):
+        refolding.rollback(lake.context(), whole.batch_id)
+    refolding.rollback(lake.context(), again.batch_id)
+    refolding.rollback(lake.context(), whole.batch_id)
+    assert lake.rows("orders") == []

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import RollbackRefused
 from sluice.manifest import Reprocess
-from sluice.operations import stages
+from sluice.operations import refolding, stages
 from sluice.operations.deadletters import unresolved
 from sluice.operations.opentransactions import REASON, waiting
 from sluice.operations.reprocess import reprocess
+from sluice.operations.undo import release
 from sluice.result import BatchResult, Counts
 from spark_jobs.decoding import transactions
 from spark_jobs.lake.tables import Lake
@@ -120,6 +121,26 @@ def test_what_is_undone_waits_again(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
+def test_an_end_stays_as_long_as_later_events_are_published_by_it(lake: Sandbox) -> None:
+    lake.write("end.jsonl", [mark(5, 53), change(10, 1, 3, "one"), mark(1, 11)])
+    end = run(lake).batch_id
+    lake.write("event.jsonl", [change(50, 5, 1, "five")])
+    event = run(lake).batch_id
+    assert texts(lake) == {3: "one", 1: "five"}
+    for dry_run in (True, False):
+        with pytest.raises(RollbackRefused, match=f"batch {event} has changes of transactions"):
+            refolding.rollback(lake.context(), end, dry_run)
+    refolding.rollback(lake.context(), event)
+    refolding.rollback(lake.context(), end)
+    assert texts(lake) == {}
+    release(lake.context(), event)
+    run(lake)
+    assert [one.transactions for one in waiting(lake.context())] == [("5",)]
+    release(lake.context(), end)
+    run(lake)
+    assert texts(lake) == {3: "one", 1: "five"}
+
+
 def test_an_operator_may_let_an_open_transaction_through(lake: Sandbox) -> None:
     lake.configure(**HOLD, on_bad_record="fail")  # what waits is no bad record
     lake.write("a.jsonl", [change(40, 4, 1, "four"), mark(4, 41), change(50, 5, 2, "five")])

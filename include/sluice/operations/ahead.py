@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
@@ -22,6 +23,9 @@ from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.deadletters import EPOCH
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
+
+TABLES: Final = "tables"
+"""What the ledger calls the tables that a batch is for alone."""
 
 
 def land_tables(
@@ -100,7 +104,7 @@ def _originals(
 
 def told_tables(manifest: Manifest) -> dict[str, list[str]]:
     """What the ledger keeps of a batch that is for some tables; nothing for any other."""
-    return {"tables": list(manifest.tables)} if manifest.tables else {}
+    return {TABLES: list(manifest.tables)} if manifest.tables else {}
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:

@@ -10,9 +10,10 @@ from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import ledger as states
 from sluice.ledger.ledger import BatchRow, Publication
-from sluice.ledger.tables import equals
+from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
 from sluice.manifest import Manifest
 from sluice.names import BATCH_ID, is_changelog, published_tables, target_of_changelog
+from sluice.operations.ahead import TABLES
 from sluice.operations.context import Context
 from sluice.operations.deadletters import resolutions
 from sluice.operations.shares import SHARE_OF
@@ -63,6 +64,8 @@ def refuse_in_use(ctx: Context, batches: list[str]) -> None:
     _refuse_on_the_way(ctx, batches)
     _refuse_if_repeated(ctx, batches)
     _refuse_if_shared(ctx, batches)
+    _refuse_if_leant_on(ctx, batches)
+    _refuse_if_read_again(ctx, batches)
 
 
 def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
@@ -100,6 +103,60 @@ def _refuse_if_shared(ctx: Context, batches: list[str]) -> None:
             )
 
 
+def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
+    """Where events of open transactions are held back, those that came after their transaction's
+    end are in the tables because of it."""
+    if not ctx.pipeline.holds_transactions or not batches:
+        return
+    ended = _transactions(ctx)
+    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    for row in (r for r in rows if r.batch_id in batches):
+        mine = ended.get(row.batch_id, frozenset())
+        later = (r.batch_id for r in rows if r.seq > row.seq and r.batch_id not in batches)
+        leaning = next((b for b in later if mine & ended.get(b, frozenset())), None)
+        if leaning is not None:
+            raise RollbackRefused(
+                f"batch {leaning} has changes of transactions whose end batch {row.batch_id} "
+                f"brought: roll that back first (sluice rollback {ctx.pipeline.name} --batch "
+                f"{leaning})"
+            )
+
+
+def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
+    """A run for some tables brings the events of loaded files a second time: with the first batch
+    undone they would be in these tables still."""
+    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
+    for first in (r for r in rows if r.batch_id in batches):
+        later = [r for r in again if r.seq > first.seq and r.batch_id not in batches]
+        logs = _changelogs(ctx, publications(ctx, first.batch_id)) if later else []
+        landed = ctx.ledger.batch_files(ctx.pipeline.name, first.batch_id) if logs else []
+        files = {file.object_key for file in landed}
+        for row in later:
+            read = {file.key for file in ctx.files.read_manifest(row.manifest).files}
+            if files & read and any(_has_changes(ctx, log, row.batch_id) for log in logs):
+                raise RollbackRefused(
+                    f"batch {row.batch_id} read files of {first.batch_id} again, for "
+                    f"{', '.join(row.details[TABLES])} alone: roll that back first (sluice "
+                    f"rollback {ctx.pipeline.name} --batch {row.batch_id})"
+                )
+
+
+def _has_changes(ctx: Context, changelog: tuple[str, str], batch_id: str) -> bool:
+    changes = ctx.catalog.load_table(changelog)
+    return any(changes.scan(row_filter=equals(BATCH_ID, batch_id)).plan_files())
+
+
+def _transactions(ctx: Context) -> dict[str, frozenset[str]]:
+    """The transactions that each batch of the pipeline ended, or has changes of."""
+    mine = equals("pipeline", ctx.pipeline.name)
+    found = LedgerTables(ctx.catalog).read(TRANSACTIONS, mine, ("batch_id", "transaction"))
+    told: dict[str, set[str]] = {}
+    for row in found.to_pylist():
+        told.setdefault(row["batch_id"], set()).add(row["transaction"])
+    return {batch_id: frozenset(ones) for batch_id, ones in told.items()}
+
+
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
     """`main` before a batch that was made to undo another holds that other one's rows."""
     for batch_id in batches:
@@ -134,9 +191,8 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
         later = [r.batch_id for r in rows if since is not None and r.seq > since]
         others = [other for other in later if other not in published]
         for namespace, name in _changelogs(ctx, publications) if others else ():
-            changes = ctx.catalog.load_table((namespace, name))
             for other in others:
-                if any(changes.scan(row_filter=equals(BATCH_ID, other)).plan_files()):
+                if _has_changes(ctx, (namespace, name), other):
                     did = f"has changes in {namespace}.{name}, which were compared with {batch_id}"
                     raise Followed(f"batch {other} {did}")
 
