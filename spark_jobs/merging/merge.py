@@ -38,6 +38,7 @@ from spark_jobs.lake.writer import Attempt, Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
 from spark_jobs.modes import events, history, softdelete
+from spark_jobs.modes.gap import leave_behind
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 from spark_jobs.threads import together
@@ -58,6 +59,7 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     writer = Writer(lake, plan, attempt, span, created)
     mine = writer.mine()
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
+    leave_behind(writer)
     if misnamed := retell.clash(writer):
         return _merge_anew(writer, rows, misnamed)
     before = writer.stored()

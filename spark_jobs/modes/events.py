@@ -28,7 +28,7 @@ from spark_jobs.folding.fold import carried, event_hash
 from spark_jobs.kept import keep
 from spark_jobs.lake.tables import events_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind, leave_behind
+from spark_jobs.modes.gap import behind
 
 CONTENT: Final = "_sluice_content"
 IDENTITY: Final = (names.POSITION, CONTENT)
@@ -38,14 +38,10 @@ _FIRST: Final = "_sluice_first"
 def write(writer: Writer) -> None:
     """Append the batch's events that the table has not yet to its branch.
 
-    All published ones, where the table lacks some. Where the table's modes have no append, a
-    table from before is marked as left behind.
+    All published ones, where the table lacks some.
     """
     table = events_id(writer.plan)
-    if not writer.plan.append:
-        leave_behind(writer, table, names.PROP_EVENTS_OF)
-        return
-    if writer.span.lowest is None:
+    if not writer.plan.append or writer.span.lowest is None:
         return
     there = stored(writer)
     if there is None:

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 from sluice import names
 from sluice.catalog.snapshots import head, is_behind
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.tables import TableId, events_id, history_id
 from spark_jobs.lake.writer import Writer
 
 
-def leave_behind(writer: Writer, table: TableId, mark: str) -> None:
-    """Remember the last snapshot before a batch whose changes the table does not get.
+def leave_behind(writer: Writer) -> None:
+    """Remember, of the tables of modes that are switched off, the last snapshot before a batch
+    whose changes they do not get."""
+    plan = writer.plan
+    if not plan.history:
+        _mark(writer, history_id(plan), names.PROP_HISTORY_OF)
+    if not plan.append:
+        _mark(writer, events_id(plan), names.PROP_EVENTS_OF)
 
-    `mark`: the property by which it is this target's, see `sluice.names.whose`.
-    """
+
+def _mark(writer: Writer, table: TableId, whose: str) -> None:
+    """`whose`: the property by which the table is this target's, see `sluice.names.whose`."""
     found = writer.lake.load(table)
-    if found is None or found.properties.get(mark) != writer.plan.name:
+    if found is None or found.properties.get(whose) != writer.plan.name:
         return
     if (last := head(found)) is not None:
         writer.lake.set_property(table, names.PROP_GAP, str(last))

@@ -20,7 +20,7 @@ from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind, leave_behind
+from spark_jobs.modes.gap import behind
 from spark_jobs.modes.replay import Forgotten, Kept, replay
 from spark_jobs.modes.softdelete import living
 
@@ -28,11 +28,9 @@ from spark_jobs.modes.softdelete import living
 def write(writer: Writer, stored: Stored, newer: bool) -> None:
     """Put the versions that the batch brings or ends on the history's branch.
 
-    `newer`: the batch is above everything that it concerns. Where the table's modes have no
-    history, one from before is marked as left behind.
+    `newer`: the batch is above everything that it concerns.
     """
     if not writer.plan.history:
-        leave_behind(writer, history_id(writer.plan), names.PROP_HISTORY_OF)
         return
     if writer.span.lowest is None and not writer.refolds():
         return

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import refolding, stages
 from tests.spark import renamed
+from tests.spark import test_used_again as used_again
 from tests.spark.renamed import BATCHES as RENAMED
 from tests.spark.sandbox import Sandbox
 from tests.spark.shop import Shop, orders
@@ -115,4 +116,24 @@ def test_a_batch_undone_between_does_not_close_the_gap(
     wanted = {(5, "stays"), (1, "missed"), (3, "missed"), (4, "on")}
     assert told(shop, "orders__history") == wanted
     assert told(shop, "orders__events") == wanted
+    assert shop.agrees()
+
+
+def test_a_table_that_is_made_anew_leaves_them_behind(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a rename is told too late for the rows that are stored."""
+
+    def modes(asked: Sequence[str]) -> dict[str, Any]:
+        return {"format": "debezium", "tables": {"orders": {"key": ["id"], "modes": list(asked)}}}
+
+    shop = Sandbox(spark, tmp_path, modes(ON))
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    used_again.run(shop, [*used_again.FIRST, *used_again.BETWEEN, *used_again.SINCE])
+    shop.configure(**modes(OFF))
+    used_again.run(shop, [used_again.ADD, used_again.DROP])
+    shop.configure(**modes(ON))
+    used_again.run(shop, [used_again.event("c", 40, 9, size=(used_again.TEXT, "Z"))])
+    wanted = used_again.VERSIONS | {(9, "Z", None)}
+    assert used_again.sizes(shop, "orders__history") == wanted
     assert shop.agrees()
