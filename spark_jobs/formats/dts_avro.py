@@ -91,13 +91,13 @@ _JSON: Final = """
 """
 _RAW: Final = ("id", "operation", "objectName", "tags", "fields", "beforeImages", "afterImages")
 # A statement comes as text of any length: what is repeated is so few times, and never in two ways.
-_START: Final = r"(?isU)^\s*+(?:(?>/\*.*?\*/)\s*+){0,9}+"
+_START: Final = r"(?isU)^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
 _END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
+_GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
 _TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
-_TRUNCATE: Final = _START + r"truncate\s+(?:table\s+)?" + _TABLE + _END
-_DROP: Final = (
-    _START + r"drop\s+table\s+(?:if\s+exists\s+)?" + _TABLE + r"(?:\s+(?:restrict|cascade))?" + _END
-)
+_TRUNCATE: Final = rf"{_START}truncate(?:{_GAP}table)?(?:{_GAP}|(?=`)){_TABLE}{_END}"
+_IF: Final = r"(?:if\s+exists\s+)?"
+_DROP: Final = rf"{_START}drop{_GAP}table{_GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{_END}"
 
 
 class DtsAvro:

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from spark_jobs.formats.dts_charsets import JAVA_CHARSETS
 from spark_jobs.formats.dts_schema import MYSQL, PARTS, POSTGRESQL
 
 UNREADABLE: Final = "unreadable_value"
@@ -23,27 +24,6 @@ UNKNOWN_CHARSET: Final = "unknown_charset"
 _UTF8: Final = ("utf8mb4", "utf8", "utf8mb3", "utf-8", "unicode", "al32utf8", "sql_ascii", "")
 _MYSQL_LATIN1: Final = "latin1"
 _BYTES: Final = "binary"
-# MySQL's and Oracle's names, and those of Java itself. For the last line of MySQL's own, which Java
-# does not know, Alibaba's SDK (JDKCharsetMapper) takes their nearest.
-_JAVA_CHARSETS: Final = {
-    "ascii": "US-ASCII", "us7ascii": "US-ASCII", "us-ascii": "US-ASCII", "latin1": "ISO-8859-1",
-    "we8iso8859p1": "ISO-8859-1", "latin2": "ISO-8859-2", "latin5": "ISO-8859-9",
-    "latin7": "ISO-8859-13", "greek": "ISO-8859-7", "hebrew": "ISO-8859-8",
-    "cp1250": "windows-1250", "cp1251": "windows-1251", "cp1256": "windows-1256",
-    "cp1257": "windows-1257", "we8mswin1252": "windows-1252", "cp850": "IBM850",
-    "cp852": "IBM852", "cp866": "IBM866", "koi8r": "KOI8-R", "koi8u": "KOI8-U",
-    "macce": "x-MacCentralEurope", "macroman": "x-MacRoman", "tis620": "TIS-620",
-    "gbk": "GBK", "zhs16gbk": "GBK", "gb2312": "GB2312", "gb18030": "GB18030", "big5": "Big5",
-    "sjis": "Shift_JIS", "cp932": "windows-31j", "ujis": "EUC-JP", "euc_jp": "EUC-JP",
-    "eucjpms": "x-eucJP-Open", "euckr": "EUC-KR", "euc_kr": "EUC-KR", "euc_cn": "GB2312",
-    "ucs2": "UTF-16BE", "utf16": "UTF-16BE", "utf16le": "UTF-16LE", "utf32": "UTF-32BE",
-    "al16utf16": "UTF-16BE", "utf-16": "UTF-16", "utf-16be": "UTF-16BE", "utf-16le": "UTF-16LE",
-    "utf-32": "UTF-32", "shift_jis": "Shift_JIS", "euc-jp": "EUC-JP", "euc-kr": "EUC-KR",
-    **{f"iso-8859-{part}": f"ISO-8859-{part}" for part in (*range(1, 10), 13, 15)},
-    **{f"windows-{page}": f"windows-{page}" for page in range(1250, 1259)},
-    **dict.fromkeys(("armscii8", "dec8", "geostd8", "hp8", "swe7"), "windows-1252"),
-    "keybcs2": "IBM852",
-}  # fmt: skip
 # MySQL's latin1 is windows-1252, whose five unused bytes it keeps as they are.
 _WINDOWS_1252: Final = {
     chr(byte): bytes([byte]).decode("cp1252")
@@ -132,7 +112,7 @@ def _object(raw: Column, kind: Column, told: Told) -> Column:
 
 
 def _is_known(charset: Column) -> Column:
-    return F.lower(charset).isin(*_UTF8, *_JAVA_CHARSETS, _BYTES)
+    return F.lower(charset).isin(*_UTF8, *JAVA_CHARSETS, _BYTES)
 
 
 def _decoded(raw: Column, charset: Column) -> Column:
@@ -142,7 +122,7 @@ def _decoded(raw: Column, charset: Column) -> Column:
     """
     utf8 = raw.cast("string")
     latin1 = F.translate(F.decode(raw, "ISO-8859-1"), *_cp1252())
-    names = F.create_map(*(F.lit(text) for pair in _JAVA_CHARSETS.items() for text in pair))
+    names = F.create_map(*(F.lit(text) for pair in JAVA_CHARSETS.items() for text in pair))
     other = F.call_function("decode", raw, F.try_element_at(names, F.lower(charset)))
     return (
         F.when(F.lower(charset).isin(*_UTF8), F.when(F.is_valid_utf8(utf8), utf8))

@@ -59,6 +59,7 @@ MESSAGES: dict[str, Any] = {
     "truncate": truncating("TRUNCATE TABLE t"),
     "truncate_quoted": truncating("/* x */ truncate `o-db` . `a b`; "),
     "truncate_said": truncating("TRUNCATE t /* nightly */; -- by the job\n# done"),
+    "truncate_after_words": truncating("-- nightly\n# by the job\r\nTRUNCATE/**/TABLE`t`"),
     "truncate_and_more": truncating("TRUNCATE t /* x */ PARTITION p0 -- " * 40),
     "dropped": truncating("DROP TABLE IF EXISTS `t` CASCADE /* generated */"),
     "truncate_elsewhere": truncating("TRUNCATE TABLE t", source="Oracle"),
@@ -174,7 +175,7 @@ def kinds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     found: dict[str, Rows] = {}
     for kind, file in files.items():
         decoded = DtsAvro().read(spark, (file,), {})
-        assert set(decoded.columns) == {*ENVELOPE, "absent"}
+        assert set(decoded.columns) == {*ENVELOPE, "absent", "transaction", "ends"}
         assert envelope_columns(decoded) == list(ENVELOPE)
         found[kind] = by_name(decoded.collect(), lambda row, k=kind: names[k][row["ordinal"]])
         assert list(found[kind]) == names[kind]
@@ -205,7 +206,8 @@ def test_layouts_and_containers_say_the_same(kinds: dict[str, Rows], other: str,
         ("update_without_old", "update"), ("delete", "delete"), ("full_load", "insert"),
         ("ddl", "ddl"), ("ddl_without_object", "ddl"), ("truncate", "truncate"),
         ("truncate_quoted", "truncate"), ("truncate_elsewhere", "ddl"),
-        ("truncate_said", "truncate"), ("truncate_and_more", "ddl"), ("dropped", "ddl"),
+        ("truncate_said", "truncate"),
+        ("truncate_after_words", "truncate"), ("truncate_and_more", "ddl"), ("dropped", "ddl"),
         ("truncate_partition", "ddl"), ("truncate_of_shard", "ddl"), ("far_future", "insert"),
         ("full_load_without_id", "insert"),
     ],
@@ -341,6 +343,7 @@ def test_keys_by_the_tag(rows: Rows, name: str, key: list[str] | None) -> None:
         ("dots", ("d.b", None, "t.1")), ("shard", ("db", None, "t")), ("ddl", ("db", None, None)),
         ("ddl_without_object", (None, None, None)), ("truncate", ("db", None, "t")),
         ("truncate_quoted", ("o-db", None, "a b")), ("truncate_said", ("db", None, "t")),
+        ("truncate_after_words", ("db", None, "t")),
         ("dropped", ("db", None, "t")),
     ],
 )  # fmt: skip

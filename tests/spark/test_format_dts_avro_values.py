@@ -64,8 +64,11 @@ MESSAGES: dict[str, Any] = {
         ("UTF-16BE", b"\x4e\x2d"), ("utf-16le", b"-N"), ("windows-1252", b"\x80"),
         ("windows-1251", b"\xe0"), ("US-ASCII", b"a"), ("Shift_JIS", b"\x82\xa0"),
         ("EUC-JP", b"\xa4\xa2"), ("EUC-KR", b"\xb0\xa1"), ("AL16UTF16", b"\x4e\x2d"),
-        ("SQL_ASCII", "é".encode()), *((name, b"a\xe9") for name in (
+        ("SQL_ASCII", "é".encode()), ("Cp1252", b"\x80"), *((name, b"a\xe9") for name in (
             "armscii8", "dec8", "geostd8", "hp8", "swe7")), ("keybcs2", b"a\x82")),
+    "others_charsets": characters(
+        ("WIN1252", b"\x80"), ("LATIN9", b"\xa4"), ("UHC", b"\x8c\x63"), ("euckr", b"\x8c\x63"),
+        ("WE8ISO8859P15", b"\xa4"), ("CL8MSWIN1251", b"\xe0"), ("JA16SJIS", b"\x82\xa0")),
     "bad_sql_ascii": characters(("SQL_ASCII", b"\xe9")),
 }  # fmt: skip
 
@@ -115,8 +118,12 @@ def test_charsets_by_javas_names(rows: dict[str, Row]) -> None:
     """Those that only MySQL knows are read as Alibaba's SDK does."""
     assert values(rows["javas_charsets"]) == [
         "é", "€", "A", "中", "中", "€", "\u0430", "a", "あ", "あ", "가", "中",
-        "é", *["aé"] * 6,
+        "é", "€", *["aé"] * 6,
     ]  # fmt: skip
+
+
+def test_charsets_by_the_names_of_postgresql_and_oracle(rows: dict[str, Row]) -> None:
+    assert values(rows["others_charsets"]) == ["€", "€", "똠", "똠", "€", "\u0430", "あ"]
 
 
 @pytest.mark.parametrize(
