@@ -260,6 +260,8 @@ def _binary(text: Column, kind: ColumnType) -> Column:
         return F.encode(text, "UTF-8")
     if kind.encoding == "latin1":
         return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
+    if kind.encoding == "hex":
+        text = F.when(F.length(text) % 2 == 0, text)
     return F.try_to_binary(text, F.lit(kind.encoding or BASE64))
 
 

@@ -97,8 +97,6 @@ _INSTANTS: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
 def as_described(hint: ColumnType, described: ColumnType) -> ColumnType:
     """A hint that leaves the encoding open, in the one that a description of the events tells."""
     coded = described.encoding
-    if coded and hint.name == described.name == "binary":
-        return replace(hint, encoding=coded)  # how bytes came is no matter of opinion
     if hint.encoding or not coded:
         return hint
     if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):

@@ -33,6 +33,7 @@ from spark_jobs.formats.envelope import (
     DIGITS,
     JSON_LINES,
     any_repeats_column,
+    instant_of_text,
     line_or,
     looked_up,
     number_or_zero,
@@ -228,7 +229,7 @@ def _envelope() -> dict[str, Column]:
         "position": _position(),
         "before": F.when(op == OP_DELETE, new).when(op == OP_UPDATE, old),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
-        "source_ts": F.when(~F.col("_full_load"), F.col("_time").try_cast("timestamp")),
+        "source_ts": F.when(~F.col("_full_load"), instant_of_text(F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
         "raw": F.when(reason.isNotNull(), F.col("_text")),
     }

@@ -206,14 +206,17 @@ def _drs_rows(rows: Column) -> Column:
 
     def as_canal(name: Column, value: Column) -> Column:
         listed = F.col("mysqlType")[name].rlike(_BYTES) & value.rlike(_NUMBERS)
-        return F.when(listed, _characters(value)).otherwise(value)
+        return F.coalesce(F.when(listed, _characters(value)), value)
 
     return F.transform(rows, lambda row: F.transform_values(row, as_canal))
 
 
 def _characters(numbers: Column) -> Column:
+    """NULL where it is no list of bytes, with a sign or without: then it is characters itself."""
     listed = F.from_json(numbers, "array<int>")
-    return F.array_join(F.transform(listed, lambda n: F.char(F.pmod(n, F.lit(256)))), "")
+    are_bytes = F.forall(listed, lambda n: F.coalesce(n.between(-128, 255), F.lit(False)))
+    text = F.array_join(F.transform(listed, lambda n: F.char(F.pmod(n, F.lit(256)))), "")
+    return F.when(are_bytes, text)
 
 
 def _filled(name: str) -> Column:

@@ -38,6 +38,7 @@ from spark_jobs.formats.envelope import (
     carried_key,
     instant,
     instant_of_micros,
+    instant_of_text,
     line_or,
     or_zero,
     outcome,
@@ -118,7 +119,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     lines = read_lines(spark, files, _SCHEMA)
     return lines.withColumns(
         {
-            "source_ts": F.col("source_timestamp").try_cast("timestamp"),
+            "source_ts": instant_of_text(F.col("source_timestamp")),
             "types": F.lit(None).cast("string"),
         }
     ).drop("source_timestamp")

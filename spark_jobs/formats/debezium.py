@@ -37,7 +37,7 @@ from spark_jobs.formats import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
-from spark_jobs.formats.debezium_head import FORMS, Head, read_head
+from spark_jobs.formats.debezium_head import FORMS, SEEMING, Head, misread, read_head
 from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     KEYSPACE,
@@ -64,9 +64,7 @@ _FLATTENED: Final = ("__op", "__deleted")
 _STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
 """Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
 _FOUND: Final = "snapshot_schema"
-_PASSED: Final = (
-    "logical_message", "transaction_marker", "heartbeat", "tombstone", "no_change_told", _FOUND,
-)  # fmt: skip
+_PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
 _OPS: Final = {
     "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
 }  # fmt: skip
@@ -172,7 +170,8 @@ class Debezium:
         absent = (unsent if known.partial else any_unsent)(F.col("after"), placeholder)
         if any_documents:
             absent = F.coalesce(debezium_documents.PARTIAL, absent)
-        envelope = _envelope(flat, absent, expected.connector if expected else None)
+        others = frozenset[str]() if head else misread(spark, lines)
+        envelope = _envelope(flat, absent, expected.connector if expected else None, others)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -298,13 +297,18 @@ def _key() -> Column:
     return F.when(enveloped, inner).otherwise(key)
 
 
-def _envelope(flat: DataFrame, absent: Column, connector: str | None) -> DataFrame:
-    """The envelope's columns, with `absent`; with `connector`, for the events of that one alone."""
+def _envelope(
+    flat: DataFrame, absent: Column, connector: str | None, others: frozenset[str]
+) -> DataFrame:
+    """The envelope's columns, with `absent`; with `connector`, for the events of that one alone.
+
+    `others`: records that are not what they seem, see `misread`.
+    """
     not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
     refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
-    reason = _reason(connector, refused, frozenset(flat.columns))
+    reason = _reason(connector, refused, frozenset(flat.columns), others)
     placed = with_position(named.withColumn("reason", reason), connector)
     told = debezium_transactions.told() if "transaction" in flat.columns else []
     return placed.select(
@@ -341,8 +345,13 @@ def _database(connector: str | None) -> Column:
     return F.when((named == "") & keyspace.isNotNull(), keyspace).otherwise(named)
 
 
-def _reason(connector: str | None, refused: str, columns: frozenset[str]) -> Column:
+def _reason(
+    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str]
+) -> Column:
     """Why a record is no event; NULL for an event."""
+    marker, tombstone, heartbeat = (
+        "not_an_envelope" if kind in others else kind for kind in SEEMING
+    )
     documents = debezium_documents.UNTOLD in columns
     untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
     left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in _FLATTENED]
@@ -360,10 +369,10 @@ def _reason(connector: str | None, refused: str, columns: frozenset[str]) -> Col
             WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
         WHEN {_STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
-        WHEN status IN ('BEGIN', 'END') THEN 'transaction_marker'
-        WHEN key IS NOT NULL THEN 'tombstone'
+        WHEN status IN ('BEGIN', 'END') THEN '{marker}'
+        WHEN key IS NOT NULL THEN '{tombstone}'
         {flattened}
-        WHEN ts_ms IS NOT NULL AND source IS NULL THEN 'heartbeat'
+        WHEN ts_ms IS NOT NULL AND source IS NULL THEN '{heartbeat}'
         ELSE 'not_an_envelope' END"""
     )
 

@@ -40,6 +40,11 @@ OPTIONS: Final = {
     "tombstones": "null values after an event of their key: ignore (default) or delete",
 }
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
+# Of a change, a transaction's marker, a schema change; a row may have a column of one such name.
+_MAKES: Final = (
+    {"op", "source"}, {"status", "event_count"}, {"ddl", "source"}, {"tableChanges", "source"},
+)  # fmt: skip
+_HEARTBEAT: Final = {"ts_ms", "ts_us", "ts_ns"}
 _SOURCE_NAME: Final = re.compile(r"io\.debezium\.connector\.(\w+)\.Source")
 _WITH_IMAGE: Final = ("c", "r", "u", "d")
 _TOLD: Final = "_told"
@@ -150,7 +155,7 @@ def _container(
         value = Datum(F.lit(True), F.col("record")["value"], avro.value_of(fields["value"]))
     if value.node["type"] == "bytes":
         return confluent.records(_carried(rows, fields), schemas())
-    if not set(_ENVELOPE_FIELDS) & _fields(value.node).keys():
+    if not _is_envelope(value.node):
         raise TerminalError(
             f"{files[0].key} is not a Debezium Avro file: its records, or the `value` in them, "
             "need the fields of an envelope; take it out of the pipeline's landing pattern"
@@ -194,7 +199,8 @@ def flat(messages: Records, wanted: Wanted) -> DataFrame:
     """
     documents = holds_documents(messages)
     nothing = Datum(F.lit(True), F.lit(None), _NOTHING)
-    shown = {d: F.struct(*_message(d, wanted, documents)) for d in messages.values}
+    envelopes = [datum for datum in messages.values if _is_envelope(datum.node)]
+    shown = {d: F.struct(*_message(d, wanted, documents)) for d in envelopes}
     keys = {d: _row(d.value, d.node) for d in messages.keys}
     told = F.struct(
         _choose(shown, F.struct(*_message(nothing, wanted, documents))).alias("message"),
@@ -256,6 +262,11 @@ def _message(datum: Datum, wanted: Wanted, documents: bool) -> list[Column]:
         *(_text(value, node, name).alias(name) for name in wanted.scalars),
         F.when(value.isNotNull(), F.lit(_types(node))).cast("string").alias("types"),
     ]
+
+
+def _is_envelope(node: Node) -> bool:
+    names = _fields(node).keys()
+    return any(make <= names for make in _MAKES) or ("ts_ms" in names and names <= _HEARTBEAT)
 
 
 def _fields(node: Node) -> dict[str, Node]:

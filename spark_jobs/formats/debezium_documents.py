@@ -24,7 +24,9 @@ _KEY: Final = "_id"
 _WRAPPED: Final = (
     r'^\{"\$(?:numberLong|numberInt|numberDouble|numberDecimal|oid|date)":'
     r'(?:\{"\$numberLong":)?(?:"([^"]*)"|(-?\d+))\}{1,2}$'
+    r'|^"(NaN|-?Infinity)"$'
 )
+"""Extended JSON, and the numbers that JSON has no words for, which Spark gives in quotes."""
 
 
 def with_rows(flat: DataFrame) -> DataFrame:
@@ -62,7 +64,7 @@ def _document(text: Column) -> Column:
     """A document's top-level fields; numbers, ids and times of extended JSON as their own text."""
     return F.transform_values(
         F.from_json(text, IMAGE_TYPE, WHOLE_TEXTS),
-        lambda _, v: F.regexp_replace(v, _WRAPPED, "$1$2"),
+        lambda _, v: F.regexp_replace(v, _WRAPPED, "$1$2$3"),
     )
 
 
@@ -86,12 +88,24 @@ def _is_plain() -> Column:
     """Whether a change is of whole fields alone; a dotted path is of a part of one."""
     names, change = F.col("_names"), F.col("_change")
     partly = F.exists(names, lambda name: name.isNull() | name.contains("."))
-    return (F.size(names) > 1) & ~change["cut"] & ~partly & ~repeats(names)
+    return (F.size(names) > 1) & ~change["cut"] & ~partly & ~repeats(names) & _is_readable()
+
+
+def _is_readable() -> Column:
+    """Whether what an update says of its change has the shape that the connector gives it."""
+    text = F.col("updateDescription")
+    removed = F.get_json_object(text, "$.removedFields")
+    odd = removed.isNotNull() & ~removed.startswith("[")
+    return text.isNull() | (text.startswith("{") & ~odd)
 
 
 def _says_nothing() -> Column:
     change = F.col("_change")
-    return (F.size(change["set"]) == 0) & (F.size(change["removed"]) == 0) & ~change["cut"]
+    return (
+        (F.size(change["set"]) == 0)
+        & (F.size(change["removed"]) == 0)
+        & (~change["cut"] & _is_readable())
+    )
 
 
 def _changed_row() -> Column:

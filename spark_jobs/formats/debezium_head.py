@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,8 +11,15 @@ from pyspark.sql import SparkSession
 
 from sluice.manifest import SourceFile
 from spark_jobs.formats.firstlines import first_lines
+from spark_jobs.formats.tombstones import TOMBSTONE
 
 FORMS: Final = ("", "payload.", "value.", "value.payload.")
+TRANSACTION_MARKER: Final = "transaction_marker"
+HEARTBEAT: Final = "heartbeat"
+SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
+"""What records are that tell of no change by what little they hold."""
+_HEARTBEAT: Final = {"ts_ms", "ts_us", "ts_ns"}
+_MARKER: Final = {*_HEARTBEAT, "status", "id", "event_count", "data_collections"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,32 @@ def read_head(spark: SparkSession, files: tuple[SourceFile, ...]) -> Head | None
     """The form of the first event among the first lines of the files; None where none is there."""
     heads = map(_head, first_lines(spark, files))
     return next((head for head in heads if head), None)
+
+
+def misread(spark: SparkSession, files: tuple[SourceFile, ...]) -> frozenset[str]:
+    """Of records that are no events, those which the first lines have of another make.
+
+    A row without its envelope may have a column `ts_ms`, as a heartbeat has, and other tools than
+    Kafka's call the value beside a key otherwise: none of that may pass for a record of nothing.
+    """
+    return frozenset(kind for line in first_lines(spark, files) for kind in _others(line))
+
+
+def _others(line: str) -> Iterator[str]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(record, dict):
+        return
+    if "key" in record and "value" not in record and len(record) > 1:
+        yield TOMBSTONE
+    forms = (_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
+    inner = next((found for found in forms if isinstance(found, dict)), record)
+    if "ts_ms" in inner and inner.keys() - _HEARTBEAT:
+        yield HEARTBEAT
+    if "status" in inner and inner.keys() - _MARKER:
+        yield TRANSACTION_MARKER
 
 
 def _head(line: str) -> Head | None:

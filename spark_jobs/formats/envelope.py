@@ -39,8 +39,12 @@ DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
 LAST_MILLISECOND: Final = LAST_SECOND * 1000 + 999
 FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1
-WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
-"""For all that reads JSON: Spark's own ceiling of 20 million characters would reject a record."""
+WHOLE_TEXTS: Final = {
+    "maxStringLen": str(2**31 - 1), "maxNumLen": str(2**31 - 1), "allowSingleQuotes": "false",
+}  # fmt: skip
+"""For all that reads JSON: Spark's own ceilings, of 20 million characters and 1000 digits, would
+reject a record; and of a line in quotes that JSON has not it would read the first document."""
+_MOMENT: Final = r"^\s*\d{4}-\d\d?-\d\d?[T ]\d"
 NAME: Final = r'"[^"]+"|[^".]+'
 TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
 _NO_TEXT: Final = "\ufffe"
@@ -261,6 +265,12 @@ def instant_of_micros(micros: Column) -> Column:
     """The same from microseconds."""
     first, last = FIRST_MILLISECOND * 1000, LAST_MILLISECOND * 1000 + 999
     return F.when(micros.between(first, last), F.timestamp_micros(micros))
+
+
+def instant_of_text(text: Column) -> Column:
+    """The same from a date and a time of day in ISO 8601; a time alone would be of today."""
+    whole = F.when(text.rlike(_MOMENT), text)
+    return instant_of_micros(F.unix_micros(whole.try_cast("timestamp")))
 
 
 def outcome(ignored: Column, reason: Column) -> Column:

@@ -31,6 +31,7 @@ from spark_jobs.formats.envelope import (
     TABLE_NAME,
     absent_but,
     carried_key,
+    instant_of_text,
     line_or,
     looked_up,
     name_parts,
@@ -113,7 +114,7 @@ def _numbers() -> dict[str, Column]:
 
 
 def _time() -> Column:
-    return F.col("op_ts").try_cast("timestamp")
+    return instant_of_text(F.col("op_ts"))
 
 
 def _envelope() -> dict[str, Column]:

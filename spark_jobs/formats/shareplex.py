@@ -31,6 +31,7 @@ from spark_jobs.formats.envelope import (
     TABLE_NAME,
     ZERO,
     absent_but,
+    instant_of_text,
     line_or,
     looked_up,
     name_parts,
@@ -164,7 +165,8 @@ def _number() -> Column:
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
     # A commit record marks the end of a transaction; with a row in it, it would be no marker.
-    empty = F.col(CORRUPT).isNull() & F.col("data").isNull() & F.col("_key").isNull()
+    rowless = F.coalesce(F.size("data") == 0, F.lit(True)) & F.col("_key").isNull()
+    empty = F.col(CORRUPT).isNull() & rowless
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
     reason = F.col("_reason")
     return {
@@ -175,7 +177,7 @@ def _envelope() -> dict[str, Column]:
         "before": F.col("_before"),
         "after": F.col("_after"),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_row"))),
-        "source_ts": F.col("_time").try_cast("timestamp"),
+        "source_ts": instant_of_text(F.col("_time")),
         "tx_id": F.col("_trans"),
         "transaction": F.col("_trans"),
         "ends": ignored,

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column
@@ -38,7 +38,8 @@ def spellings(placeholder: str) -> list[str]:
     """The texts that stand for a value that was not sent."""
     raw = placeholder.encode()
     plain = [placeholder, _base64(raw), raw.hex()]
-    return [*plain, *(_json(value) for value in _nested(placeholder))]
+    nested = _nested(placeholder)
+    return [*plain, *dict.fromkeys(text for value in nested for text in _json(value))]
 
 
 def _nested(placeholder: str) -> list[Any]:
@@ -59,5 +60,7 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _json(value: Any) -> Iterator[str]:
+    """As Jackson writes it, and as Python does; of several lines landing makes the former."""
+    for separators in ((",", ":"), (", ", ": ")):
+        yield json.dumps(value, ensure_ascii=False, separators=separators)

@@ -104,6 +104,7 @@ def test_the_vendors_update_of_2021(spark: SparkSession, fixtures: Path, tmp_pat
 
 DRS_TYPES = {"id": "int", "at": "timestamp", "b": "varbinary(9)", "t": "text"}
 DRS_ROW = {"id": "1", "at": "1624614713.201", "b": "[106, 103, 0, -1]", "t": "[1, 2]"}
+NO_LISTS = ("[1-2]", "[+]", "[300]", "[3000000000]")  # of bytes: characters as they are
 DRS_IMAGE = DRS_ROW | {"b": "jg\x00\xff"}
 
 
@@ -118,6 +119,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         "update": drs("UPDATE", DRS_ROW, old=[{"b": "[]"}]),
         "delete": drs("DELETE", old=[DRS_ROW]),
         "delete_in_data": drs("DELETE", DRS_ROW),
+        **{text: drs("INSERT", DRS_ROW | {"b": text}) for text in NO_LISTS},
     }
     found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS).items()}
     assert found["insert"]["after"] == DRS_IMAGE
@@ -127,6 +129,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", DRS_IMAGE)
     assert found["delete_in_data"]["reason"] == "other_form"
+    assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
     told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS})}
     assert (told["at"], told["b"].encoding) == (ColumnType("timestamp", "s"), "latin1")
 

@@ -117,6 +117,7 @@ MESSAGES: dict[str, Any] = {
     "lob_null": v1("UPDATE", data={"id": 1, "a": None, "b": None}, LOB_COLUMNS="a"),
     "lob_missing": v1("UPDATE", data={"id": 1}, LOB_COLUMNS="a, b"),
     "lob_sent": v1("UPDATE", data={"id": 1, "a": "x", "b": None}, LOB_COLUMNS="a,b,"),
+    "lob_cased": v1("UPDATE", data={"id": 1, "a": None, "b": None}, LOB_COLUMNS="A, C"),
     "lob_list": v1("UPDATE", data={"id": 1, "a": None}, LOB_COLUMNS=["a"]),
     "lob_list_text": v2("u", after={"id": 1, "a": None}, LOB_COLUMNS='["a"]'),
     "lob_insert": v1(data={"id": 1, "a": None}, LOB_COLUMNS="a"),
@@ -284,6 +285,7 @@ def test_a_snapshot_is_below_every_change_and_a_later_one_above_it(rows: dict[st
     ("name", "absent"),
     [
         ("lob_null", ["a"]), ("lob_missing", ["a", "b"]), ("lob_sent", ["b"]),
+        ("lob_cased", ["a", "C"]),
         ("lob_list", ["a"]), ("lob_list_text", ["a"]), ("lob_insert", ["a"]),
         ("lob_delete", None), ("lob_empty", None), ("unsent", ["a"]),
         ("unsent_list", ["a", "b"]), ("unsent_too", ["a", "b"]), ("left_out", ["a"]),

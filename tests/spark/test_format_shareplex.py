@@ -54,6 +54,7 @@ RECORDS: dict[str, Any] = {
     "drop_column": record("DROP COLUMN", {"C": None}),
     "drop_column_bare": record("drop column"),
     "commit": {"meta": {"op": "commit", "scn": "100", "trans": "7.0.4"}},
+    "commit_of_nothing": {"meta": {"op": "commit", "trans": "7.0.4"}, "data": {}},
     "commit_with_row": record("commit", ROW),
     "exact": json.dumps(record("ins", {"ID": 0})).replace(
         '"ID": 0', '"ID": 12345678901234567890.123456789, "X": 1.10, "E": 1e999, "L": {"k": 1.10}'),
@@ -103,11 +104,11 @@ RECORDS: dict[str, Any] = {
     "no_trans": record("ins", ROW, trans=...),
     "plain_trans": record("ins", ROW, trans=731),
     "no_seq": record("ins", ROW, seq=...),
-    "no_idx": record("ins", ROW, idx=...),
-    "no_seq_nor_idx": record("ins", ROW, seq=..., idx=...),
+    "no_idx": record("ins", ROW, idx=...), "no_seq_nor_idx": record("ins", ROW, seq=..., idx=...),
     "repeated": record("ins", ROW, posttime="2030-01-01T00:00:00", userid=1),
     "zoned": record("ins", ROW, time="2017-06-16T14:24:34Z"),
-    "bad_time": record("ins", ROW, time="yesterday"),
+    "bad_time": record("ins", ROW, time="yesterday"), "no_day": record("ins", ROW, time="10:00"),
+    "no_year": record("ins", ROW, time="99999-06-16T15:38:13"),
     **NOT_JSON,
 }  # fmt: skip
 
@@ -135,7 +136,8 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
 
 
 def test_a_commit_is_ignored(rows: dict[str, Row]) -> None:
-    assert (rows["commit"]["outcome"], rows["commit"]["reason"]) == ("ignore", "transaction_marker")
+    for name in ("commit", "commit_of_nothing"):
+        assert (rows[name]["outcome"], rows[name]["reason"]) == ("ignore", "transaction_marker")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +303,8 @@ def test_times_and_transactions(rows: dict[str, Row]) -> None:
     committed = datetime(2017, 6, 16, 14, 24, 34, tzinfo=UTC).timestamp()
     assert rows["ins"]["source_ts"].timestamp() == committed
     assert rows["zoned"]["source_ts"].timestamp() == committed
-    assert (rows["bad_time"]["outcome"], rows["bad_time"]["source_ts"]) == ("event", None)
+    for name in ("bad_time", "no_day", "no_year"):
+        assert (rows[name]["outcome"], rows[name]["source_ts"]) == ("event", None)
     assert rows["ins"]["tx_id"] == "7.0.4"
 
 

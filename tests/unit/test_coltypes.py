@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from sluice.coltypes import ColumnType, as_described, decimal, parse_type, widest
+from sluice.coltypes import ColumnType, decimal, parse_type, widest
 
 SAMPLES = [
     parse_type(text)
@@ -103,9 +103,3 @@ def test_widest_does_not_depend_on_order() -> None:
     for one, two in itertools.product(SAMPLES, repeat=2):
         assert widest(one, two) == widest(two, one)
         assert widest(one, one) == one
-
-
-@pytest.mark.parametrize("hint", ["binary", "binary[hex]", "binary[utf8]"])
-def test_a_hint_does_not_say_how_bytes_came(hint: str) -> None:
-    described = parse_type("binary[base64]")
-    assert as_described(parse_type(hint), described) == described

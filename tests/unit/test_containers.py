@@ -27,7 +27,7 @@ from sluice.containers.jsonlines import BLOCK_BYTES, LineCheck
 
 LIMIT = 1 << 16
 PRETTY = '{\n  "a": 1.10,\r\n  "b": [\n    {}\n  ]\n}'
-ON_ONE_LINE = b'{   "a": 1.10,    "b": [     {}   ] }'
+ON_ONE_LINE = b'{"a":1.10,"b":[{}]}'
 
 
 def pieces(data: bytes, size: int = 7) -> Iterator[bytes]:
@@ -51,6 +51,7 @@ def parts(data: bytes | str, size: int = 7, limit: int = LIMIT) -> list[bytes | 
         ('{"a":1}{"a":2} {"a":3}', [b'{"a":1}', b'{"a":2}', b'{"a":3}']),
         ('{"a":1},\n{"a":2}', [b'{"a":1}', b'{"a":2}']),
         ('\ufeff{"a":1}', [b'{"a":1}']),
+        ('{"a":1}\n\ufeff{"a":2}\ufeff{"a":3}', [b'{"a":1}', b'{"a":2}', b'{"a":3}']),
         (PRETTY, [ON_ONE_LINE]),
         (PRETTY + "\n" + PRETTY, [ON_ONE_LINE, ON_ONE_LINE]),
         ('[{"a":1},\n {"a":2}]\n', [b'{"a":1}', b'{"a":2}']),
@@ -146,7 +147,7 @@ def test_a_key_that_nobody_needs_is_passed_over(text: str, expected: list[bytes]
         # Several lines that are no document are one reject.
         (
             '{\n  "a": 1,\n  oops\n}\n{\n  "a": 2\n}',
-            [(UNPARSEABLE, b'{\n  "a": 1,\n  oops\n}'), b'{   "a": 2 }'],
+            [(UNPARSEABLE, b'{\n  "a": 1,\n  oops\n}'), b'{"a":2}'],
         ),
         ('{\n  "a": 1,', [(UNPARSEABLE, b'{\n  "a": 1,')]),
         ('[{"a":1},\n{"a":2}', [b'{"a":1}', b'{"a":2}', (CUT_ARRAY, b"")]),
@@ -211,7 +212,10 @@ def test_any_documents_in_any_form(
 ) -> None:
     texts = [json.dumps(d, indent=indent, ensure_ascii=ascii_only) for d in documents]
     found = parts(between.join(texts), size)
-    assert found == [text.replace("\n", " ").encode() for text in texts]
+    dense = [json.dumps(d, separators=(",", ":"), ensure_ascii=ascii_only) for d in documents]
+    assert found == [
+        (d if "\n" in text else text).encode() for text, d in zip(texts, dense, strict=True)
+    ]
 
 
 PLAIN = b"".join(b'{"n":%d,"t":"%s"}\n' % (n, b"x" * (n % 50)) for n in range(5000))

@@ -2,8 +2,8 @@
 
 A key may also stand before a tab, and one that is an object before `;` or `|`.
 
-Everything here works on bytes and text alone. A document's text is kept as it is: only line
-breaks between its tokens turn into blanks. Numbers are never read as numbers.
+Everything here works on bytes and text alone. A document's text is kept as it is, but one of many
+lines has nothing between its tokens. Numbers are never read as numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ CUT_ARRAY: Final = "truncated_array"
 
 # No token but a string is longer; an error this near the end may only mean that more is to come.
 _NEAR_END: Final = 32
-_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+# Where files were put on end, a byte order mark stands between two documents.
+_BLANKS: Final = re.compile(rf"[ \t\r\n{BOM}]*")
 _LINE: Final = re.compile(r"[^\r\n]*")
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*[{\]])")
 # What kafka-console-consumer writes by default; a null value is a word there.
@@ -37,7 +38,7 @@ _KEY_END: Final = re.compile(rf"\^|{_TAB}")
 _OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}(?=\{{)|{_TAB}")
 _NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-_BREAKS: Final = str.maketrans("\r\n", "  ")
+_BETWEEN_TOKENS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++')
 
 
 def _as_text(number: str) -> str:
@@ -361,7 +362,9 @@ def _line(text: str, lossy: bool = False) -> Line | Refused:
         return Refused(LONE_SURROGATE, _bytes(text))
     if "\0" in text:  # no JSON, but Spark could take it for UTF-16 or UTF-32
         return Refused(UNPARSEABLE, _bytes(text))
+    if "\n" in text or "\r" in text:
+        text = _BETWEEN_TOKENS.sub(lambda found: found[1] or "", text)
     try:
-        return Line(text.translate(_BREAKS).encode())
+        return Line(text.encode())
     except UnicodeEncodeError:
         return Refused(INVALID_UTF8, _bytes(text))

@@ -1,0 +1,67 @@
+"""Records that look like nothing but are something: none of them passes without a word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.formats.debezium import Debezium
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
+from tests.spark.debezium_events import event
+from tests.spark.envelopes import jsonl
+
+pytestmark = pytest.mark.spark
+
+HEARTBEAT = {"ts_ms": 1700000000000}
+MARKER = {"status": "END", "id": "5:1", "event_count": 1, "data_collections": None, "ts_ms": 1}
+NOTHING = {"key": {"id": 1}, "value": None}
+
+
+def outcomes(spark: SparkSession, folder: Path, *records: Any) -> list[tuple[str, str]]:
+    decoded = Debezium().read(spark, (jsonl(folder / "a.jsonl", records),), {})
+    rows = decoded.orderBy("block", "ordinal").collect()
+    return [(row["outcome"], row["reason"]) for row in rows]
+
+
+def test_what_is_nothing_passes(spark: SparkSession, tmp_path: Path) -> None:
+    found = outcomes(spark, tmp_path, HEARTBEAT, MARKER, NOTHING, {"payload": HEARTBEAT})
+    assert found == [
+        ("ignore", "heartbeat"), ("ignore", "transaction_marker"), ("ignore", "tombstone"),
+        ("ignore", "heartbeat"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": 1, "ts_ms": 5, "note": "a row with a column ts_ms"},
+        {"id": 1, "status": "END", "note": "a row with a column status"},
+        {"key": {"id": 1}, "content": event()},
+        {"key": "5", "message": json.dumps(event())},
+    ],
+)
+def test_what_only_looks_so_is_refused(spark: SparkSession, tmp_path: Path, record: Any) -> None:
+    assert outcomes(spark, tmp_path, record) == [("reject", "not_an_envelope")]
+
+
+def test_quotes_that_json_has_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Where Spark read them, a second document on the line would be lost."""
+    line = json.dumps(event())
+    single = line.replace('"', "'")
+    found = outcomes(spark, tmp_path, line, single + single)
+    assert found == [("event", None), ("reject", "not_json")]
+
+
+@pytest.mark.parametrize("value", [{DEFAULT_PLACEHOLDER: DEFAULT_PLACEHOLDER}, [1, 2]])
+def test_blanks_that_python_writes_change_no_value(
+    spark: SparkSession, tmp_path: Path, value: Any
+) -> None:
+    """`jsonl` writes as Python's json does; a map of placeholders says that nothing was sent."""
+    update = event("u", after={"id": 1, "tags": value})
+    file = jsonl(tmp_path / "a.jsonl", [update])
+    (row,) = Debezium().read(spark, (file,), {}).collect()
+    assert (row["absent"] is not None) == isinstance(value, dict)
