@@ -164,6 +164,8 @@ def plan_table(
     key, columns = key_by_rules(stated.table, key, columns, compared)
     _refuse_other_key(stated.table, key, stored_key)
     _check_names(found, names)
+    if not existing:
+        _check_partitions(stated.table, config, names)
     modes = pipeline.modes_of(config)
     _check_modes(found, modes, key, existing or {})
     return TablePlan(
@@ -178,6 +180,15 @@ def plan_table(
         defaults.told(heard, read, pipeline.epoch) if fmt.tells_defaults else {},
         opening_of(pipeline),
     )
+
+
+def _check_partitions(table: str, config: TableConfig, names: Iterable[str]) -> None:
+    known = list(names)
+    unknown = [p.column for p in config.partitions if p.column not in known]
+    if others := [name for name in unknown if not is_reserved(name)]:
+        raise PlanError(
+            f"table {table}: partition_by names {others}, and its columns are {sorted(known)}"
+        )
 
 
 def _column_names(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailed, PlanError
 from sluice.operations import stages
 from sluice.operations.undo import release, rollback
 from tests.spark.sandbox import Sandbox, total
@@ -91,3 +91,12 @@ def test_a_truncate_that_is_ignored_needs_no_table(lake: Sandbox) -> None:
     (result,), failure = stages.run(lake.context())
     assert failure is None
     assert (total(result).read, total(result).ignored) == (1, 1)
+
+
+def test_partitions_by_a_column_that_is_none_are_refused_by_name(lake: Sandbox) -> None:
+    lake.configure(**project({**RIGHT, "partition_by": ["bucket(4, id)", "days(placd_at)"]}))
+    lake.write("a.jsonl", [event(10, 1, "7")])
+    with pytest.raises(PlanError) as caught:
+        lake.load_landed()
+    assert "table d.s.orders: partition_by names ['placd_at']" in str(caught.value)
+    assert "its columns are ['amount', 'id']" in str(caught.value)

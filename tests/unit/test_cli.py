@@ -85,6 +85,12 @@ def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
     assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
 
 
+def test_verify_knows_the_tables_without_a_driver(tmp_path: Path) -> None:
+    done = sluice(project(tmp_path), "verify", "shop", "--table", "nosuch")
+    assert done.exit_code == 1
+    assert "pipeline shop has no table nosuch; it has: none" in done.stderr
+
+
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"sluice {__version__}\n"
 

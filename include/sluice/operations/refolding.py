@@ -74,15 +74,21 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
 
     Raises TerminalError for an unknown table.
     """
+    chosen = named_targets(ctx, table)
+    undoable.refuse_in_use(ctx, [])
+    if dry_run:
+        return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
+    return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
+
+
+def named_targets(ctx: Context, table: str = "") -> list[str]:
+    """The pipeline's targets, or the one that is named; raises TerminalError where it is none."""
     known = list(_changelogs(ctx))
     chosen = [t for t in known if table in ("", t, f"{ctx.pipeline.namespace}.{t}")]
     if not chosen:
         listed = ", ".join(known) or "none"
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")
-    undoable.refuse_in_use(ctx, [])
-    if dry_run:
-        return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
-    return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
+    return chosen
 
 
 def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:

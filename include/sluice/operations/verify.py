@@ -9,6 +9,7 @@ from sluice.driver.submit import ENTRY_POINTS, submit
 from sluice.driver.verification import KINDS, Comparison, Verification
 from sluice.errors import VerifyFailed
 from sluice.operations.context import Context
+from sluice.operations.refolding import named_targets
 
 _BESIDE_CHANGELOGS: Final = (
     "The changelog says otherwise: see which snapshots no batch wrote, and put main back to before "
@@ -30,6 +31,8 @@ def verify(
     TerminalError for a table that pipeline or source has not, TransientError while a batch is
     being published.
     """
+    if table is not None:
+        named_targets(ctx, table)
     chosen = [*(("--table", table) if table else ()), *(source.arguments if source else ())]
     ctx.say(f"verify: {ctx.pipeline.name}, {table or 'all tables'}")
     told = submit(ctx.project, ENTRY_POINTS / "verify.py", "--pipeline", ctx.pipeline.name, *chosen)
