@@ -94,9 +94,14 @@ _NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "str
 _INSTANTS: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
 
 
-def as_described(hint: ColumnType, described: ColumnType) -> ColumnType:
-    """A hint that leaves the encoding open, in the one that a description of the events tells."""
+def as_described(hint: ColumnType, described: ColumnType, typed: bool = False) -> ColumnType:
+    """A hint that leaves the encoding open, in the one that a description of the events tells.
+
+    Of `typed` values a hint of their own kind says nothing of that: their text is a reader's.
+    """
     coded = described.encoding
+    if typed and ({hint.name, described.name} <= _INSTANTS or hint.name == described.name):
+        hint = replace(hint, encoding="")
     if hint.encoding or not coded:
         return hint
     if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):

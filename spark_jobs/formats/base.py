@@ -17,13 +17,14 @@ class SourceColumn:
     """One column as the events describe it.
 
     `default` is the text that rows without the column hold (ADD COLUMN … DEFAULT), as the
-    images would carry it.
+    images would carry it. `typed`: the file has values of the type, and their text is a reader's.
     """
 
     name: str
     type: ColumnType
     nullable: bool = True
     default: str | None = None
+    typed: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ TRANSACTION_MARKER: Final = "transaction_marker"
 HEARTBEAT: Final = "heartbeat"
 SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
 """What records are that tell of no change by what little they hold."""
-_HEARTBEAT: Final = {"ts_ms", "ts_us", "ts_ns"}
-_MARKER: Final = {*_HEARTBEAT, "status", "id", "event_count", "data_collections"}
+_TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
+_MARKER: Final = {
+    "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,9 @@ def _others(line: str) -> Iterator[str]:
         yield TOMBSTONE
     forms = (_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
     inner = next((found for found in forms if isinstance(found, dict)), record)
-    if "ts_ms" in inner and inner.keys() - _HEARTBEAT:
-        yield HEARTBEAT
-    if "status" in inner and inner.keys() - _MARKER:
-        yield TRANSACTION_MARKER
+    if inner.keys() <= _MARKER:  # what a heartbeat has is among it
+        return
+    yield from (kind for name, kind in _TOLD_BY.items() if name in inner)
 
 
 def _head(line: str) -> Head | None:

@@ -60,7 +60,10 @@ def read_rows(
 def columns_of(types: str) -> list[SourceColumn]:
     """The data columns of a typed file, by what `read_rows` gave as `types`."""
     fields = avro.fields_of(json.loads(types))
-    return [SourceColumn(n, avro.column_type(f), avro.nullable(f)) for n, f in fields.items()]
+    return [
+        SourceColumn(name, avro.column_type(field), avro.nullable(field), typed=True)
+        for name, field in fields.items()
+    ]
 
 
 # JSON lines

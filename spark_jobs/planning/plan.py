@@ -325,7 +325,8 @@ def _planned(
     }
     if name in stated.hints:
         hint = parse_type(stated.hints[name])
-        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings))
+        typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
+        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings, typed))
     if not readings:
         plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
         readings = {None: plain}
@@ -336,10 +337,10 @@ def _planned(
 
 
 def _hinted(
-    hint: ColumnType, described: Mapping[int | None, ColumnType]
+    hint: ColumnType, described: Mapping[int | None, ColumnType], typed: Collection[int | None]
 ) -> dict[int | None, ColumnType]:
     """The hint, written as each description tells; one of VARIABLE numbers reads plain ones too."""
-    written = {ident: as_described(hint, kind) for ident, kind in described.items()}
+    written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
     kinds = set(written.values())
     if any(kind.encoding == VARIABLE for kind in kinds):
         return {None: replace(hint, encoding=VARIABLE)}

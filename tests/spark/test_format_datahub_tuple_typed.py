@@ -133,3 +133,19 @@ def test_of_two_full_loads_by_a_typed_time_the_later_wins(
             pq.write_table(pa.Table.from_pylist(rows), sandbox.landing / f"{number}.parquet")
         sandbox.load_landed()
         assert {row["v"] for row in sandbox.rows("t")} == {"6"}
+
+
+def test_a_hint_for_texts_says_nothing_of_typed_values(spark: SparkSession, tmp_path: Path) -> None:
+    """One batch, one row as JSON and one as Parquet, both of the same values."""
+    hints = {"b": "binary[utf8]", "h": "binary[hex]", "at": "timestamp[us]"}
+    table = {"key": ["id"], "columns": hints}
+    sandbox = Sandbox(spark, tmp_path, {"format": "datahub_tuple", "tables": {"t": table}})
+    micros = 1649991726000001
+    sandbox.write("a.jsonl", [record("I", "1", id=1, b="hi", h="d35db7", at=micros)])
+    at = datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
+    typed = record("I", "2", id=2, b=b"hi", h=b"\xd3\x5d\xb7", at=at)
+    pq.write_table(pa.Table.from_pylist([typed]), sandbox.landing / "b.parquet")
+    sandbox.load_landed()
+    assert sandbox.quarantined() == []
+    rows = {(row["b"], row["h"], row["at"]) for row in sandbox.rows("t")}
+    assert rows == {(b"hi", b"\xd3\x5d\xb7", at)}
