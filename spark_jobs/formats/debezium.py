@@ -73,6 +73,8 @@ _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
 BASE64: Final = "base64"
 NUMERIC: Final = "numeric"
+_FRACTION: Final = r":\s*-?\d++[.eE]"
+_MEMBER: Final = r'("(?:[^"\\]|\\.)*+"\s*:\s*)(-?\d[\d.eE+-]*+)'
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
@@ -282,9 +284,13 @@ def _key_of(forms: Sequence[str]) -> Column:
 
 
 def _key_by_column() -> Column:
-    """The record's key as it came; a number or a text is none that names its columns."""
-    text = F.col("key")
-    return F.from_json(F.when(text.startswith("{"), text), IMAGE_TYPE, WHOLE_TEXTS)
+    """The record's key as it came; a number or a text is none that names its columns.
+
+    Of a fraction `from_json` gives what a double prints, and no image has that.
+    """
+    text = F.when(F.col("key").startswith("{"), F.col("key"))
+    exact = F.when(text.rlike(_FRACTION), F.regexp_replace(text, _MEMBER, '$1"$2"'))
+    return F.from_json(F.coalesce(exact, text), IMAGE_TYPE, WHOLE_TEXTS)
 
 
 def _key() -> Column:

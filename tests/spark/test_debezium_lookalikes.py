@@ -65,3 +65,14 @@ def test_blanks_that_python_writes_change_no_value(
     file = jsonl(tmp_path / "a.jsonl", [update])
     (row,) = Debezium().read(spark, (file,), {}).collect()
     assert (row["absent"] is not None) == isinstance(value, dict)
+
+
+@pytest.mark.parametrize("key", ['{"id": 10.50}', '{"schema":{},"payload":{"id":10.50}}'])
+def test_a_key_has_the_digits_that_it_came_with(
+    spark: SparkSession, tmp_path: Path, key: str
+) -> None:
+    """A delete without its row is of the row that its key names."""
+    record = f'{{"key":{key},"value":{json.dumps(event("d", before=None))}}}'
+    file = jsonl(tmp_path / "a.jsonl", [record])
+    (row,) = Debezium().read(spark, (file,), {"decimal_format": "numeric"}).collect()
+    assert row["before"] == {"id": "10.50"}
