@@ -367,8 +367,10 @@ def load_and_publish(
         except SluiceError as error:
             # Another run may have had the batch too: then it is in the tables, and stays there.
             if not _is_finished(ctx, key):
+                # The first is handed back, and told by whoever called.
+                told = f": {error}" if failure is not None else ""
+                ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
                 failure = failure or error
-                ctx.say(f"{type(error).__name__}: {error}")
                 _give_up(ctx, key)
         else:
             failure = failure or left_out(ctx, ctx.files.read_manifest(key), results[-1])
