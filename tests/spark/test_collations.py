@@ -112,7 +112,6 @@ def test_a_collation_needs_a_text_of_the_key(spark: SparkSession, tmp_path: Path
             shop.load_records(EVENTS[:1])
         return str(caught.value)
 
-    assert "visits" in refused(key=["code"], collations={"visits": "nocase"})
     assert "not plain text" in refused(
         key=["visits"], columns={"visits": "int"}, collations={"visits": "rtrim"}
     )

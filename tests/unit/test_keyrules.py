@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.config.collations import compared_name, rules, source_name
+from sluice.errors import PlanError
+from spark_jobs.planning.plannedcolumn import key_by_rules
 
 RULES = [
     "nocase",
@@ -32,3 +34,9 @@ def test_the_sources_name_is_in_the_columns_own(rule: str, column: str) -> None:
 @pytest.mark.parametrize("column", ["code", "_sluice__code", "_sluice_other_code", "null_code"])
 def test_any_other_name_is_the_sources(column: str) -> None:
     assert source_name(column) == column
+
+
+def test_a_rule_of_a_column_that_is_not_in_the_key_is_refused() -> None:
+    """Where the events name the key, so that the configuration could not tell."""
+    with pytest.raises(PlanError, match=r"name \['visits'\], but the key is \['code'\]"):
+        key_by_rules("t", ("code",), (), {"visits": "nocase"})
