@@ -27,7 +27,7 @@ from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
 from spark_jobs.formats import avro, avro_json, confluent, connect_avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect_avro import Datum, Records
-from spark_jobs.formats.debezium_head import Head
+from spark_jobs.formats.debezium_head import MARKER, Head
 from spark_jobs.formats.envelope import by_schema, computed_once
 
 BASE64: Final = "base64"
@@ -40,11 +40,8 @@ OPTIONS: Final = {
     "tombstones": "null values after an event of their key: ignore (default) or delete",
 }
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
-# Of a change, a transaction's marker, a schema change; a row may have a column of one such name.
-_MAKES: Final = (
-    {"op", "source"}, {"status", "event_count"}, {"ddl", "source"}, {"tableChanges", "source"},
-)  # fmt: skip
-_HEARTBEAT: Final = {"ts_ms", "ts_us", "ts_ns"}
+# Of a change and of schema changes; a row may have a column of one such name.
+_MAKES: Final = ({"op", "source"}, {"ddl", "source"}, {"tableChanges", "source"})
 _SOURCE_NAME: Final = re.compile(r"io\.debezium\.connector\.(\w+)\.Source")
 _WITH_IMAGE: Final = ("c", "r", "u", "d")
 _TOLD: Final = "_told"
@@ -266,7 +263,8 @@ def _message(datum: Datum, wanted: Wanted, documents: bool) -> list[Column]:
 
 def _is_envelope(node: Node) -> bool:
     names = _fields(node).keys()
-    return any(make <= names for make in _MAKES) or ("ts_ms" in names and names <= _HEARTBEAT)
+    marker = bool(names & {"ts_ms", "status"}) and names <= MARKER
+    return marker or any(make <= names for make in _MAKES)
 
 
 def _fields(node: Node) -> dict[str, Node]:

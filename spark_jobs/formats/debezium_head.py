@@ -14,14 +14,15 @@ from spark_jobs.formats.firstlines import first_lines
 from spark_jobs.formats.tombstones import TOMBSTONE
 
 FORMS: Final = ("", "payload.", "value.", "value.payload.")
-TRANSACTION_MARKER: Final = "transaction_marker"
+TRANSACTIONMARKER: Final = "transaction_marker"
 HEARTBEAT: Final = "heartbeat"
-SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
+SEEMING: Final = (TRANSACTIONMARKER, TOMBSTONE, HEARTBEAT)
 """What records are that tell of no change by what little they hold."""
-_TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
-_MARKER: Final = {
+_TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTIONMARKER}
+MARKER: Final = {
     "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections",
 }  # fmt: skip
+"""What a transaction's marker may have, and a heartbeat."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _others(line: str) -> Iterator[str]:
         yield TOMBSTONE
     forms = (_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
     inner = next((found for found in forms if isinstance(found, dict)), record)
-    if inner.keys() <= _MARKER:  # what a heartbeat has is among it
+    if inner.keys() <= MARKER:  # what a heartbeat has is among it
         return
     yield from (kind for name, kind in _TOLD_BY.items() if name in inner)
 
