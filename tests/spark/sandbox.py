@@ -144,8 +144,10 @@ class Sandbox:
 
     def run(self) -> BatchResult:
         """Load and publish what has landed as one batch, as `sluice run` does."""
-        (result,), failure = stages.run(self.context())
-        assert failure is None
+        results, failure = stages.run(self.context())
+        if failure is not None:
+            raise failure
+        (result,) = results
         return result
 
     def agrees(self) -> bool:

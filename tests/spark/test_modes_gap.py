@@ -18,10 +18,12 @@ from tests.spark.renamed import BATCHES as RENAMED
 from tests.spark.sandbox import Sandbox
 from tests.spark.shop import Shop, orders
 from tests.spark.test_column_defaults import BATCHES as DEFAULTED
-from tests.spark.test_column_defaults import BEFORE, NEW, PLAIN, TEXT, event
+from tests.spark.test_column_defaults import BEFORE, NEW, PLAIN, event
+from tests.spark.test_used_again import TEXT
 
 pytestmark = pytest.mark.spark
 
+NULLABLE = {"type": "string", "optional": True}
 Drive = Callable[..., Sandbox]
 
 ON, OFF = ["current", "history", "append"], ["current"]
@@ -50,12 +52,13 @@ def drive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_new_column_beside_events_that_are_there(drive: Drive) -> None:
-    late = event("c", 5, BEFORE | {"x": TEXT}, id=77, v="v", x="late")
+    late = event("c", 5, BEFORE | {"x": NULLABLE}, id=77, v="v", x="late")
     shop = drive((ON, DEFAULTED["first"]), (ON, DEFAULTED["added"]), (ON, [late]))
     assert len(shop.rows("orders__events")) == len(DEFAULTED["first"] + DEFAULTED["added"]) + 1
     assert shop.agrees()
 
 
+@pytest.mark.long
 def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
     renames = RENAMED["before"] + RENAMED["since"]
     last = renamed.event("c", 40, id=9, name="on")
@@ -65,6 +68,7 @@ def test_a_rename_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None
     assert shop.agrees()
 
 
+@pytest.mark.long
 def test_a_default_that_was_told_meanwhile_doubles_no_event(drive: Drive) -> None:
     first = [*DEFAULTED["first"], event("u", 30, PLAIN, id=2, v="z", status="done")]
     meanwhile = event("u", 10, NEW, id=2, v="y", status="open")
@@ -119,6 +123,7 @@ def test_a_batch_undone_between_does_not_close_the_gap(
     assert shop.agrees()
 
 
+@pytest.mark.long
 def test_a_table_that_is_made_anew_leaves_them_behind(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,13 +132,27 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
     def modes(asked: Sequence[str]) -> dict[str, Any]:
         return {"format": "debezium", "tables": {"orders": {"key": ["id"], "modes": list(asked)}}}
 
+    def row(op: str, position: int, ident: int, **names: str) -> dict[str, Any]:
+        return used_again.event(op, position, ident, **{n: (TEXT, v) for n, v in names.items()})
+
+    def rename(position: int, old: str, new: str) -> dict[str, Any]:
+        return used_again.ddl(position, f"ALTER TABLE orders RENAME COLUMN {old} TO {new}")
+
     shop = Sandbox(spark, tmp_path, modes(ON))
     monkeypatch.setattr(stages, "submit", shop.drive)
-    used_again.run(shop, [*used_again.FIRST, *used_again.BETWEEN, *used_again.SINCE])
+    first = [
+        row("c", 1, 1, size="girth", weight="size"),
+        row("u", 15, 3, girth="girth", weight="size"),
+        rename(20, "weight", "size"),
+        row("u", 21, 4, girth="girth", size="size"),
+    ]
+    used_again.run(shop, first)
     shop.configure(**modes(OFF))
-    used_again.run(shop, [used_again.ADD, used_again.DROP])
+    late = [rename(10, "size", "girth"), row("c", 30, 8, girth="girth", size="size")]
+    used_again.run(shop, late)
     shop.configure(**modes(ON))
-    used_again.run(shop, [used_again.event("c", 40, 9, size=(used_again.TEXT, "Z"))])
-    wanted = used_again.VERSIONS | {(9, "Z", None)}
-    assert used_again.sizes(shop, "orders__history") == wanted
+    used_again.run(shop, [row("c", 40, 9, girth="girth", size="size")])
+    for table in ("orders", "orders__history", "orders__events"):
+        found = sorted((r["id"], r["girth"], r["size"]) for r in shop.rows(table))
+        assert found == [(ident, "girth", "size") for ident in (1, 3, 4, 8, 9)], table
     assert shop.agrees()

@@ -42,8 +42,12 @@ AFTER = [event("orders_2", "c", 21, id=4, name="d")]
     "batches",
     [
         pytest.param([BEFORE, FIRST, BETWEEN, SECOND, AFTER], id="as it happened"),
-        pytest.param([BEFORE + FIRST + BETWEEN + SECOND + AFTER], id="one batch"),
-        pytest.param([BEFORE, BETWEEN, AFTER, FIRST, SECOND], id="statements last"),
+        pytest.param(
+            [BEFORE + FIRST + BETWEEN + SECOND + AFTER], id="one batch", marks=pytest.mark.long
+        ),
+        pytest.param(
+            [BEFORE, BETWEEN, AFTER, FIRST, SECOND], id="statements last", marks=pytest.mark.long
+        ),
     ],
 )
 def test_no_source_loses_what_it_said_before_the_others_rename(
