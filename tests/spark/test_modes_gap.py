@@ -82,6 +82,7 @@ def told(lake: Sandbox, table: str) -> set[tuple[int, str]]:
     return {(row["id"], row["status"]) for row in lake.rows(table)}
 
 
+@pytest.mark.long
 def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(spark, tmp_path, pipeline(ON))
     shop.run(*orders(("c", 10, 1, "a"), ("c", 11, 2, "a")))
