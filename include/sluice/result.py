@@ -100,6 +100,11 @@ class BatchResult:
     left_out: tuple[LeftOut, ...] = ()
     completed: tuple[str, ...] = ()
 
+    @property
+    def total(self) -> Counts:
+        """The outcomes of all its records."""
+        return sum((table.counts for table in self.tables), self.unassigned)
+
     def to_json(self) -> str:
         """The document that the driver writes last, when everything else is done."""
         return json.dumps(asdict(self), sort_keys=True)

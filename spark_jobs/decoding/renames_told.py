@@ -39,8 +39,8 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
             "name: load fewer files at once (max_files_per_batch)"
         )
     told: dict[Source, list[ToldRename]] = {}
-    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
-    with_rows = {f.source for f in found if f.records > f.ddl}
+    with_rows = {f.source: f for f in found if f.records > f.ddl}
+    ordered = {source for source, table in with_rows.items() if not table.unordered}
     for row in rows:
         source = Source(row["database"], row["schema"], row["table"])
         for of, rename in _of_statement(source, row, ordered, with_rows):

@@ -83,11 +83,8 @@ def remember(job: Job, envelope: DataFrame) -> None:
     LedgerTables(job.lake.catalog).open(TRANSACTIONS)
     batch = job.manifest.batch_id
     columns = [F.lit(job.pipeline.name).alias("pipeline"), F.lit(batch).alias("batch_id")]
-    told = _ends(envelope)
-    if (known := _known(job)) is not None:
-        leant_on = _of_changes(envelope).join(known, TRANSACTION, "left_semi")
-        told = told.unionByName(leant_on).distinct()
-    rows = told.select(*columns, TRANSACTION)
+    leant_on = _of_changes(envelope).join(_ended(job, envelope), TRANSACTION, "left_semi")
+    rows = _ends(envelope).unionByName(leant_on).distinct().select(*columns, TRANSACTION)
     rows.writeTo(TABLE.sql()).overwrite(F.col("batch_id") == batch)
 
 
@@ -113,17 +110,14 @@ def _is_change() -> Column:
 
 def _ended(job: Job, envelope: DataFrame) -> DataFrame:
     """The transactions whose end is in the batch or in one that is published."""
-    ends, known = _ends(envelope), _known(job)
-    return ends if known is None else ends.unionByName(known).distinct()
-
-
-def _known(job: Job) -> DataFrame | None:
-    """The transactions of which published batches tell that they ended."""
+    ends = _ends(envelope)
     if job.lake.load(TABLE) is None:
-        return None
+        return ends
     mine = F.col("pipeline") == job.pipeline.name
-    published = F.col("batch_id").isin(*job.attempt.published)
-    return job.spark.table(TABLE.sql()).where(mine & published).select(TRANSACTION).distinct()
+    known = job.spark.table(TABLE.sql()).where(
+        mine & F.col("batch_id").isin(*job.attempt.published)
+    )
+    return ends.unionByName(known.select(TRANSACTION)).distinct()
 
 
 def _of_changes(envelope: DataFrame) -> DataFrame:

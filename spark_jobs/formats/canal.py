@@ -48,6 +48,7 @@ from spark_jobs.formats.envelope import (
     read_lines,
     repeats_column,
     select_envelope,
+    spelled_as,
     with_arrival,
 )
 from spark_jobs.formats.mysqltypes import is_known, mysql_type
@@ -295,20 +296,9 @@ def _described() -> dict[str, Column]:
     keys, described = F.array_distinct(_filled("pkNames")), F.map_keys("mysqlType")
     return {
         "_carried": carried,
-        "_keys": _spelled(keys, carried),
-        "_columns": F.when(F.size(described) > 0, _spelled(described, carried)),
+        "_keys": spelled_as(keys, carried),
+        "_columns": F.when(F.size(described) > 0, spelled_as(described, carried)),
     }
-
-
-def _spelled(names: Column, carried: Column) -> Column:
-    same = F.size(F.array_except(names, carried)) == 0
-    return F.when(same, names).otherwise(F.transform(names, lambda name: _as_in(carried, name)))
-
-
-def _as_in(carried: Column, name: Column) -> Column:
-    alike = F.filter(carried, lambda other: F.lower(other) == F.lower(name))
-    exact = F.array_contains(carried, name)
-    return F.when(exact, name).otherwise(F.coalesce(F.get(alike, F.lit(0)), name))
 
 
 def _images(told: _Told) -> dict[str, Column]:

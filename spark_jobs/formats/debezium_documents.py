@@ -101,11 +101,8 @@ def _is_readable() -> Column:
 
 def _says_nothing() -> Column:
     change = F.col("_change")
-    return (
-        (F.size(change["set"]) == 0)
-        & (F.size(change["removed"]) == 0)
-        & (~change["cut"] & _is_readable())
-    )
+    nothing = (F.size(change["set"]) == 0) & (F.size(change["removed"]) == 0) & ~change["cut"]
+    return nothing & _is_readable()
 
 
 def _changed_row() -> Column:

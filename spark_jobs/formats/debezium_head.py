@@ -14,11 +14,11 @@ from spark_jobs.formats.firstlines import first_lines
 from spark_jobs.formats.tombstones import TOMBSTONE
 
 FORMS: Final = ("", "payload.", "value.", "value.payload.")
-TRANSACTIONMARKER: Final = "transaction_marker"
+TRANSACTION_MARKER: Final = "transaction_marker"
 HEARTBEAT: Final = "heartbeat"
-SEEMING: Final = (TRANSACTIONMARKER, TOMBSTONE, HEARTBEAT)
+SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
 """What records are that tell of no change by what little they hold."""
-_TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTIONMARKER}
+_TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
 MARKER: Final = {
     "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections",
 }  # fmt: skip
@@ -49,12 +49,7 @@ def misread(spark: SparkSession, files: tuple[SourceFile, ...]) -> frozenset[str
 
 
 def _others(line: str) -> Iterator[str]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(record, dict):
-        return
+    record = _record(line)
     if "key" in record and "value" not in record and len(record) > 1:
         yield TOMBSTONE
     forms = (_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
@@ -64,11 +59,17 @@ def _others(line: str) -> Iterator[str]:
     yield from (kind for name, kind in _TOLD_BY.items() if name in inner)
 
 
-def _head(line: str) -> Head | None:
+def _record(line: str) -> dict[str, Any]:
+    """A line's record; one without fields where it is none."""
     try:
-        record = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _head(line: str) -> Head | None:
+    record = _record(line)
     for form in FORMS:
         source = _at(record, f"{form}source")
         if isinstance(source, dict):

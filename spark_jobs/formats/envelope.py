@@ -237,6 +237,18 @@ def carried_key(named: Column, carried: Column) -> Column:
     return F.when((F.size(named) > 0) & (whole | alike), F.array_distinct(named))
 
 
+def spelled_as(names: Column, carried: Column) -> Column:
+    """Names of columns in the case that a row has them in; those that it has not as they are."""
+
+    def as_carried(name: Column) -> Column:
+        alike = F.filter(carried, lambda other: F.lower(other) == F.lower(name))
+        exact = F.array_contains(carried, name)
+        return F.when(exact, name).otherwise(F.coalesce(F.get(alike, F.lit(0)), name))
+
+    same = F.size(F.array_except(names, carried)) == 0
+    return F.when(same, names).otherwise(F.transform(names, as_carried))
+
+
 def with_numbers(records: DataFrame, texts: Mapping[str, Column]) -> DataFrame:
     """Add the `number` of each text under its name.
 

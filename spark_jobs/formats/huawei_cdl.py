@@ -46,6 +46,7 @@ from spark_jobs.formats.envelope import (
     read_lines,
     repeats,
     select_envelope,
+    spelled_as,
     with_arrival,
     with_numbers,
 )
@@ -355,17 +356,11 @@ def _left_out(placeholder: str) -> Column:
     the image before the update has and the one after it has not.
     """
     after, none = F.col("_after"), F.array().cast("array<string>")
-    folded = F.transform(_lob_columns(), F.lower)
-    large = F.map_filter(after, lambda n, v: v.isNull() & F.array_contains(folded, F.lower(n)))
-    others = F.filter(_lob_columns(), lambda n: ~F.array_contains(_folded(after), F.lower(n)))
-    listed = F.concat(F.map_keys(large), others)
+    large = spelled_as(_lob_columns(), F.map_keys(after))
+    listed = F.filter(large, lambda n: F.try_element_at(after, n).isNull())
     only_before = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
     parts = [F.coalesce(p, none) for p in (listed, unsent(after, placeholder), only_before)]
     return F.array_union(F.array_union(parts[0], parts[1]), parts[2])
-
-
-def _folded(row: Column) -> Column:
-    return F.transform(F.map_keys(row), F.lower)
 
 
 def _lob_columns() -> Column:

@@ -121,14 +121,15 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
     if there is None:
         replace(writer, wanted, None)
         return
-    gone = there.limit(0)
+    gone = None
     if undone is not None:
         gone = _brought_alone(writer, there, without(once(undone, _data(writer)), wanted), floor)
-        if not behind(writer, events_id(writer.plan)):
-            _take_out(writer, gone)
-            return
+    if gone is not None and not behind(writer, events_id(writer.plan)):
+        _take_out(writer, gone)
+        return
     if floor is not None:
-        forgotten = without(there.where(F.col(names.POSITION) <= floor), gone)
+        forgotten = there.where(F.col(names.POSITION) <= floor)
+        forgotten = forgotten if gone is None else without(forgotten, gone)
         wanted = wanted.unionByName(without(forgotten, wanted))
     replace(writer, wanted, there)
 

@@ -184,8 +184,8 @@ def plan_table(
 
 def _check_partitions(table: str, config: TableConfig, names: Iterable[str]) -> None:
     known = list(names)
-    unknown = [p.column for p in config.partitions if p.column not in known]
-    if others := [name for name in unknown if not is_reserved(name)]:
+    named = [p.column for p in config.partitions]
+    if others := [n for n in named if n not in known and not is_reserved(n)]:
         raise PlanError(
             f"table {table}: partition_by names {others}, and its columns are {sorted(known)}"
         )

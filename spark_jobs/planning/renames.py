@@ -120,7 +120,7 @@ def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, st
     is `done` before and told again, one source of the table did after another one."""
     for rename in sorted(later):
         since = rename.of(name)
-        given = (new.lower() for old, new in rename.columns if _folded((old, new)) not in done)
+        given = (pair[1].lower() for pair in rename.columns if _folded(pair) not in done)
         if since == name and name.lower() in given and rename.below != DECLARED:
             return True
         name = since

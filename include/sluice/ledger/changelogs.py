@@ -22,13 +22,16 @@ def forget_changes(
         if not is_changelog(where, name) or (where, name) in besides:
             continue
         table = catalog.load_table((where, name))
-        mine = equals(BATCH_ID, batch_id)
         by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
-        files = [task.file for task in table.scan(row_filter=mine).plan_files()] if by_batch else []
-        if files:
+        if by_batch and (files := files_of(table, batch_id)):
             _drop(table, files)
             done.append(f"{where}.{name}: changes of the batch removed")
     return done
+
+
+def files_of(changelog: Table, batch_id: str) -> list[DataFile]:
+    """The files with a batch's changes, and no others: they are its partition."""
+    return [task.file for task in changelog.scan(equals(BATCH_ID, batch_id)).plan_files()]
 
 
 def _drop(table: Table, files: Iterable[DataFile]) -> None:

@@ -16,12 +16,11 @@ from pyiceberg.table import Table
 from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import ledger as states
+from sluice.ledger.changelogs import files_of
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import landed_anew
-from sluice.ledger.tables import equals
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
-    BATCH_ID,
     PROP_FLOOR,
     PROP_PIPELINE,
     PROP_SOURCE,
@@ -149,7 +148,7 @@ def _changes(
     told = recorded(ctx.catalog, ctx.pipeline.name)
     renamed = {one.source_table for one in told if one.batch_id == batch_id}
     for target, log in logs.items():
-        records = _records(log, batch_id)
+        records = sum(file.record_count for file in files_of(log, batch_id))
         mine = [p for p in published if p.table_name in published_tables(target)]
         for p in mine:
             _refuse_strangers(ctx, p)
@@ -176,11 +175,6 @@ def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
 def _has_floor(ctx: Context, target: str) -> bool:
     table = _load(ctx, ctx.pipeline.namespace, target)
     return table is not None and PROP_FLOOR in table.properties
-
-
-def _records(changelog: Table, batch_id: str) -> int:
-    files = changelog.scan(row_filter=equals(BATCH_ID, batch_id)).plan_files()
-    return sum(file.file.record_count for file in files)
 
 
 def _changelogs(ctx: Context) -> dict[str, Table]:

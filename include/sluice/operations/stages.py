@@ -237,7 +237,7 @@ def _first_bases(
 
 def _detail(result: BatchResult) -> dict[str, object]:
     newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
-    total = sum((t.counts for t in result.tables), result.unassigned)
+    total = result.total
     return {
         "read": total.read,
         "applied": total.applied,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Container
 from typing import Final
 
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import ledger as states
+from sluice.ledger.changelogs import files_of
 from sluice.ledger.ledger import BatchRow, Publication
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
 from sluice.manifest import Manifest
-from sluice.names import BATCH_ID, is_changelog, published_tables, target_of_changelog
+from sluice.names import is_changelog, published_tables, target_of_changelog
 from sluice.operations.ahead import TABLES
 from sluice.operations.context import Context
 from sluice.operations.deadletters import resolutions
@@ -108,53 +112,53 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
     end are in the tables because of it."""
     if not ctx.pipeline.holds_transactions or not batches:
         return
-    ended = _transactions(ctx)
-    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
-    for row in (r for r in rows if r.batch_id in batches):
-        mine = ended.get(row.batch_id, frozenset())
-        later = (r.batch_id for r in rows if r.seq > row.seq and r.batch_id not in batches)
-        leaning = next((b for b in later if mine & ended.get(b, frozenset())), None)
-        if leaning is not None:
-            raise RollbackRefused(
-                f"batch {leaning} has changes of transactions whose end batch {row.batch_id} "
-                f"brought: roll that back first (sluice rollback {ctx.pipeline.name} --batch "
-                f"{leaning})"
-            )
+    ended, rows = _transactions(ctx), _published(ctx)
+    for batch_id in batches:
+        for later in _followers(rows, batch_id, batches):
+            if ended[batch_id] & ended[later.batch_id]:
+                raise RollbackRefused(
+                    f"batch {later.batch_id} has changes of transactions whose end batch "
+                    f"{batch_id} brought: roll that back first (sluice rollback "
+                    f"{ctx.pipeline.name} --batch {later.batch_id})"
+                )
 
 
 def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     """A run for some tables brings the events of loaded files a second time: with the first batch
     undone they would be in these tables still."""
-    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    rows = _published(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
-    for first in (r for r in rows if r.batch_id in batches):
-        later = [r for r in again if r.seq > first.seq and r.batch_id not in batches]
-        logs = _changelogs(ctx, publications(ctx, first.batch_id)) if later else []
-        landed = ctx.ledger.batch_files(ctx.pipeline.name, first.batch_id) if logs else []
-        files = {file.object_key for file in landed}
-        for row in later:
-            read = {file.key for file in ctx.files.read_manifest(row.manifest).files}
-            if files & read and any(_has_changes(ctx, log, row.batch_id) for log in logs):
+    for batch_id in batches if again else ():
+        files = {file.object_key for file in ctx.ledger.batch_files(ctx.pipeline.name, batch_id)}
+        logs = _changelogs(ctx, publications(ctx, batch_id)) if files else []
+        for later in (r for r in _followers(rows, batch_id, batches) if r in again):
+            read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
+            if files & read and any(files_of(log, later.batch_id) for log in logs):
                 raise RollbackRefused(
-                    f"batch {row.batch_id} read files of {first.batch_id} again, for "
-                    f"{', '.join(row.details[TABLES])} alone: roll that back first (sluice "
-                    f"rollback {ctx.pipeline.name} --batch {row.batch_id})"
+                    f"batch {later.batch_id} read files of {batch_id} again, for "
+                    f"{', '.join(later.details[TABLES])} alone: roll that back first (sluice "
+                    f"rollback {ctx.pipeline.name} --batch {later.batch_id})"
                 )
 
 
-def _has_changes(ctx: Context, changelog: tuple[str, str], batch_id: str) -> bool:
-    changes = ctx.catalog.load_table(changelog)
-    return any(changes.scan(row_filter=equals(BATCH_ID, batch_id)).plan_files())
+def _published(ctx: Context) -> list[BatchRow]:
+    return [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
 
 
-def _transactions(ctx: Context) -> dict[str, frozenset[str]]:
+def _followers(rows: list[BatchRow], batch_id: str, undone: Container[str]) -> list[BatchRow]:
+    """Of published batches those after one that stay; none where that one is not among them."""
+    since = next((r.seq for r in rows if r.batch_id == batch_id), None)
+    return [r for r in rows if since is not None and r.seq > since and r.batch_id not in undone]
+
+
+def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
     """The transactions that each batch of the pipeline ended, or has changes of."""
     mine = equals("pipeline", ctx.pipeline.name)
     found = LedgerTables(ctx.catalog).read(TRANSACTIONS, mine, ("batch_id", "transaction"))
-    told: dict[str, set[str]] = {}
+    told: defaultdict[str, set[str]] = defaultdict(set)
     for row in found.to_pylist():
-        told.setdefault(row["batch_id"], set()).add(row["transaction"])
-    return {batch_id: frozenset(ones) for batch_id, ones in told.items()}
+        told[row["batch_id"]].add(row["transaction"])
+    return told
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
@@ -185,23 +189,22 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
 def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
     """A later batch whose changes all were late, or there already, wrote nothing; without the
     batch they would be in no table."""
-    rows = [r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED]
+    rows = _published(ctx)
     for batch_id, publications in published.items():
-        since = next((r.seq for r in rows if r.batch_id == batch_id), None)
-        later = [r.batch_id for r in rows if since is not None and r.seq > since]
-        others = [other for other in later if other not in published]
-        for namespace, name in _changelogs(ctx, publications) if others else ():
+        others = _followers(rows, batch_id, published)
+        for log in _changelogs(ctx, publications) if others else ():
             for other in others:
-                if _has_changes(ctx, (namespace, name), other):
-                    did = f"has changes in {namespace}.{name}, which were compared with {batch_id}"
-                    raise Followed(f"batch {other} {did}")
+                if files_of(log, other.batch_id):
+                    where = ".".join(log.name()[-2:])
+                    did = f"has changes in {where}, which were compared with {batch_id}"
+                    raise Followed(f"batch {other.batch_id} {did}")
 
 
-def _changelogs(ctx: Context, publications: list[Publication]) -> list[tuple[str, str]]:
+def _changelogs(ctx: Context, publications: list[Publication]) -> list[Table]:
     """The changelogs of the targets that these publications are of."""
     written = {p.table_name for p in publications}
     return [
-        (namespace, name)
+        ctx.catalog.load_table((namespace, name))
         for namespace, name in tables(ctx)
         if is_changelog(namespace, name) and written & published_tables(target_of_changelog(name))
     ]

@@ -72,8 +72,7 @@ def show_batch(console: Console, result: BatchResult) -> None:
     console.print(table)
     for t in result.tables:
         console.print(f"{escape(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
-    bad = sum((t.counts for t in result.tables), result.unassigned).quarantined
-    if bad:
+    if bad := result.total.quarantined:
         asked = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
         told = f'{bad:,} quarantined; look: sluice sql "{escape(asked)}"'
         console.print(told, highlight=False, soft_wrap=True)
