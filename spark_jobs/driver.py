@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -30,6 +31,8 @@ from sluice.objects.batchfiles import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
 from sluice.operations.opentransactions import completed, waiting
+from sluice.operations.pointless import pointless
+from sluice.operations.undoable import publications
 from sluice.result import BatchResult
 from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
@@ -77,11 +80,12 @@ class Driver:
     def run(self) -> BatchResult:
         """Load, write the result, then say so in the ledger; on failure say that instead."""
         self.ledger.ensure()
-        retried = bool(self._row() and self._row().attempt)  # type: ignore[union-attr]
+        row = self._row()
         try:
+            self._begin(row)
             with self._renewing():
                 refuse_replaced(self.pipeline, self.manifest)
-                result = self._work(retried)
+                result = self._work(row is not None and bool(row.attempt))
             # What was read in between was read from what is there before and after.
             refuse_replaced(self.pipeline, self.manifest)
             # After the last renewal, which would make the lease this process's own again.
@@ -95,6 +99,22 @@ class Driver:
         finally:
             self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
         return result
+
+    def _begin(self, row: states.BatchRow | None) -> None:
+        """Take the batch, so that nobody takes it for abandoned while it is decoded; the pipeline's
+        lease is not needed yet. Raises LeaseHeld where nothing is left to do for it."""
+        if row is not None and row.state in states.CLOSED:
+            raise LeaseHeld(
+                f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {self.attempt} "
+                "stops here"
+            )
+        self._decoding(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
+
+    def _decoding(self, expected: Callable[[states.BatchRow | None], bool]) -> None:
+        self.ledger.record_batch(
+            self.pipeline.name, self.manifest.batch_id, states.LANDED, attempt=self.attempt,
+            lease=Lease(this_holder(), self.pipeline.lease_seconds), expected=expected,
+        )  # fmt: skip
 
     def _work(self, retried: bool) -> BatchResult:
         """Load, without the tables that cannot be where the others may be loaded for themselves."""
@@ -129,7 +149,7 @@ class Driver:
         if not transactions.holds(job) or self.manifest.repeats:
             return job
         job = replace(job, attempt=replace(job.attempt, published=self._take_lease()))
-        ctx = Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
+        ctx = self._context()
         ended = transactions.ended_among(job, lambda: whole_envelope(job), waiting(ctx))
         return replace(job, manifest=completed(ctx, self.manifest, ended))
 
@@ -160,14 +180,30 @@ class Driver:
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
             try:
-                self._lease(self.ledger.acquire_lease)
+                self._lease(partial(self.ledger.acquire_lease, half=self._is_half_published()))
                 self._held.set()
+                self._refuse_pointless()
                 return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
             except LeaseHeld as held:
                 if time.monotonic() > deadline:
                     raise
                 print(f"waiting: {held}", file=sys.stderr, flush=True)
                 time.sleep(_POLL_SECONDS)
+
+    def _is_half_published(self) -> bool:
+        row = self._row()
+        halfway = row is not None and row.state == states.PUBLISHING
+        return halfway and bool(publications(self._context(), self.manifest.batch_id))
+
+    def _refuse_pointless(self) -> None:
+        """Under the lease, for what the batch is built on may have been undone since it landed."""
+        if why := pointless(self._context(), self.manifest):
+            raise TerminalError(
+                f"batch {self.manifest.batch_id} of {self.pipeline.name} {why}: it is not loaded"
+            )
+
+    def _context(self) -> Context:
+        return Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
 
     def _lease(self, action: Callable[[str, str, str, str, float], None]) -> None:
         action(
@@ -194,13 +230,22 @@ class Driver:
             if is_dead(self.publisher):
                 print("nobody waits for this load any more: it stops", file=sys.stderr, flush=True)
                 os._exit(TransientError.exit_code)
-            if self._held.is_set() and time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
+            if time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
                 renewed = time.monotonic()
                 try:
-                    self._lease(self.ledger.renew_lease)
+                    self._renew_once()
                 except SluiceError as error:
                     print(f"lease lost: {error}", file=sys.stderr, flush=True)
                     return
+
+    def _renew_once(self) -> None:
+        if self._held.is_set():
+            self._lease(self.ledger.renew_lease)
+        else:
+            self._decoding(self._decodes)
+
+    def _decodes(self, row: states.BatchRow | None) -> bool:
+        return row is not None and (row.attempt, row.state) == (self.attempt, states.LANDED)
 
     def _record_loaded(self) -> None:
         """Hand the batch to its publisher; raises LeaseHeld where it is not this attempt's now."""
@@ -225,8 +270,14 @@ class Driver:
             self._drop_branches()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
-            detail={"error": f"{type(error).__name__}: {error}"[:2000]}, expected=self._may_fail,
+            detail=self._details() | {"error": f"{type(error).__name__}: {error}"[:2000]},
+            expected=self._may_fail,
         )  # fmt: skip
+
+    def _details(self) -> dict[str, object]:
+        """What is told of the batch beside its state: whose share it is, say."""
+        row = self._row()
+        return {} if row is None else row.details
 
     def _drop_branches(self) -> None:
         """This attempt's own; who made one again when the batch was finished is the last to know
@@ -254,7 +305,7 @@ class Driver:
         return not self._is_taken_over(row) and row.state not in states.CLOSED
 
     def _is_taken_over(self, row: states.BatchRow) -> bool:
-        return row.state != states.LANDED and row.attempt not in ("", self.attempt)
+        return row.attempt not in ("", self.attempt)
 
 
 def drive(

@@ -22,11 +22,12 @@ from sqlalchemy.exc import DBAPIError
 
 from sluice import __version__
 from sluice.catalog.client import open_catalog
+from sluice.catalog.patience import in_words, is_hopeless
 from sluice.config import newepoch as epochs
 from sluice.config.livesource import LiveSource
 from sluice.config.project import load_project, load_sound
 from sluice.driver.startup import CHECKOUT
-from sluice.errors import ConfigError, SluiceError, TransientError
+from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
@@ -95,10 +96,11 @@ def _version(
     pass
 
 
-def _unreachable(error: Exception) -> TransientError:
+def _unreachable(error: Exception) -> SluiceError:
     """What the catalog, the store or the disk said, in one line and without its statement."""
-    cause = getattr(error, "orig", None) or error
-    return TransientError(f"{type(cause).__name__}: {str(cause).strip()}; try again, or look there")
+    if is_hopeless(error):
+        return TerminalError(f"{in_words(error)}; check the address, and the rights to it")
+    return TransientError(f"{in_words(error)}; try again, or look there")
 
 
 def _say(text: str) -> None:
@@ -144,8 +146,7 @@ def run(
         for result in results:
             report.show_batch(out, result)
         if not results and failure is None:
-            some = "all that was asked for is in the ledger already"
-            why = some if file or since or to or table else why_nothing(ctx)
+            why = why_nothing(ctx, _window(since, to), file)
             out.print(escape(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
     if failure is not None:
         raise failure
@@ -222,6 +223,8 @@ def status(
     """The last batches of each pipeline, and what of them is unresolved in quarantine."""
     found = load_sound(project)
     names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
+    for mistake in () if pipeline else found.broken.values():
+        _say(f"not shown, for its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(found))
     known = {name: ledger.batches(name) for name in names}
     rows = [row for name in names for row in known[name][:limit]]
@@ -263,12 +266,12 @@ def verify(
     """Refold the changelogs and compare with the targets; exit code 1 where one differs."""
     live = _live_source(source, watermark)
     found = verify_stage(open_context(project, pipeline, _say), table, live)
-    if html is not None:
-        html.write_text(verify_report.as_html(found), encoding="utf-8")
     if as_json:
         _print_json(found.as_dict())
     else:
         verify_report.show(out, found)
+    if html is not None:
+        html.write_text(verify_report.as_html(found), encoding="utf-8")
     refuse_differences(found)
 
 

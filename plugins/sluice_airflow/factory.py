@@ -161,6 +161,7 @@ def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
         task_id="publish",
         outlets=[AssetAlias(tasks.alias_name(pipeline.name)) for pipeline in pipelines],
         map_index_template="{{ batch_id }}",
+        execution_timeout=LONGEST_LOAD,
         priority_weight=SOON,
     )
     def publish(manifest: str) -> dict[str, Any]:
@@ -227,7 +228,7 @@ def rollback_dag(project: Project) -> DAG:
         )
         dag.params["dry_run"] = tick("Dry run", "Say in the log what would move, and move nothing.")
 
-        @task(task_id="rollback", retries=0)
+        @task(task_id="rollback", retries=0, execution_timeout=LONGEST_LOAD)
         def rollback() -> list[str]:
             context = get_current_context()
             params = context["params"]
@@ -320,7 +321,7 @@ def maintain_dag(project: Project) -> DAG:
 
 def _manual_dag(name: str, description: str, project: Project) -> DAG:
     names = sorted(project.pipelines)
-    chosen = Param(names[0], enum=names) if names else Param(type="string", minLength=1)
+    chosen = Param(type="string", enum=names) if names else Param(type="string", minLength=1)
     return DAG(
         dag_id=name,
         description=description,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.sourcetables import APPLY, FAIL, truncate_policy
-from sluice.errors import PlanError
+from sluice.errors import PlanError, TransientError
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.renamelog import ToldRename, record
 from sluice.manifest import SourceFile
@@ -148,8 +148,10 @@ def _decode_watched(
 
 def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
-    looked_at = look_through(job, _kept(job, whole_envelope(job)))
-    envelope, found, left_out = apart.without(job, *looked_at)
+    kept, written = _kept(job, whole_envelope(job))
+    envelope, found = look_through(job, kept)
+    _require_all(job, written, found)
+    envelope, found, left_out = apart.without(job, envelope, found)
     transactions.remember(job, envelope)
     told = told_by(job, envelope, found)
     if told:
@@ -188,15 +190,29 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     return droptables.by_policy(job, envelope, found)
 
 
-def _kept(job: Job, envelope: DataFrame) -> DataFrame:
-    """Written once by source table, for each table's pass to read no more than its own part."""
+def _kept(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
+    """Written once by source table, for each table's pass to read no more than its own part; and
+    how many records were."""
+    written = Observation()
     names_of = (F.coalesce(part, F.lit("")) for part in ("database", "schema", "table"))
     part = _folder(F.concat_ws(".", *names_of)).alias(_PART)
     parts = envelope.select("*", part)
-    writer = parts.write.partitionBy(_PART).option("compression", "lz4_raw")
+    counted = parts.observe(written, F.count(F.lit(1)).alias("records"))
+    writer = counted.write.partitionBy(_PART).option("compression", "lz4_raw")
     writer.mode("overwrite").parquet(job.scratch)
     # Of no records at all there is no file to read the columns from.
-    return job.spark.read.schema(parts.schema).parquet(job.scratch)
+    return job.spark.read.schema(parts.schema).parquet(job.scratch), written.get["records"]
+
+
+def _require_all(job: Job, written: int, found: list[Found]) -> None:
+    """Whoever takes a driver that stood still for dead removes what it has written, and a job goes
+    on without the files of tasks that were done: what is left would pass for the batch."""
+    there = sum(table.total for table in found)
+    if there != written:
+        raise TransientError(
+            f"batch {job.manifest.batch_id}: of {written} records that were read, {there} are left "
+            "in what this attempt keeps: somebody removed the rest; it is loaded again"
+        )
 
 
 def _part_of(envelope: DataFrame, source: Source) -> DataFrame:

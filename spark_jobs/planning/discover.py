@@ -58,6 +58,11 @@ class Found:
     moves: bool = True
 
     @property
+    def total(self) -> int:
+        """How many records there are, whatever becomes of them."""
+        return self.records + self.ignored + self.rejected
+
+    @property
     def columns(self) -> set[str]:
         """Names of all columns that an image carries."""
         return {name for image in self.images.values() for name in image}

@@ -286,10 +286,12 @@ def _refuse_other_key(table: str, key: tuple[str, ...], stored: tuple[str, ...] 
 
 def _no_key(pipeline: Pipeline, found: Found) -> str:
     candidates = ", ".join(sorted(found.columns)[:8])
+    others = "   # with `tables:` these alone are loaded: list all others, too"
     return (
         f"nobody tells the key of table {found.source.name}. "
         f"Add to pipelines/{pipeline.name}.yaml:\n"
-        f"tables:\n  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
+        f"tables:{others if pipeline.tables is None else ''}\n"
+        f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
     )
 
 

@@ -72,7 +72,7 @@ def test_every_name_of_a_batch_is_one() -> None:
 def test_a_window_without_files_says_so(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
     assert done.exit_code == 0
-    assert "all that was asked for is in the ledger already" in done.stdout
+    assert "has an hour in the window that was asked for (UTC)" in done.stdout
 
 
 def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
@@ -83,6 +83,24 @@ def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
     missing = sluice(folder, "run", "shop")
     assert missing.exit_code == 1
     assert f"pipeline shop: its landing folder {tmp_path}/landing does not exist" in missing.stderr
+
+
+def test_a_pipeline_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "pipelines" / "bad.yaml").write_text("name: bad\nformat: nosuch\n")
+    done = sluice(folder, "status")
+    assert done.exit_code == 0
+    assert "not shown, for its file is wrong:" in done.stderr
+    assert "bad.yaml" in done.stderr
+
+
+def test_a_table_that_may_be_two_is_not_chosen(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    with (folder / "pipelines" / "shop.yaml").open("a") as file:
+        file.write("tables: {a.orders: {key: [id]}, b.orders: {key: [id]}}\n")
+    done = sluice(folder, "run", "shop", "--table", "orders")
+    assert done.exit_code == 2
+    assert "'orders' may be a.orders or b.orders: name it in full" in done.stderr
 
 
 def test_verify_knows_the_tables_without_a_driver(tmp_path: Path) -> None:
@@ -124,6 +142,14 @@ def test_a_catalog_that_is_down_is_one_line_and_to_be_tried_again(
     assert done.exit_code == 75
     assert "OperationalError" in done.stderr
     assert "Traceback" not in done.output
+
+
+def test_what_no_waiting_mends_is_not_to_be_tried_again(tmp_path: Path) -> None:
+    folder = project(tmp_path, f"sqlite:///{tmp_path}/a.db")
+    (tmp_path / "a.db").write_text("no database, but a text of more than sixteen bytes")
+    done = sluice(folder, "status")
+    assert done.exit_code == 1
+    assert "check the address, and the rights to it" in done.stderr
 
 
 @pytest.mark.parametrize(

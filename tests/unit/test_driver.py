@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.schema import Schema
 
-from sluice.errors import TerminalError
+from sluice.errors import LeaseHeld, TerminalError
 from sluice.ledger.leases import Lease
-from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING
+from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING, ROLLED_BACK
 from sluice.manifest import Manifest
+from sluice.names import PROP_PIPELINE
 from sluice.operations.context import Context
 from sluice.operations.land import land
+from sluice.operations.stages import reconcile
+from sluice.operations.undo import rollback
 from sluice.result import BatchResult
 from spark_jobs.driver import Driver
 from tests.unit.projects import open_shop
@@ -37,7 +41,8 @@ def context(tmp_path: Path) -> Context:
         ("b1", LOADING, "later", True, False),
         ("b1", LOADED, "later", True, False),
         ("b1", LOADING, "later", False, True),
-        ("b1", LANDED, "earlier", True, True),
+        ("b1", LANDED, "", True, True),
+        ("b1", LANDED, "later", True, False),
         ("b2", LOADING, "its own", True, False),
         ("b2", LOADING, "its own", False, True),
     ],
@@ -90,3 +95,57 @@ def test_a_table_is_left_out_once(context: Context, monkeypatch: pytest.MonkeyPa
     with pytest.raises(TerminalError, match="its key"):
         driver._work(False)
     assert tried == [{}, {"s.notes": "its key"}]
+
+
+def landed(context: Context) -> tuple[str, Manifest]:
+    (context.project.root / "landing" / "a.jsonl").write_text('{"a": 1}\n')
+    (key,) = land(context)
+    return key, context.files.read_manifest(key)
+
+
+@pytest.mark.parametrize("before", [LANDED, FAILED])
+def test_a_batch_that_is_being_decoded_is_not_abandoned(
+    context: Context, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """The pipeline's lease is taken when the tables are written; the batch is taken at once."""
+    _, manifest = landed(context)
+    context.ledger.record_batch("shop", manifest.batch_id, before)
+    scratch = f"shop/{manifest.batch_id}/decoded-kept/part-0.parquet"
+    vacant = context.catalog
+    vacant.create_namespace("shop")
+    vacant.create_table(("shop", "new"), Schema(), properties={PROP_PIPELINE: "shop"})
+
+    def work(driver: Driver, _: bool) -> BatchResult:
+        driver._renew_once()
+        context.files.store.put(scratch, b"rows")
+        assert reconcile(context) == []
+        assert context.files.store.get(scratch) == b"rows"
+        assert vacant.table_exists(("shop", "new"))
+        raise TerminalError("as far as this test goes")
+
+    monkeypatch.setattr(Driver, "_work", work)
+    with pytest.raises(TerminalError, match="as far"):
+        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+    assert reconcile(context) != []
+    assert not vacant.table_exists(("shop", "new"))
+
+
+def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) -> None:
+    _, manifest = landed(context)
+    rollback(context, manifest.batch_id, hold=True)
+    with pytest.raises(LeaseHeld, match=r"is rolled_back; attempt .* stops here"):
+        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+    row = context.ledger.batch("shop", manifest.batch_id)
+    assert row is not None
+    assert row.state == ROLLED_BACK
+
+
+def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
+    """Whose share it is, say: without that no later run of the DAG takes it."""
+    context.ledger.record_batch("shop", "b1", FAILED, detail={"share_of": "b0", "error": "before"})
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver._fail(TerminalError("now"))
+    row = context.ledger.batch("shop", "b1")
+    assert row is not None
+    assert row.details["share_of"] == "b0"
+    assert row.details["error"] == "TerminalError: now"

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -168,3 +169,20 @@ def test_the_environments_secrets_are_in_no_manifest(
 @pytest.mark.parametrize("name", ["password", "passwd", "credential", "token", "access.key"])
 def test_spark_redacts_what_it_prints_of_its_settings(name: str) -> None:
     assert re.search(DEFAULTS["spark.redaction.regex"], f"spark.sql.catalog.lake.{name.upper()}")
+
+
+@pytest.mark.parametrize("password", ["Kx9/ab+c", "x@y", "a#b", "a?b", "a/b@c:d"])
+def test_a_password_that_ends_an_address_early_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    """Spark's reader took the rest of it for a host, and showed it in every error."""
+    write(tmp_path, LAKE, SHOP)
+    monkeypatch.setenv(ENV_CATALOG_URI, f"postgresql://sluice:{password}@db.internal:5432/catalog")
+    with pytest.raises(ConfigError, match="%2F") as told:
+        load_project(tmp_path)
+    assert password not in str(told.value)
+    quoted = quote(password, safe="")
+    monkeypatch.setenv(ENV_CATALOG_URI, f"postgresql://sluice:{quoted}@db.internal:5432/catalog")
+    conf = spark_catalog_conf(load_project(tmp_path))
+    assert conf["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db.internal:5432/catalog"
+    assert conf["spark.sql.catalog.lake.jdbc.password"] == password

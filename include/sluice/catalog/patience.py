@@ -14,7 +14,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final, TypeVar
 
-from pyiceberg.exceptions import ServerError, ServiceUnavailableError, TooManyRequestsError
+from pyiceberg.exceptions import (
+    ForbiddenError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from sluice.errors import TransientError
@@ -34,6 +40,7 @@ OF_CATALOGS: Errors = (
 _HOPELESS: Final = (
     "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
     "permission denied", "unable to open database file", "readonly database",
+    "file is not a database",
 )  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -53,7 +60,7 @@ def retry(action: Callable[[], T], seconds: float = SECONDS, also: Errors = ()) 
         try:
             return action()
         except (*transient_errors(), *also) as problem:
-            if _is_hopeless(problem):
+            if is_hopeless(problem):
                 raise
             if time.monotonic() >= give_up:
                 raise CatalogAwayError(
@@ -89,6 +96,9 @@ def in_words(problem: Exception) -> str:
     return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
 
 
-def _is_hopeless(problem: Exception) -> bool:
+def is_hopeless(problem: Exception) -> bool:
+    """Whether no waiting mends it: who asks may not, or what is asked is not there."""
+    if isinstance(problem, (UnauthorizedError, ForbiddenError, PermissionError)):
+        return True
     text = str(problem).lower()
     return isinstance(problem, DBAPIError) and any(words in text for words in _HOPELESS)

@@ -97,7 +97,17 @@ def _partition(value: str) -> str:
     return value
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+def _pipeline_name(value: str) -> str:
+    if value in OPERATIONS:
+        raise ValueError(
+            f"expected another name than {', '.join(OPERATIONS)}, whose DAGs are Sluice's own"
+        )
+    return value
+
+
+OPERATIONS: Final = ("maintain", "reconcile", "reprocess", "rollback")
+"""What the DAGs are called, behind `sluice_`, that are of all pipelines."""
+Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$"), AfterValidator(_pipeline_name)]
 Location = Annotated[str, AfterValidator(_location)]
 Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]

@@ -40,7 +40,7 @@ from sluice.config.mistakes import explain
 from sluice.config.overlap import refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.renames import RenamedColumns
-from sluice.config.secrets import holds_secret, refuse_secret_addresses
+from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
 from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
 from sluice.config.sparkconf import SparkConf
 from sluice.config.yamlfile import Document, by_name, read_yaml
@@ -364,6 +364,11 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
             "give it in SLUICE_CATALOG_TOKEN or SLUICE_CATALOG_CREDENTIAL"
         )
     if not catalog.is_sqlite:
+        if not is_clear(catalog.uri):
+            raise ConfigError(
+                f"{ENV_CATALOG_URI}: expected {catalog.uri.partition(':')[0]}://user:password@host:"
+                "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password"
+            )
         return catalog
     path = _resolve(root, str(catalog.sqlite_path))
     return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 _SECRET: Final = re.compile(r"secret|passw|token|credential|access.?key|keytab", re.IGNORECASE)
 # The name of a class, or the path of a store that is encrypted: where secrets are, not what.
@@ -24,6 +24,12 @@ def holds_secret(uri: str) -> bool:
     """Whether an address has a password before its host, or a secret among its parameters."""
     address, _, query = uri.partition("?")
     return bool(_USER_INFO.search(address)) or any(is_secret(name) for name, _ in parse_qsl(query))
+
+
+def is_clear(uri: str) -> bool:
+    """Whether everybody finds the same host in an address: a password with @ / ? # as they are
+    ends for one reader where it goes on for another, who would show the rest of it."""
+    return uri.count("@") == urlsplit(uri).netloc.count("@") <= 1
 
 
 def refuse_secret_settings(conf: Any) -> Any:

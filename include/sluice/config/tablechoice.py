@@ -23,8 +23,12 @@ def only(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
 def _found(pipeline: Pipeline, tables: Collection[str], name: str) -> str:
     if name in tables:
         return name
-    for listed in tables:
-        if listed.endswith(f".{name}"):
-            return listed
+    ends_so = [listed for listed in tables if listed.endswith(f".{name}")]
+    if len(ends_so) > 1:
+        raise ConfigError(
+            f"pipeline {pipeline.name}: {name!r} may be {' or '.join(ends_so)}: name it in full"
+        )
+    if ends_so:
+        return ends_so[0]
     known = ", ".join(tables)
     raise ConfigError(f"pipeline {pipeline.name} has no table {name!r}; its `tables:` are {known}")

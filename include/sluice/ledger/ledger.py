@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
+import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.table import Table
@@ -19,6 +20,7 @@ from pyiceberg.table import Table
 from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, contents, fresh_content
 from sluice.ledger.leases import Lease, is_dead
+from sluice.ledger.newest import latest, newest, rows_of
 from sluice.ledger.rows import (
     AT_REST,
     CLOSED,
@@ -28,6 +30,7 @@ from sluice.ledger.rows import (
     FILE_LOADED,
     FILE_RELEASED,
     FINISHED,
+    HALF_PUBLISHED,
     HALFWAY,
     INTENT,
     LANDED,
@@ -80,8 +83,6 @@ __all__ = [
     "Publication",
 ]
 
-R = TypeVar("R", FileRow, BatchRow, Publication)
-
 
 def _now() -> datetime:
     return datetime.now(UTC)
@@ -104,7 +105,7 @@ class Ledger:
     def known_files(self, pipeline: str) -> dict[str, FileRow]:
         """Every object that a batch ever claimed, by key."""
         found = self._tables.read(FILES, _of(pipeline))
-        return _latest(FileRow, found, lambda row: row.object_key)
+        return latest(FileRow, found, "object_key")
 
     def known_contents(self, pipeline: str, content: Content) -> set[str]:
         """What the objects brought that are claimed, loaded or held."""
@@ -130,7 +131,7 @@ class Ledger:
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
-            known = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
+            known = latest(FileRow, scan(table, _of(pipeline)), "object_key")
             won = available(files, known, again)
             if once_by is not None:
                 won = fresh_content(won, contents(known, once_by), once_by)
@@ -146,7 +147,7 @@ class Ledger:
         """Give the files that the batch still has another state; returns how many."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            rows = _latest(FileRow, scan(table, _of(pipeline)), lambda row: row.object_key)
+            rows = latest(FileRow, scan(table, _of(pipeline)), "object_key")
             mine = [r for r in rows.values() if r.batch_id == batch_id and r.state != state]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
 
@@ -193,12 +194,11 @@ class Ledger:
             row = replace(
                 old or BatchRow(pipeline, batch_id, attempt, state), state=state, at=self._clock()
             )
-            row = replace(
-                row,
-                attempt=attempt or row.attempt,
-                manifest=manifest or row.manifest,
-                detail=row.detail if detail is None else json.dumps(detail, sort_keys=True),
-            )
+            row = replace(row, attempt=attempt or row.attempt, manifest=manifest or row.manifest)
+            if detail is not None:
+                row = _told(row, detail)
+            if state in FINISHED:
+                row = _told(row, {k: v for k, v in row.details.items() if k != HALF_PUBLISHED})
             if lease is not None:
                 return [self._leased(row, lease.holder, lease.seconds)], True
             return [asdict(_without_lease(row) if state in AT_REST else row)], True
@@ -208,11 +208,11 @@ class Ledger:
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
         where = And(_of(pipeline), equals("batch_id", batch_id))
-        return _latest(BatchRow, self._tables.read(BATCHES, where), _by_batch).get(batch_id)
+        return latest(BatchRow, self._tables.read(BATCHES, where), "batch_id").get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
         """The batches, the one that changed last first."""
-        found = _latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), _by_batch)
+        found = latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), "batch_id")
         rows = (row for row in found.values() if row.batch_id != MAINTENANCE)
         return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
 
@@ -223,9 +223,11 @@ class Ledger:
         so is one that was rolled back, and whose released files were claimed anew.
         """
         recorded = {row.batch_id: row for row in self.batches(pipeline)}
-        for file in self.known_files(pipeline).values():
+        found = newest(self._tables.read(FILES, _of(pipeline)), "object_key")
+        claimed = found.filter(pc.equal(found["state"], FILE_CLAIMED))
+        for file in rows_of(FileRow, claimed):
             known = recorded.get(file.batch_id)
-            if file.state == FILE_CLAIMED and landed_anew(known):
+            if landed_anew(known):
                 row = known or BatchRow(pipeline, file.batch_id, "", LANDED)
                 recorded[file.batch_id] = replace(row, state=LANDED, at=file.at)
         rows = (row for row in recorded.values() if row.state not in FINISHED)
@@ -236,18 +238,25 @@ class Ledger:
         return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
 
     def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
-        return _latest(BatchRow, scan(table, _of(pipeline)), _by_batch)
+        return latest(BatchRow, scan(table, _of(pipeline)), "batch_id")
 
     # --- the lease of a pipeline
 
     def acquire_lease(
-        self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
+        self,
+        pipeline: str,
+        batch_id: str,
+        attempt: str,
+        holder: str,
+        seconds: float,
+        half: bool = False,
     ) -> None:
         """Take the pipeline's lease for a batch, which is `loading` from now on.
 
         A batch takes over its own: the attempt named here is the current one. Raises LeaseHeld
         while another batch has it, where another is half published or half rolled back, for what
-        its tables hold is in no list of published batches, and where this one is closed.
+        its tables hold is in no list of published batches, and where this one is closed. `half`:
+        so is this one, which is remembered until it is published or rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -260,6 +269,8 @@ class Ledger:
                     f"batch {batch_id} of {pipeline} is {old.state}; attempt {attempt} stops here"
                 )
             row = replace(old, state=LOADING, attempt=attempt)
+            if half:
+                row = _told(row, row.details | {HALF_PUBLISHED: True})
             return [self._leased(row, holder, seconds)], None
 
         self._tables.append(BATCHES, decide)
@@ -344,26 +355,18 @@ class Ledger:
         """The newest record of each table of each of the batches."""
         where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg]
         found = self._tables.read(PUBLICATIONS, where)
-        rows = _latest(
-            Publication, found, lambda row: f"{row.batch_id}.{row.namespace}.{row.table_name}"
+        told = newest(found, "batch_id", "namespace", "table_name")
+        return sorted(
+            rows_of(Publication, told), key=lambda p: (p.batch_id, p.namespace, p.table_name)
         )
-        return [rows[key] for key in sorted(rows)]
 
 
 def _of(pipeline: str) -> BooleanExpression:
     return equals("pipeline", pipeline)
 
 
-def _by_batch(row: BatchRow) -> str:
-    return row.batch_id
-
-
-def _latest(kind: type[R], found: Any, key: Callable[[R], str]) -> dict[str, R]:
-    """The row with the highest `seq` of every key."""
-    names = [f.name for f in fields(kind)]
-    columns = (found.column(name).to_pylist() for name in names)
-    rows = (kind(*values) for values in zip(*columns, strict=True))
-    return {key(row): row for row in sorted(rows, key=lambda row: row.seq)}
+def _told(row: BatchRow, detail: Mapping[str, Any]) -> BatchRow:
+    return replace(row, detail=json.dumps(detail, sort_keys=True) if detail else "")
 
 
 def _without_lease(row: BatchRow) -> BatchRow:
@@ -372,11 +375,13 @@ def _without_lease(row: BatchRow) -> BatchRow:
 
 def _require_none_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
     for row in batches:
-        if row.state in HALFWAY and row.batch_id not in besides:
-            half = "published" if row.state == PUBLISHING else "rolled back"
+        if row.halfway and row.batch_id not in besides:
+            half = "rolled back" if row.state == ROLLING_BACK else "published"
+            first = f"sluice reconcile {row.pipeline} first"
+            if row.state not in HALFWAY:
+                first = f"sluice run {row.pipeline}, or its rollback, first"
             raise LeaseHeld(
-                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half};"
-                f" sluice reconcile {row.pipeline} first"
+                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; {first}"
             )
 
 

@@ -33,6 +33,9 @@ AT_REST: Final = CLOSED | {FAILED}
 # Some tables may hold the batch and others not: nobody loads beside one of these.
 HALFWAY: Final = frozenset({PUBLISHING, ROLLING_BACK})
 
+# What is told of a batch that is loaded again with a part of its tables published.
+HALF_PUBLISHED: Final = "half_published"
+
 INTENT: Final = "intent"
 
 
@@ -74,6 +77,13 @@ class BatchRow:
         """What was recorded beside the state."""
         found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
+
+    @property
+    def halfway(self) -> bool:
+        """Whether some tables may hold the batch and others not: nobody loads beside it."""
+        if self.state in FINISHED:
+            return False
+        return self.state in HALFWAY or HALF_PUBLISHED in self.details
 
 
 def landed_anew(row: BatchRow | None) -> bool:

@@ -130,9 +130,17 @@ def _refuse_missing(ctx: Context) -> None:
         )
 
 
-def why_nothing(ctx: Context) -> str:
-    """Why a run for all that has landed found nothing to load."""
+def why_nothing(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> str:
+    """Why a run for all that has landed, or for these files, found nothing to load."""
     landing = ctx.pipeline.landing
+    asked = landed(ctx, window, None, files) if window or files else []
+    if asked:
+        return f"the {len(asked)} files that were asked for are in the ledger already"
+    if window:
+        return (
+            f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
+            "dt=…/hr=… in its name, else of its last change"
+        )
     if not any(open_landing(ctx).list(landing.pattern)):
         return f"no file in {landing.url} matches {landing.pattern}"
     known = ctx.ledger.known_files(ctx.pipeline.name).values()

@@ -53,6 +53,7 @@ def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     Returns what was done, or with `dry_run` what would be. Raises RollbackRefused naming who stands
     in the way; then every table is as it was.
     """
+    _give_up_abandoned(ctx, dry_run)
     try:
         return undo.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
     except Followed as followed:
@@ -61,6 +62,7 @@ def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
 
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """The same for every batch that was published after one; all or none."""
+    _give_up_abandoned(ctx, dry_run)
     try:
         return undo.rollback_to(ctx, batch_id, dry_run)
     except Followed as followed:
@@ -74,6 +76,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
     Raises TerminalError for an unknown table.
     """
     chosen = named_targets(ctx, table)
+    _give_up_abandoned(ctx, dry_run)
     undoable.refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
@@ -221,6 +224,17 @@ def _record(ctx: Context, manifest: Manifest) -> str:
         detail=undoable.told(manifest), expected=landed_anew,
     )  # fmt: skip
     return key
+
+
+def _give_up_abandoned(ctx: Context, dry_run: bool) -> None:
+    """Of a rollback that died while keys were folded again, which has no files that a later run
+    would look for; one that is half published is completed by reconcile."""
+    for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
+        if row.halfway or not ctx.ledger.has_lapsed(row) or not row.manifest:
+            continue
+        if ctx.files.read_manifest(row.manifest).rebuild is not None:
+            ctx.say(f"rollback: batch {row.batch_id} was left unfinished and is given up")
+            _give_up(ctx, row.batch_id)
 
 
 def _give_up(ctx: Context, batch_id: str) -> None:

@@ -75,10 +75,3 @@ def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLef
         + "\nThe next run loads what was left out again. To go on without it: sluice rollback "
         f"{ctx.pipeline.name} --batch ID, with the batch that it is left to"
     )
-
-
-def undone_origin(ctx: Context, manifest: Manifest) -> str:
-    """Says that the batch is a share of one that is rolled back, if so: then it is too."""
-    row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of) if manifest.share_of else None
-    undone = row is not None and row.state == states.ROLLED_BACK
-    return f"is a share of {manifest.share_of}, which is rolled back" if undone else ""

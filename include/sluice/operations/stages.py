@@ -19,7 +19,8 @@ from sluice.operations.ahead import land_tables, told_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.deadletters import EPOCH, trace, trace_of
 from sluice.operations.land import Window, covers, land
-from sluice.operations.shares import left_out, split_off, told_share, undone_origin
+from sluice.operations.pointless import pointless
+from sluice.operations.shares import left_out, split_off, told_share
 from sluice.operations.sweep import forget_copies
 from sluice.operations.undo import (
     complete_rollbacks,
@@ -81,7 +82,7 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or not row.attempt:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
-    if row.state == states.LOADING and _is_held(ctx, row):
+    if row.state in (states.LANDED, states.LOADING) and _is_held(ctx, row):
         raise LeaseHeld(f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}")
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
 
@@ -139,6 +140,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)
     for undone in manifest.rebuild.without if manifest.rebuild else ():
+        _require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
     _require_mine(ctx, result)
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
@@ -264,7 +266,7 @@ def reconcile(ctx: Context) -> list[str]:
             ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
             publish(ctx, key)
             continue
-        if why := _pointless(ctx, key):
+        if why := pointless(ctx, ctx.files.read_manifest(key)):
             ctx.say(f"reconcile: batch {row.batch_id} {why}")
             rollback(ctx, row.batch_id, hold=True)
             continue
@@ -289,15 +291,6 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
     complete_rollbacks(ctx)
     return ctx.ledger.unfinished(ctx.pipeline.name)
-
-
-def _pointless(ctx: Context, key: str) -> str:
-    """Why a batch is not loaded again: what it was to undo, or is a share of, is undone."""
-    manifest = ctx.files.read_manifest(key)
-    without = set(manifest.rebuild.without) if manifest.rebuild else set()
-    gone = without and without - ctx.ledger.published_batches(ctx.pipeline.name)
-    done = f"was to undo {', '.join(sorted(gone))}, which is done" if gone else ""
-    return done or undone_origin(ctx, manifest)
 
 
 def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -87,7 +87,14 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
     """Go on with the rollbacks that died; raises as `rollback` does."""
-    return _undo_published(ctx, _begun(ctx), dry_run, half=True)
+    begun = _begun(ctx)
+    published = [batch_id for batch_id in begun if publications(ctx, batch_id)]
+    done = [
+        line
+        for row in (known_batch(ctx, b) for b in begun if b not in published)
+        for line in _undo_staged(ctx, row, hold=True, dry_run=dry_run)
+    ]
+    return done + (_undo_published(ctx, published, dry_run, half=True) if published else [])
 
 
 def _begun(ctx: Context) -> list[str]:
@@ -138,7 +145,7 @@ def _undo_published(
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
         would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
         return would + (_drop_branches(ctx, batches, dry_run) if half else [])
-    with _lease(ctx, batches):
+    with _lease(ctx, batches) as still_held:
         refuse_in_use(ctx, batches)
         for batch_id in batches:  # before anything moves, for whoever comes after a crash
             _begin(ctx, batch_id)
@@ -146,7 +153,7 @@ def _undo_published(
         dropped = _drop_branches(ctx, batches) if half else []
         if half:
             published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-        done = [_undo_one(ctx, batch_id, published[batch_id]) for batch_id in batches]
+        done = [_undo_one(ctx, b, published[b], still_held) for b in batches]
     return [line for lines in done for line in lines] + dropped
 
 
@@ -155,17 +162,19 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 
 
 @contextmanager
-def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
+def _lease(ctx: Context, batches: list[str]) -> Iterator[Callable[[], bool]]:
     """The pipeline's lease, so that no load begins between the look and the moves, and nobody
-    else completes the same rollback. Raises LeaseHeld."""
+    else completes the same rollback; hands out what tells whether it is still this one's. Raises
+    LeaseHeld."""
     name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
-        yield  # its publisher may have the lease; nobody loads beside one that is half published
+        # Its publisher may have the lease; nobody loads beside one that is half published.
+        yield lambda: True
         return
     seconds = ctx.pipeline.lease_seconds
     ctx.ledger.lease_maintenance(name, attempt, this_holder(), seconds, *batches)
     try:
-        yield
+        yield lambda: known_batch(ctx, states.MAINTENANCE).attempt == attempt
     finally:
         ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
 
@@ -198,7 +207,9 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
     return moves
 
 
-def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
+def _undo_one(
+    ctx: Context, batch_id: str, published: list[Publication], still_held: Callable[[], bool]
+) -> list[str]:
     done = []
     for p in published:
         moved = rollback_table(
@@ -207,6 +218,8 @@ def _undo_one(ctx: Context, batch_id: str, published: list[Publication]) -> list
         )  # fmt: skip
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
+    if not still_held():  # somebody completed it, and the batch may be published anew by now
+        raise LeaseHeld(_went_on(ctx, batch_id))
     return done + _close(ctx, batch_id, published)
 
 
@@ -237,7 +250,9 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     if dry_run:
         done = drop_all_branches(ctx, row.batch_id, dry_run)
         return [f"would undo: {line}" for line in done] or [_nothing_staged(row)]
-    given_up = _stop(ctx, row)
+    given_up = _stop(ctx, row, states.ROLLING_BACK if hold else states.FAILED)
+    if hold:
+        reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id)
     if hold:
         done += forget_changes(ctx.catalog, ctx.pipeline.namespace, row.batch_id)
@@ -245,15 +260,15 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     return done or [_nothing_staged(row)]
 
 
-def _stop(ctx: Context, row: BatchRow) -> str:
+def _stop(ctx: Context, row: BatchRow, state: str) -> str:
     """Take the batch from whoever would go on with it, and publish; returns the name of the
-    attempt that nobody makes.
+    attempt that nobody makes. What is `rolling_back` is completed by whoever comes after a crash.
 
     Raises LeaseHeld where somebody went on since the look at it.
     """
     given_up = f"{_GIVEN_UP}{uuid.uuid4().hex[:10]}"
     stopped = ctx.ledger.record_batch(
-        ctx.pipeline.name, row.batch_id, states.FAILED, attempt=given_up,
+        ctx.pipeline.name, row.batch_id, state, attempt=given_up,
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
     )  # fmt: skip
     if not stopped:

@@ -76,7 +76,7 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
     """What a batch on its way found late, or there already, it did not stage: without the batch
     that it was compared with, its publication would leave that in no table."""
     for row in ctx.ledger.unfinished(ctx.pipeline.name):
-        if row.batch_id not in batches and row.state in _ON_THE_WAY:
+        if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
                 "shall be undone: let it end (sluice run, or its DAG run), or give it up (sluice "
@@ -175,14 +175,13 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         for publications in published.values()
         for p in publications
     }
-    for row in ctx.ledger.batches(ctx.pipeline.name):
-        if row.state != states.PUBLISHED or row.batch_id in published:
-            continue
-        for p in ctx.ledger.publications(ctx.pipeline.name, row.batch_id):
-            before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
-            if p.state == states.PUBLISHED and before is not None:
-                did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
-                raise Followed(f"batch {row.batch_id} {did}")
+    others = {row.batch_id for row in _published(ctx)} - published.keys()
+    told = ctx.ledger.publications(ctx.pipeline.name, *others)
+    for p in sorted(told, key=lambda p: p.seq, reverse=True):
+        before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
+        if p.state == states.PUBLISHED and before is not None:
+            did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
+            raise Followed(f"batch {p.batch_id} {did}")
     _refuse_if_compared(ctx, published)
 
 

@@ -1,0 +1,35 @@
+"""The state of a thing is its newest row: found in Arrow, for a lake has many more rows than things
+that somebody asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from sluice.ledger.rows import BatchRow, FileRow, Publication
+
+R = TypeVar("R", FileRow, BatchRow, Publication)
+_ROW: Final = "_row"
+
+
+def newest(found: Any, *key: str) -> Any:
+    """Of every key's rows the one with the highest `seq`, in the order of these."""
+    ordered = found.sort_by("seq")
+    row = pa.array(range(ordered.num_rows), pa.int64())
+    last = ordered.append_column(_ROW, row).group_by(list(key)).aggregate([(_ROW, "max")])
+    return ordered.take(last[f"{_ROW}_max"].combine_chunks().sort())
+
+
+def rows_of(kind: type[R], found: Any) -> Iterator[R]:
+    """The rows of an Arrow table with a column for every field."""
+    columns = (found.column(field.name).to_pylist() for field in fields(kind))
+    return (kind(*values) for values in zip(*columns, strict=True))
+
+
+def latest(kind: type[R], found: Any, key: str) -> dict[str, R]:
+    """The newest row of every key."""
+    kept = newest(found, key)
+    return dict(zip(kept.column(key).to_pylist(), rows_of(kind, kept), strict=True))
