@@ -350,3 +350,16 @@ def test_a_cut_last_line_is_left_to_spark() -> None:
 
 def test_an_endless_line_is_split() -> None:
     assert needs_split(b'{"a":"' + b"x" * (2 * BLOCK_BYTES))
+
+
+def test_a_file_that_is_cut_behind_a_key_tells_no_tombstone() -> None:
+    whole = gzip.compress(b'{"id":6}^\n{"id":7}^')
+    found = list(split(Plain(iter([whole[:-8]]), "gzip"), LIMIT))
+    assert found == [
+        Line(b'{"key":{"id":6},"value":null}'), Refused("truncated_gzip", b'{"id":7}^'),
+    ]  # fmt: skip
+
+
+def test_an_array_may_begin_with_null() -> None:
+    assert parts('[null, {"op":"c"},\n {"op":"d"}]') == [b"null", b'{"op":"c"}', b'{"op":"d"}']
+    assert parts("[null]") == [b"null"]

@@ -186,3 +186,10 @@ def test_a_full_load_of_aws_dms_lacks_the_operation() -> None:
         "wrong_field_count: b'3\\n'",
     ]
     assert rows(b"1,a\n", CsvStyle(columns=("op", "id", "v"))) == ["wrong_field_count: b'1,a\\n'"]
+
+
+def test_a_line_of_names_says_itself_whether_there_is_an_operation() -> None:
+    assert rows(b"Op,id,v\nU,1,x\nD,1\n") == [
+        '{"Op":"U","id":"1","v":"x"}',
+        "wrong_field_count: b'D,1\\n'",
+    ]

@@ -15,6 +15,7 @@ import zstandard
 from sluice.containers.csvrows import CsvStyle
 from sluice.landing.landed import AVRO, JSONL, PARQUET, Inspection, inspect
 from sluice.landing.reading import Reading
+from sluice.landing.tablefolders import folders
 from sluice.objects.store import LocalStore
 
 CSV = b'a,b\n1,\n2,""\n'
@@ -96,3 +97,18 @@ def test_other_formats_have_neither(tmp_path: Path) -> None:
     parquet = look(tmp_path / "parquet", "a.parquet", parquet_bytes(), None)
     assert [r.reason for r in parquet.rejects] == ["not_json_nor_avro"]
     assert parquet.file.container not in (AVRO, PARQUET)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("dms/1042/orders/LOAD00000001.csv", ["dms", "1042", "orders"]),
+        ("dms/shop/orders/2024/10/27/20241027-1.csv", ["dms", "shop", "orders"]),
+        ("dt=2024-10-27/orders/2024-10-27/a.parquet", ["orders"]),
+        ("orders/region=eu/a.parquet", ["orders"]),
+        ("a.csv", []),
+    ],
+)
+def test_folders_of_dates_stand_behind_the_table(key: str, expected: list[str]) -> None:
+    """A schema may be called by a number."""
+    assert folders(key) == expected

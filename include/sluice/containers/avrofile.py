@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import io
+import json
+import lzma
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +30,10 @@ MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
 
 _SNAPPY: Final = b"snappy"
 _ZSTANDARD: Final = b"zstandard"
-_CODECS: Final = (b"null", b"deflate", b"bzip2", b"xz", _SNAPPY, _ZSTANDARD)
+_DEFLATE: Final = b"deflate"
+_BZIP2: Final = b"bzip2"
+_XZ: Final = b"xz"
+_CODECS: Final = (b"null", _DEFLATE, _BZIP2, _XZ, _SNAPPY, _ZSTANDARD)
 _SYNC_BYTES: Final = 16
 _HEADER: Final = fastavro.parse_schema(
     {
@@ -170,6 +176,8 @@ class _Alone:
         self._codec = _codec(header)
         read = _UNPACKED.get(self._codec)
         meta = header["meta"] | ({"avro.codec": b"null"} if read else {})
+        # A value may be beyond what Python's own dates can say, and sound.
+        meta |= {"avro.schema": _without_logical_types(header["meta"]["avro.schema"])}
         fastavro.schemaless_writer(start, _HEADER, header | {"meta": meta})
         self._start = start.getvalue()
         self.bad: list[BadBlock] = []
@@ -182,6 +190,13 @@ class _Alone:
             deque(fastavro.reader(io.BytesIO(self._start + block)), maxlen=0)
         except Exception:  # whatever a decoder says to bytes that nobody wrote
             self.bad.append(BadBlock(start, end, _block(records, body, sync)[:RAW_BYTES]))
+
+
+def _without_logical_types(schema: bytes) -> bytes:
+    def bare(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in pairs if name != "logicalType"}
+
+    return json.dumps(json.loads(schema, object_pairs_hook=bare)).encode()
 
 
 def _block(records: int, body: bytes, sync: bytes) -> bytes:
@@ -212,10 +227,23 @@ def _without_zstandard(body: bytes) -> bytes:
     return plain
 
 
-# What fastavro would ask another library for.
+def _bounded(unpack: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
+    def unpacked(body: bytes) -> bytes:
+        plain = unpack(body, MOST_DECODED_BYTES + 1)
+        if len(plain) > MOST_DECODED_BYTES:
+            raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
+        return plain
+
+    return unpacked
+
+
+# What fastavro would ask another library for, or unfold without a bound.
 _UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
     _SNAPPY: _without_snappy,
     _ZSTANDARD: _without_zstandard,
+    _DEFLATE: _bounded(lambda body, most: zlib.decompressobj(-15).decompress(body, most)),
+    _BZIP2: _bounded(lambda body, most: bz2.BZ2Decompressor().decompress(body, most)),
+    _XZ: _bounded(lambda body, most: lzma.LZMADecompressor().decompress(body, most)),
 }
 
 

@@ -34,7 +34,7 @@ OPTIONS: Final[Mapping[str, str]] = {
 
 NOTHING: Final = ("",)
 """The texts that are NULL unless a pipeline or its format says otherwise."""
-# The S3 target of AWS DMS leaves this field out of full loads.
+# The S3 target of AWS DMS leaves this field out of full loads, which its line of names says.
 _OPERATION: Final = '"Op"'
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -123,7 +123,7 @@ def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused |
 
 
 def _object(names: list[str], fields: list[str], record: str, style: CsvStyle) -> Line | Refused:
-    if len(fields) == len(names) - 1 and names[0] == _OPERATION:
+    if style.columns and len(fields) == len(names) - 1 and names[0] == _OPERATION:
         names = names[1:]
     if len(fields) != len(names):
         return Refused(FIELD_COUNT, _bytes(record))

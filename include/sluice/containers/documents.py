@@ -30,7 +30,7 @@ _NEAR_END: Final = 32
 # Where files were put on end, a byte order mark stands between two documents.
 _BLANKS: Final = re.compile(rf"[ \t\r\n{BOM}]*")
 _LINE: Final = re.compile(r"[^\r\n]*")
-_ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*[{\]])")
+_ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*([{\]]|null[ \t\r\n]*[,\]]))")
 # What kafka-console-consumer writes by default; a null value is a word there.
 _TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"
 _OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{_TAB}")
@@ -280,6 +280,8 @@ class _Splitter:
     def _key_and_value(self, key: str, offset: int) -> Line | Refused:
         self._read_line(offset)
         if not self._line_from(self.at + offset).strip():
+            if self.cut and _line_end(self.text, self.at + offset) == len(self.text):
+                return self._cut_off()  # of what follows nobody knows that it was nothing
             self._pass_to(self.at + offset)
             return _line(self._pair(key, "null"))
         blanks = _BLANKS.match(self.text, self.at + offset)
@@ -309,13 +311,16 @@ class _Splitter:
         error = -1 if found.found else found.error_at - self.at
         end = _line_end(self.text, self.at)
         if found.incomplete and self.ended and self.cut:
-            reason, self.cut = self.cut, ""
-            return Refused(reason, _bytes(self._pass_to(len(self.text))))
+            return self._cut_off()
         if not self._within_limit() and (found.incomplete or end == len(self.text)):
             return self._too_large()
         if error <= end - self.at:
             return _line(self._pass_to(end))
         return self._take_many()
+
+    def _cut_off(self) -> Refused:
+        reason, self.cut = self.cut, ""
+        return Refused(reason, _bytes(self._pass_to(len(self.text))))
 
     def _take_many(self) -> Line | Refused:
         start = _NEXT_START.search(self.text, self.at + 1)

@@ -8,14 +8,19 @@ from typing import Final
 from sluice.config.project import Pipeline
 from sluice.ledger.claims import Content
 
-_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
+_PARTITION: Final = re.compile(r".*=.*")
+_DATE: Final = re.compile(r"[\d_-]+")
 # How many folders, counted from the file, name its table.
 _NAMING: Final = {"rows": 1, "aws_dms": 2}
 
 
 def folders(key: str) -> list[str]:
-    """The folders of an object's key, outermost first, without those of dates and partitions."""
-    return [part for part in key.split("/")[:-1] if not _DATE_FOLDER.fullmatch(part)]
+    """The folders of an object's key, outermost first, without those of partitions, and of dates
+    behind them: a schema may be called by a number, as tenants are."""
+    parts = [part for part in key.split("/")[:-1] if not _PARTITION.fullmatch(part)]
+    while parts and _DATE.fullmatch(parts[-1]):
+        parts.pop()
+    return parts
 
 
 def content_of(pipeline: Pipeline) -> Content:
