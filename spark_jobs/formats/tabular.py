@@ -122,6 +122,13 @@ def _begin_alike(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
     return len({keys for keys in begun if keys}) == 1
 
 
+def _keys() -> Column:
+    """The names in a line; Spark's function for them takes no number of more than 1,000 digits."""
+    value = F.col("value")
+    shortened = F.regexp_replace(value, r"\d{900,}", "0")
+    return F.coalesce(F.json_object_keys(value), F.json_object_keys(shortened))
+
+
 def _keys_of(line: str) -> frozenset[str]:
     try:
         return frozenset(dict(json.loads(line)))
@@ -133,7 +140,7 @@ def _shapes(
     lines: DataFrame, table: Column, meta: Sequence[str]
 ) -> tuple[dict[tuple[str, str], _Names], bool]:
     """The columns of the lines by file and table, and whether each line has them all."""
-    keys = F.json_object_keys("value").alias("keys")
+    keys = _keys().alias("keys")
     shapes = lines.select(F.input_file_name().alias("file"), table.alias("table"), keys).distinct()
     name, many = F.explode("keys").alias("name"), F.size(F.array_distinct("keys")).alias("many")
     each = shapes.select("file", "table", name, many, _twice(F.col("keys"), meta).alias("twice"))
@@ -216,7 +223,7 @@ def _values(names: Sequence[str], meta: Sequence[str]) -> dict[str, Column]:
 def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[str]) -> DataFrame:
     """Nothing but broken lines and empty objects, which the JSON reader would refuse to read."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    is_object = F.json_object_keys("value").isNotNull()
+    is_object = _keys().isNotNull()
     return lines.select(
         *_parts({}, set(), meta),
         F.lit(None).cast("string").alias("types"),
@@ -231,7 +238,7 @@ def _with_repeats(
 ) -> DataFrame:
     """Mark the lines that name a column twice, of which the reader shows the last value only."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
-    placed = lines.select(F.json_object_keys("value").alias("keys"), *place())
+    placed = lines.select(_keys().alias("keys"), *place())
     marks = placed.where(_twice(F.col("keys"), meta)).select(*PLACE, F.lit(True).alias(REPEATS))
     joined = rows.join(F.broadcast(marks), list(PLACE), "left")
     return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))

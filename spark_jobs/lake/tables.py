@@ -337,9 +337,8 @@ class Lake:
             return restored
         for table, before in self.schemas_before.items():
             after, now = self.schemas_after.get(table), self.load(table)
-            if after in (None, before) or now is None:
-                continue
-            if now.metadata.current_schema_id == after:
+            mine = after not in (None, before) and now is not None
+            if mine and now.metadata.current_schema_id == after:
                 restore_schema(self.catalog, table.namespace, table.name, before)
                 restored.append(f"{table.namespace}.{table.name}")
         return restored
@@ -356,11 +355,16 @@ class Lake:
         loaded = self.load(table)
         if loaded is None:
             raise PlanError(f"{table.namespace}.{table.name} vanished while its batch was loading")
-        main = loaded.metadata.refs.get("main")
-        schema = self.schemas_before.get(table, loaded.metadata.current_schema_id)
-        if main is None:
-            return Base(None, schema, "")
-        return Base(main.snapshot_id, schema, loaded.properties.get(names.PROP_HIGHEST))
+        main, schema = head(loaded), self._schema_before(table, loaded)
+        highest = "" if main is None else loaded.properties.get(names.PROP_HIGHEST)
+        return Base(main, schema, highest)
+
+    def _schema_before(self, table: TableId, loaded: Table) -> int:
+        """What a rollback goes back to: that of `main`, without the columns of this session."""
+        now, newest = loaded.metadata.current_schema_id, loaded.current_snapshot()
+        if newest is not None and table in self.schemas_before and self._has_moved(table):
+            return now if newest.schema_id is None else newest.schema_id
+        return self.schemas_before.get(table, now)
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
         """What the table held at a snapshot, in those columns of now that it had; None: nothing."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -232,12 +232,20 @@ def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
         beside = "history" if plan.history else "table of its events"
         lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
         by_place = plan.history or plan.append or not plan.keyed
-        if by_place and not mine.where(by_arrival(F.col(names.POSITION))).isEmpty():
+        if by_place and not mine.where(_by_place(job.manifest)).isEmpty():
             raise PlanError(
                 f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
                 "so that rows read again cannot be told from those loaded before. "
                 f"{_instead(job.manifest)}"
             )
+
+
+def _by_place(manifest: Manifest) -> Column:
+    """Whether a change's position says where it stands in a file: with all of it, or with its end,
+    where changes of one place in the source's log follow one another as they arrive."""
+    position = F.col(names.POSITION)
+    arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in manifest.files))
+    return by_arrival(position) | F.exists(arrivals, lambda at: position.contains(at))
 
 
 def _instead(manifest: Manifest) -> str:
