@@ -24,7 +24,7 @@ from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import ledger as states
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
-from sluice.ledger.ledger import Ledger
+from sluice.ledger.ledger import Ledger, refuse_closed
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.objects.batchfiles import BatchFiles
@@ -103,11 +103,8 @@ class Driver:
     def _begin(self, row: states.BatchRow | None) -> None:
         """Take the batch, so that nobody takes it for abandoned while it is decoded; the pipeline's
         lease is not needed yet. Raises LeaseHeld where nothing is left to do for it."""
-        if row is not None and row.state in states.CLOSED:
-            raise LeaseHeld(
-                f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {self.attempt} "
-                "stops here"
-            )
+        if row is not None:
+            refuse_closed(row, self.attempt)
         self._decoding(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
 
     def _decoding(self, expected: Callable[[states.BatchRow | None], bool]) -> None:
@@ -180,7 +177,7 @@ class Driver:
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
             try:
-                self._lease(partial(self.ledger.acquire_lease, half=self._is_half_published()))
+                self._lease(partial(self.ledger.acquire_lease, half=self._is_half_published))
                 self._held.set()
                 self._refuse_pointless()
                 return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))
@@ -191,9 +188,7 @@ class Driver:
                 time.sleep(_POLL_SECONDS)
 
     def _is_half_published(self) -> bool:
-        row = self._row()
-        halfway = row is not None and row.state == states.PUBLISHING
-        return halfway and bool(publications(self._context(), self.manifest.batch_id))
+        return bool(publications(self._context(), self.manifest.batch_id))
 
     def _refuse_pointless(self) -> None:
         """Under the lease, for what the batch is built on may have been undone since it landed."""
@@ -270,14 +265,8 @@ class Driver:
             self._drop_branches()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
-            detail=self._details() | {"error": f"{type(error).__name__}: {error}"[:2000]},
-            expected=self._may_fail,
+            more={"error": f"{type(error).__name__}: {error}"[:2000]}, expected=self._may_fail,
         )  # fmt: skip
-
-    def _details(self) -> dict[str, object]:
-        """What is told of the batch beside its state: whose share it is, say."""
-        row = self._row()
-        return {} if row is None else row.details
 
     def _drop_branches(self) -> None:
         """This attempt's own; who made one again when the batch was finished is the last to know

@@ -138,15 +138,15 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
-    ctx = open_context(project, pipeline, _say)
-    results, failure = stages.run(ctx, _window(since, to), file, table or ())
+    ctx, window = open_context(project, pipeline, _say), _window(since, to)
+    results, failure = stages.run(ctx, window, file, table or ())
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
         for result in results:
             report.show_batch(out, result)
         if not results and failure is None:
-            why = why_nothing(ctx, _window(since, to), file)
+            why = why_nothing(ctx, window, file)
             out.print(escape(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
     if failure is not None:
         raise failure

@@ -227,12 +227,7 @@ class Lake:
                 f"table; take {mode} out of its `modes`, or choose another `table_name`"
             )
 
-    def _ensure(
-        self,
-        table: TableId,
-        columns: Sequence[Column],
-        options: _Options,
-    ) -> bool:
+    def _ensure(self, table: TableId, columns: Sequence[Column], options: _Options) -> bool:
         existing = self.columns(table)
         if existing is None:
             self._create(table, columns, options)
@@ -337,8 +332,9 @@ class Lake:
             return restored
         for table, before in self.schemas_before.items():
             after, now = self.schemas_after.get(table), self.load(table)
-            mine = after not in (None, before) and now is not None
-            if mine and now.metadata.current_schema_id == after:
+            if after in (None, before) or now is None:
+                continue
+            if now.metadata.current_schema_id == after:
                 restore_schema(self.catalog, table.namespace, table.name, before)
                 restored.append(f"{table.namespace}.{table.name}")
         return restored
@@ -361,10 +357,10 @@ class Lake:
 
     def _schema_before(self, table: TableId, loaded: Table) -> int:
         """What a rollback goes back to: that of `main`, without the columns of this session."""
-        now, newest = loaded.metadata.current_schema_id, loaded.current_snapshot()
-        if newest is not None and table in self.schemas_before and self._has_moved(table):
-            return now if newest.schema_id is None else newest.schema_id
-        return self.schemas_before.get(table, now)
+        main, now = loaded.current_snapshot(), loaded.metadata.current_schema_id
+        if main is None or self._heads_before.get(table, main.snapshot_id) == main.snapshot_id:
+            return self.schemas_before.get(table, now)
+        return now if main.schema_id is None else main.schema_id
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
         """What the table held at a snapshot, in those columns of now that it had; None: nothing."""

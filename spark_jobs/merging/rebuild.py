@@ -14,7 +14,6 @@ from dataclasses import replace
 from sluice import names
 from sluice.coltypes import parse_type
 from sluice.config.project import TableConfig
-from sluice.errors import RollbackRefused
 from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
@@ -39,9 +38,6 @@ def rebuild(job: Job, asked: Rebuild, hold_lease: Callable[[], tuple[str, ...]])
     """
     started = time.monotonic()
     published = hold_lease()
-    gone = sorted(set(asked.without) - set(published))
-    if gone:
-        raise RollbackRefused(f"batches {gone} of {job.pipeline.name} are not published any more")
     counted = tuple(b for b in published if b not in asked.without)
     job = replace(job, attempt=replace(job.attempt, published=counted))
     plans = [_plan(job, target) for target in asked.targets]

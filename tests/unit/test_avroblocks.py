@@ -64,3 +64,10 @@ def test_a_block_unfolds_up_to_a_bound(
     monkeypatch.setattr(avrofile, "MOST_DECODED_BYTES", 1000)
     assert bad(LONG, codec, 1, pack(b"\x00" * 1000)) == 0
     assert bad(LONG, codec, 1, pack(b"\x00" * 1001)) == 1
+
+
+def test_a_schema_that_is_no_json_makes_every_block_bad() -> None:
+    meta = {"avro.schema": b"{", "avro.codec": b"null"}
+    alone = _Alone({"magic": b"Obj\x01", "meta": meta, "sync": SYNC})
+    alone.look(0, 1, 1, b"\x02", SYNC)
+    assert len(alone.bad) == 1

@@ -18,8 +18,8 @@ from sluice.operations.context import Context
 from sluice.operations.reprocess import reprocess
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
+from tests.unit.played import ONE, play, quarantined
 from tests.unit.projects import PIPELINE, open_shop
-from tests.unit.test_reprocess_shares import ONE, play, quarantine
 from tests.unit.undone import changelog, everything, publish, stage, state, three_batches
 
 
@@ -58,11 +58,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
 ) -> None:
     """A run would bring back what an operator took out, and whose files are held."""
     ctx = open_shop(tmp_path, PIPELINE + "tables: {d.s.notes: {key: [id]}}\n")
-    (tmp_path / "landing" / "a.jsonl").write_text('{"x":1}\n')
-    bad = Counts(read=1, quarantined=1)
-    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (bad, ())))
-    (first,), _ = stages.run(ctx)
-    quarantine(ctx, first.batch_id, "a.jsonl")
+    first = quarantined(ctx, monkeypatch)
     monkeypatch.setattr(stages, "submit", fails)
     if again == "reprocess":
         assert reprocess(ctx)[1] is not None
@@ -70,9 +66,9 @@ def test_what_reads_a_batch_again_is_undone_with_it(
         assert stages.run(ctx, tables=["d.s.notes"])[1] is not None
     (left,) = (row for row in ctx.ledger.batches("shop") if row.state != PUBLISHED)
 
-    refolding.rollback(ctx, first.batch_id)
+    refolding.rollback(ctx, first)
     driver = Driver(ctx.project, ctx.files.read_manifest(left.manifest), lambda: None)  # type: ignore[arg-type, return-value]
-    with pytest.raises(TerminalError, match=rf"{first.batch_id}, which is rolled back"):
+    with pytest.raises(TerminalError, match=rf"{first}, which is rolled back"):
         driver._take_lease()
     ctx.ledger.record_batch("shop", left.batch_id, FAILED)
     loaded: list[Manifest] = []

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
+from sluice.ledger.newest import newest
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, LedgerTables
 
 _SAME_STATE: Final = {
@@ -33,15 +33,6 @@ def compact_ledger(catalog: Catalog, name: str, dry_run: bool = False) -> Compac
     """Compact one table of the ledger, unless somebody writes it meanwhile."""
 
     def shrink(rows: Any) -> Any:
-        return last_of_each_state(rows, _SAME_STATE[name])
+        return newest(rows, *_SAME_STATE[name])
 
     return Compacted(*LedgerTables(catalog).compact(name, shrink, dry_run))
-
-
-def last_of_each_state(rows: Any, columns: tuple[str, ...]) -> Any:
-    """The rows of an Arrow table that have the highest `seq` of all that agree in `columns`."""
-    listed = (rows.column(name).to_pylist() for name in (*columns, "seq"))
-    last: dict[tuple[Any, ...], tuple[int, int]] = {}
-    for place, (*key, seq) in enumerate(zip(*listed, strict=True)):
-        last[tuple(key)] = max(last.get(tuple(key), (seq, place)), (seq, place))
-    return rows.take(pa.array(sorted(place for _, place in last.values()), pa.int64()))

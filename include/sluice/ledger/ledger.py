@@ -180,8 +180,10 @@ class Ledger:
         manifest: str = "",
         lease: Lease | None = None,
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
+        more: Mapping[str, Any] | None = None,
     ) -> bool:
         """Write a batch's new state; what is not given stays. A state of rest ends the lease.
+        `more` is told beside the detail that is given, or was.
 
         `expected` looks at the batch as it is: where it says no, nothing is written, and the
         answer is False.
@@ -195,10 +197,10 @@ class Ledger:
                 old or BatchRow(pipeline, batch_id, attempt, state), state=state, at=self._clock()
             )
             row = replace(row, attempt=attempt or row.attempt, manifest=manifest or row.manifest)
-            if detail is not None:
-                row = _told(row, detail)
+            told = {**(row.details if detail is None else detail), **(more or {})}
             if state in FINISHED:
-                row = _told(row, {k: v for k, v in row.details.items() if k != HALF_PUBLISHED})
+                told.pop(HALF_PUBLISHED, None)
+            row = _told(row, told)
             if lease is not None:
                 return [self._leased(row, lease.holder, lease.seconds)], True
             return [asdict(_without_lease(row) if state in AT_REST else row)], True
@@ -249,14 +251,15 @@ class Ledger:
         attempt: str,
         holder: str,
         seconds: float,
-        half: bool = False,
+        half: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take the pipeline's lease for a batch, which is `loading` from now on.
 
         A batch takes over its own: the attempt named here is the current one. Raises LeaseHeld
         while another batch has it, where another is half published or half rolled back, for what
-        its tables hold is in no list of published batches, and where this one is closed. `half`:
-        so is this one, which is remembered until it is published or rolled back.
+        its tables hold is in no list of published batches, and where this one is closed. `half`,
+        asked of one that somebody began to publish: whether any table has it, which is remembered
+        until all have it or none.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
@@ -264,12 +267,9 @@ class Ledger:
             self._require_free(batches.values(), batch_id)
             _require_none_halfway(batches.values(), {batch_id})
             old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
-            if old.state in CLOSED:
-                raise LeaseHeld(
-                    f"batch {batch_id} of {pipeline} is {old.state}; attempt {attempt} stops here"
-                )
+            refuse_closed(old, attempt)
             row = replace(old, state=LOADING, attempt=attempt)
-            if half:
+            if old.state == PUBLISHING and half():
                 row = _told(row, row.details | {HALF_PUBLISHED: True})
             return [self._leased(row, holder, seconds)], None
 
@@ -363,6 +363,14 @@ class Ledger:
 
 def _of(pipeline: str) -> BooleanExpression:
     return equals("pipeline", pipeline)
+
+
+def refuse_closed(row: BatchRow, attempt: str) -> None:
+    """Raise LeaseHeld where nothing is left to do for a batch."""
+    if row.state in CLOSED:
+        raise LeaseHeld(
+            f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
+        )
 
 
 def _told(row: BatchRow, detail: Mapping[str, Any]) -> BatchRow:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from sluice.ledger import ledger as states
-from sluice.ledger.rows import CLOSED
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
 from sluice.operations.deadletters import resolutions
+
+_UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
 
 def pointless(ctx: Context, manifest: Manifest) -> str:
@@ -26,26 +28,24 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
         if gone:
             yield f"was to undo {', '.join(sorted(gone))}, which is done"
     elif manifest.share_of:
-        yield from (f"is a share of {told}" for told in _undone(ctx, manifest.share_of))
+        row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of)
+        if row is not None and row.state in _UNDONE:
+            yield f"is a share of {manifest.share_of}, which is rolled back"
     elif manifest.reprocess is not None:
-        for batch_id in manifest.reprocess.batches:
-            yield from (f"reads records of {told}" for told in _undone(ctx, batch_id))
-        yield from _resolved(ctx, manifest)
+        yield from _repeated(ctx, manifest.batch_id, manifest.reprocess)
     elif manifest.tables:
         yield from _held(ctx, manifest)
 
 
-def _undone(ctx: Context, batch_id: str) -> Iterator[str]:
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
-    if row is not None and row.state in CLOSED - {states.PUBLISHED}:
-        yield f"{batch_id}, which is rolled back"
-
-
-def _resolved(ctx: Context, manifest: Manifest) -> Iterator[str]:
+def _repeated(ctx: Context, mine: str, again: Reprocess) -> Iterator[str]:
     """Two that read the same records again would count them twice, where a table has no key."""
-    resolved = resolutions(ctx.ledger.batches(ctx.pipeline.name))
-    for batch_id in manifest.reprocess.batches if manifest.reprocess is not None else ():
-        if resolved.get(batch_id, manifest.batch_id) != manifest.batch_id:
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    undone = {row.batch_id for row in rows if row.state in _UNDONE}
+    resolved = resolutions(rows)
+    for batch_id in again.batches:
+        if batch_id in undone:
+            yield f"reads records of {batch_id}, which is rolled back"
+        elif resolved.get(batch_id, mine) != mine:
             yield f"reads records of {batch_id}, which {resolved[batch_id]} has resolved"
 
 

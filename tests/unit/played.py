@@ -1,0 +1,58 @@
+"""A driver that is played, where landing, ledger and operations are the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sluice.config.project import Project
+from sluice.ledger.leases import this_holder
+from sluice.ledger.ledger import LOADED
+from sluice.ledger.tables import QUARANTINE, LedgerTables
+from sluice.manifest import Manifest
+from sluice.operations import stages
+from sluice.operations.context import Context
+from sluice.result import BatchResult, Counts, LeftOut
+
+ONE = Counts(read=1, applied=1)
+
+
+def play(ctx: Context, answer: Callable[[Manifest], tuple[Counts, tuple[LeftOut, ...]]]) -> Any:
+    """A driver that loads nothing and says what a real one would."""
+
+    def submit(project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
+        manifest = ctx.files.read_manifest(arguments[arguments.index("--manifest") + 1])
+        counts, left = answer(manifest)
+        attempt = f"a{datetime.now(UTC).timestamp()}"
+        result = BatchResult("shop", manifest.batch_id, attempt, (), counts, left_out=left)
+        ctx.ledger.acquire_lease("shop", manifest.batch_id, attempt, this_holder(), 60)
+        ctx.files.write_result(result)
+        ctx.ledger.record_batch("shop", manifest.batch_id, LOADED, attempt=attempt)
+        return result.to_json()
+
+    return submit
+
+
+def quarantine(ctx: Context, batch_id: str, file: str) -> None:
+    table = LedgerTables(ctx.catalog).open(QUARANTINE)
+    row = {
+        "pipeline": "shop", "batch_id": batch_id, "file": file, "record": 1, "raw": b"{}",
+        "reason": "does_not_fit", "source_table": "d.s.notes", "at": datetime.now(UTC),
+    }  # fmt: skip
+    schema = table.schema().as_arrow()
+    table.append(pa.Table.from_pylist([{f.name: row.get(f.name) for f in schema}], schema=schema))
+
+
+def quarantined(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Publish a batch of one file whose only record is in quarantine; returns its id."""
+    (ctx.project.root / "landing" / "a.jsonl").write_text('{"x":1}\n')
+    bad = Counts(read=1, quarantined=1)
+    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (bad, ())))
+    (first,), _ = stages.run(ctx)
+    quarantine(ctx, first.batch_id, "a.jsonl")
+    return first.batch_id
