@@ -355,7 +355,7 @@ def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
         ctx.pipeline.name,
         batch,
         ROLLED_BACK,
-        more=told,
+        detail={**row.details, **told},
         expected=lambda now: now is not None and now.state == ROLLED_BACK,
     )
 
