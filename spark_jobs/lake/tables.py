@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
-from sluice.catalog.snapshots import head, restore_schema
+from sluice.catalog.snapshots import head, restore_schema, with_equal_rows
 from sluice.config.partitions import Partition
 from sluice.errors import PlanError
 from sluice.modes import APPEND, HISTORY
@@ -356,11 +356,14 @@ class Lake:
         return Base(main, schema, highest)
 
     def _schema_before(self, table: TableId, loaded: Table) -> int:
-        """What a rollback goes back to: that of `main`, without the columns of this session."""
-        main, now = loaded.current_snapshot(), loaded.metadata.current_schema_id
-        if main is None or self._heads_before.get(table, main.snapshot_id) == main.snapshot_id:
+        """What a rollback goes back to: what the session found, or the batch that overtook it left;
+        maintenance and a rewriting of types overtake nothing."""
+        now, main = loaded.metadata.current_schema_id, head(loaded)
+        past = list(with_equal_rows(loaded, main))
+        if main is None or self._heads_before.get(table, main) in past:
             return self.schemas_before.get(table, now)
-        return now if main.schema_id is None else main.schema_id
+        newest = loaded.snapshot_by_id(past[-1])
+        return now if newest is None or newest.schema_id is None else newest.schema_id
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
         """What the table held at a snapshot, in those columns of now that it had; None: nothing."""

@@ -5,12 +5,12 @@ Decoding needs no lease. What these refuse is right again when the batch is deco
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sluice.coltypes import parse_type, widest
 from sluice.errors import TransientError
 from spark_jobs.planning import defaults
-from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.plan import TablePlan, is_reserved
 from spark_jobs.planning.renames import Rename
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import Told
@@ -32,6 +32,14 @@ def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]
     there = ((parse_type(stored[c.name]), c.stored) for c in plan.columns if c.name in stored)
     if any(widest(known, planned) != known for known, planned in there):
         raise TransientError(_overtaken(plan, batch_id, "a column got another type"))
+
+
+def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) -> None:
+    """Raise TransientError where a table has a column that the plan lacks: by a default told of it
+    the batch's rows may not be NULL there."""
+    planned = {c.name for c in plan.columns}
+    if any(name not in planned and not is_reserved(name) for name in stored):
+        raise TransientError(_overtaken(plan, batch_id, "a column was added"))
 
 
 def refuse_other_names(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import PlanError
+from sluice.errors import PlanError, TransientError
 from sluice.operations import stages
 from sluice.operations.reprocess import land_again
 from tests.spark.sandbox import Sandbox
@@ -47,6 +47,22 @@ def test_a_rollback_leaves_the_column_of_the_batch_that_overtook(
     shop.rollback(second)
     (row,) = shop.rows("orders")
     assert (row["id"], row["status"]) == (1, "x")
+
+
+@pytest.mark.parametrize("modes", [["current"], ["current", "history"]])
+def test_a_column_of_the_batch_that_overtook_is_not_left_empty(
+    spark: SparkSession, tmp_path: Path, modes: list[str]
+) -> None:
+    """Its default holds below where it was told of, and so in rows of the batch that was late."""
+    hinted = {"orders": {"key": ["id"], "modes": modes}}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": hinted})
+    shop.load_records([event("c", 1, BEFORE, id=1, v="one")], "0.jsonl")
+    overtake(shop, [event("u", 10, NEW, id=1, v="one", status="x")])
+    late = [event("c", 2, BEFORE, id=9, v="late")]
+    with pytest.raises(TransientError, match="orders: a column was added while"):
+        shop.load_records(late, "b.jsonl")
+    shop.load_landed()
+    assert {row["id"]: row["status"] for row in shop.rows("orders")} == {1: "x", 9: "new"}
 
 
 def _maxwell(xid: int, ident: int | str, last: bool) -> dict[str, Any]:

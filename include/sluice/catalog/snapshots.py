@@ -247,7 +247,7 @@ def is_behind(table: Table, snapshot: int | None) -> bool:
     if gap is None:
         return False
     lacking = ancestors(table, int(gap))
-    return any(past in lacking for past in _with_equal_rows(table, snapshot))
+    return any(past in lacking for past in with_equal_rows(table, snapshot))
 
 
 def gap_followed(table: Table) -> str | None:
@@ -259,7 +259,7 @@ def gap_followed(table: Table) -> str | None:
     return str(now)
 
 
-def _with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
+def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
     """A snapshot, and those before it, as long as maintenance alone lies between."""
     while snapshot is not None:
         yield snapshot
