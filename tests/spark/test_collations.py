@@ -139,7 +139,7 @@ NULLS = [
 ]
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("parts", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_null_is_a_value_of_the_key_where_told(lake: Sandbox, parts: int) -> None:
     """NULL is one key, an empty text another; a decimal is one key however it is written."""
     lake.configure(

@@ -143,6 +143,7 @@ def test_a_publisher_that_dies_leaves_out_the_same(
     assert (texts(lake, "orders"), texts(lake, "notes")) == ({1: "a"}, {7: "bad"})
 
 
+@pytest.mark.long
 def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), _ = run(lake)

@@ -100,6 +100,7 @@ def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_pa
     assert told(shop, "orders__events") == wanted
 
 
+@pytest.mark.long
 def test_a_batch_undone_between_does_not_close_the_gap(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

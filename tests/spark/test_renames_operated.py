@@ -90,6 +90,7 @@ def test_a_rename_is_undone_beneath_others(lake: Sandbox) -> None:
     assert lake.agrees()
 
 
+@pytest.mark.long
 def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_an_end_may_land_before_its_events(lake: Sandbox) -> None:
     assert texts(lake) == {1: "five", 3: "one"}
 
 
+@pytest.mark.long
 def test_what_is_undone_waits_again(lake: Sandbox) -> None:
     lake.write("a.jsonl", [change(40, 4, 1, "four"), mark(4, 41), change(50, 5, 1, "five")])
     first = run(lake)
@@ -141,6 +142,7 @@ def test_an_end_stays_as_long_as_later_events_are_published_by_it(lake: Sandbox)
     assert texts(lake) == {3: "one", 1: "five"}
 
 
+@pytest.mark.long
 def test_an_operator_may_let_an_open_transaction_through(lake: Sandbox) -> None:
     lake.configure(**HOLD, on_bad_record="fail")  # what waits is no bad record
     lake.write("a.jsonl", [change(40, 4, 1, "four"), mark(4, 41), change(50, 5, 2, "five")])

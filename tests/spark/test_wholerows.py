@@ -41,7 +41,8 @@ EVENTS = [
     "batches",
     [
         pytest.param([EVENTS], id="once"),
-        *([[e] for e in order] for order in (EVENTS, EVENTS[::-1])),
+        pytest.param([[e] for e in EVENTS], id="as it happened", marks=pytest.mark.long),
+        pytest.param([[e] for e in EVENTS[::-1]], id="newest first"),
     ],
 )
 def test_what_was_not_sent_is_the_old_rows(
