@@ -229,9 +229,11 @@ class Driver:
                 renewed = time.monotonic()
                 try:
                     self._renew_once()
-                except SluiceError as error:
+                except LeaseHeld as error:
                     print(f"lease lost: {error}", file=sys.stderr, flush=True)
                     return
+                except SluiceError as error:  # of the catalog, which may answer the next time
+                    print(f"lease not renewed: {error}", file=sys.stderr, flush=True)
 
     def _renew_once(self) -> None:
         if self._held.is_set():

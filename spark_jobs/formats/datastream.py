@@ -64,7 +64,8 @@ _SCHEMA: Final = f"""
     source_metadata struct<{_META}>, payload {IMAGE_TYPE}
 """
 _HEX: Final = "[0-9a-fA-F]+"
-_RS_ID: Final = tuple(rf"^\s*0x(?:{_HEX}[.]){{{i}}}({_HEX})" for i in range(3))
+_0X: Final = "(?i:0x)"
+_RS_ID: Final = tuple(rf"^\s*{_0X}?(?:{_HEX}[.]){{{i}}}({_HEX})(?=[.]|\s*$)" for i in range(3))
 _LSN: Final = {
     "postgresql": (f"^({_HEX})/{_HEX}$", f"^{_HEX}/({_HEX})$"),
     "sqlserver": (
@@ -72,6 +73,8 @@ _LSN: Final = {
     ),
 }  # fmt: skip
 """The parts of an LSN: both halves of `16/B374D848`, all three of `00000025:00000728:0003`."""
+_LSN_OF_DIGITS: Final = f"^{_0X}([0-9a-fA-F]{{8}})([0-9a-fA-F]{{8}})([0-9a-fA-F]{{4}})$"
+"""As SQL Server prints its binary value."""
 _TOP: Final = ("uuid", "source_timestamp", "read_method", "sort_keys", "source_metadata", "payload")
 
 
@@ -255,8 +258,21 @@ def _reason() -> Column:
         .when(payload.isNull() | meta["table"].isNull(), F.lit("not_an_envelope"))
         .when(~change.isin(*UPSERTS, *DELETES), F.concat(F.lit("unknown_op:"), change))
         .when(untold, F.lit("change_type_missing"))
+        .when(~_is_full_load() & _is_unreadable(), F.lit("bad_position"))
         .when(repeats_column(payload), F.lit("duplicate_column"))
     )
+
+
+def _is_unreadable() -> Column:
+    """Whether the metadata tell a place in a spelling that is none: by its time a change would rank
+    below all others."""
+    meta, forms = F.col("source_metadata"), [parts[0] for parts in _LSN.values()]
+    told = {"rs_id": [_RS_ID[0]], "lsn": [*forms, _LSN_OF_DIGITS]}
+    bad = [
+        (F.trim(meta[name]) != "") & ~meta[name].rlike("|".join(known))
+        for name, known in told.items()
+    ]
+    return F.coalesce(bad[0], F.lit(False)) | F.coalesce(bad[1], F.lit(False))
 
 
 def _is_full_load() -> Column:
@@ -284,7 +300,7 @@ def _numbers() -> dict[str, Column]:
     meta = F.col("source_metadata")
     file = F.coalesce(F.nullif(meta["log_file"], F.lit("")), meta["binlog_file"], _sort_key(1, 3))
     rs_id = F.coalesce(meta["rs_id"], _sort_key(2, 4))
-    lsn = F.coalesce(meta["lsn"], _sort_key(1, 2))
+    lsn = F.regexp_replace(F.coalesce(meta["lsn"], _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
     return {
         "_n_taken": F.unix_millis("source_ts").cast("string"),
         "_n_file": F.regexp_extract(file, r"(\d+)$", 1),

@@ -375,6 +375,7 @@ def _reason(
             WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
         WHEN {_STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
+        WHEN before IS NOT NULL OR after IS NOT NULL THEN 'not_an_envelope'
         WHEN status IN ('BEGIN', 'END') THEN '{marker}'
         WHEN key IS NOT NULL THEN '{tombstone}'
         {flattened}

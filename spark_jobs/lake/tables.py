@@ -326,11 +326,12 @@ class Lake:
 
     def restore_schemas(self) -> list[str]:
         """Take back the columns that this session added, where nobody changed a table since: who
-        published meanwhile may have filled them."""
+        published meanwhile may have filled them. Targets last: what has columns that its target
+        lacks nobody plans for."""
         restored: list[str] = []
         if any(self._has_moved(table) for table in self.schemas_before):
             return restored
-        for table, before in self.schemas_before.items():
+        for table, before in reversed(self.schemas_before.items()):
             after, now = self.schemas_after.get(table), self.load(table)
             if after in (None, before) or now is None:
                 continue

@@ -72,9 +72,7 @@ class Writer:
         self.before = lake.told(target_id(plan))
         overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
         for table in (self.compared[0], *beside):
-            stored = lake.columns(table) or {}
-            overtaken.refuse_other_types(plan, attempt.batch_id, stored)
-            overtaken.refuse_other_columns(plan, attempt.batch_id, stored)
+            overtaken.refuse_other_types(plan, attempt.batch_id, lake.columns(table) or {})
         self.now = Told(defaults.lowest(self.before.defaults, plan.defaults), self._known_renames())
 
     def _known_renames(self) -> Renames:

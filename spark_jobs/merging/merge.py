@@ -39,6 +39,7 @@ from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
 from spark_jobs.modes import events, history, softdelete
 from spark_jobs.modes.gap import leave_behind
+from spark_jobs.planning import overtaken
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
 from spark_jobs.threads import together
@@ -56,6 +57,8 @@ class Merged:
 
 def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
     """Fold the batch's changelog partition and write the outcome on branches."""
+    there = lake.columns(target_id(plan)) or {}
+    overtaken.refuse_other_columns(plan, attempt.batch_id, there)
     writer = Writer(lake, plan, attempt, span, created)
     mine = writer.mine()
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)

@@ -48,6 +48,18 @@ def test_what_only_looks_so_is_refused(spark: SparkSession, tmp_path: Path, reco
     assert outcomes(spark, tmp_path, record) == [("reject", "not_an_envelope")]
 
 
+@pytest.mark.parametrize("beside", [{"ts_ms": 5}, {"status": "END"}])
+def test_a_row_beside_events_is_not_passed_over(
+    spark: SparkSession, tmp_path: Path, beside: dict[str, Any]
+) -> None:
+    row = {"before": None, "after": {"id": 1}, **beside}
+    found = outcomes(spark, tmp_path, event(), row, HEARTBEAT, MARKER)
+    assert found == [
+        ("event", None), ("reject", "not_an_envelope"), ("ignore", "heartbeat"),
+        ("ignore", "transaction_marker"),
+    ]  # fmt: skip
+
+
 def test_quotes_that_json_has_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Where Spark read them, a second document on the line would be lost."""
     line = json.dumps(event())

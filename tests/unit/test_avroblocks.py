@@ -54,9 +54,18 @@ def _deflated(plain: bytes) -> bytes:
     return packer.compress(plain) + packer.flush()
 
 
-@pytest.mark.parametrize(
-    ("codec", "pack"), [("deflate", _deflated), ("bzip2", bz2.compress), ("xz", lzma.compress)]
-)
+PACKERS = [("deflate", _deflated), ("bzip2", bz2.compress), ("xz", lzma.compress)]
+
+
+@pytest.mark.parametrize(("codec", "pack"), PACKERS)
+def test_a_block_that_does_not_end_is_damaged(codec: str, pack: Callable[[bytes], bytes]) -> None:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, LONG, {"a": 5})
+    packed = pack(body.getvalue())
+    assert [bad(LONG, codec, 1, packed[:end]) for end in (len(packed), -1)] == [0, 1]
+
+
+@pytest.mark.parametrize(("codec", "pack"), PACKERS)
 def test_a_block_unfolds_up_to_a_bound(
     monkeypatch: pytest.MonkeyPatch, codec: str, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -79,6 +80,14 @@ def test_other_files_of_a_format_with_datums(lake: Lake, framing: str) -> None:
     look = lake.look(avro_bytes(), "a.avro", framing=framing)
     assert (look.file.container, look.file.staged) == (AVRO, False)
     assert lake.look(b"", "empty", framing=framing).rejects == ()
+
+
+@pytest.mark.parametrize("framing", datums.FRAMINGS)
+def test_lines_with_a_damaged_place_are_lines(lake: Lake, framing: str) -> None:
+    damaged = LINES + b'{"id": "\0"}\n' + LINES
+    for content in (damaged, codecs.BOM_UTF8 + damaged):
+        assert lake.look(content, "a.jsonl", framing=framing).file.container == JSONL
+    assert reasons(lake.look("{}".encode("utf-16"), "b.jsonl", framing=framing)) == [(0, "utf16")]
 
 
 def test_bytes_are_no_datums_elsewhere(lake: Lake) -> None:

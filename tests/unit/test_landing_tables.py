@@ -68,6 +68,15 @@ def test_of_a_cut_csv_file_the_whole_rows_count(tmp_path: Path) -> None:
     assert [r.reason for r in found.rejects] == ["truncated_gzip"]
 
 
+def test_a_zero_byte_in_a_row_is_a_character_of_it(tmp_path: Path) -> None:
+    found = look(tmp_path, "a.csv", b'a,b\n1,"x\0y"\n2,z\n', CsvStyle())
+    rows = [json.loads(line) for line in taken(found).splitlines()]
+    assert rows == [{"a": "1", "b": "x\0y"}, {"a": "2", "b": "z"}]
+    assert look(tmp_path / "zip", "b.csv", b"PK\x03\0\n", CsvStyle()).rejects[0].reason == (
+        "not_json_nor_avro"
+    )
+
+
 def test_parquet_is_read_where_it_is(tmp_path: Path) -> None:
     found = look(tmp_path, "part-0.snappy.parquet", parquet_bytes(), CsvStyle())
     assert (found.file.container, found.file.staged, found.rejects) == (PARQUET, False, ())

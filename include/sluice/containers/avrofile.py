@@ -224,6 +224,19 @@ def _without_snappy(body: bytes) -> bytes:
     return plain
 
 
+def _streamed(stream: Callable[[], Any]) -> Callable[[bytes], bytes]:
+    """By an object of zlib, bz2 or lzma; raises ValueError for a stream that does not end."""
+
+    def unpacked(body: bytes, most: int) -> bytes:
+        found = stream()
+        plain: bytes = found.decompress(body, most)
+        if not found.eof and len(plain) < most:
+            raise ValueError("a block that is cut")
+        return plain
+
+    return _bounded(unpacked)
+
+
 def _bounded(unpack: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
     def unpacked(body: bytes) -> bytes:
         plain = unpack(body, MOST_DECODED_BYTES + 1)
@@ -240,9 +253,9 @@ _UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
     _ZSTANDARD: _bounded(
         lambda body, most: zstandard.ZstdDecompressor().stream_reader(body).read(most)
     ),
-    _DEFLATE: _bounded(lambda body, most: zlib.decompressobj(-15).decompress(body, most)),
-    _BZIP2: _bounded(lambda body, most: bz2.BZ2Decompressor().decompress(body, most)),
-    _XZ: _bounded(lambda body, most: lzma.LZMADecompressor().decompress(body, most)),
+    _DEFLATE: _streamed(lambda: zlib.decompressobj(-15)),
+    _BZIP2: _streamed(bz2.BZ2Decompressor),
+    _XZ: _streamed(lzma.LZMADecompressor),
 }
 
 

@@ -6,6 +6,7 @@ Spark reads them as it reads any container, and each keeps its place and its own
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, Final
@@ -33,6 +34,8 @@ SCHEMA: Final = json.dumps(_SCHEMA)
 _PARSED: Final = fastavro.parse_schema(_SCHEMA)
 _LENGTH_BYTES: Final = 4
 _SYNC_BYTES: Final = 16
+_BEGINNINGS: Final = (b"{", b"[", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Of texts: as a version it would be far below zero, as a length beyond a gigabyte."""
 
 
 def framing_of(options: Mapping[str, Any]) -> str:
@@ -51,8 +54,9 @@ def is_container(file: SourceFile) -> bool:
 
 
 def are_in(head: bytes) -> bool:
-    """Whether a file that is no container holds datums: zero bytes no JSON text can have."""
-    return b"\0" in head
+    """Whether a file that is no container holds datums: zero bytes, which text has where it is
+    damaged, too."""
+    return b"\0" in head and not head.removeprefix(codecs.BOM_UTF8).startswith(_BEGINNINGS)
 
 
 def split(chunks: Iterator[bytes], framing: str, limit: int) -> Iterator[bytes | Refused]:

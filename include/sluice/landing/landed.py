@@ -208,7 +208,7 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
             return _look_at_parquet(plain, head, reading.thorough)
         if reading.framing and datums.are_in(head):
             look = _Look(container=AVRO, framing=reading.framing)
-        elif not look.framed_as and (reason := _unreadable(head)):
+        elif not look.framed_as and (reason := _unreadable(head, look.csv is not None)):
             return _Look(reason=reason, head=head[:RAW_BYTES])
         if look.csv or look.framing or look.framed_as:
             deque(plain, maxlen=0)
@@ -264,11 +264,12 @@ def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
             raise
 
 
-def _unreadable(head: bytes) -> str:
+def _unreadable(head: bytes, csv: bool) -> str:
     if head.startswith(_UTF16_MARKS):
         return _UTF16
     # Text with a damaged place in it is still worth reading.
-    is_text = head.lstrip()[:1] in _JSON_BEGINS
+    named = csv and b"\0" not in head.partition(b"\n")[0]
+    is_text = named or head.lstrip()[:1] in _JSON_BEGINS
     return _NOT_TEXT if b"\0" in head[:4096] and not is_text else ""
 
 

@@ -255,6 +255,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id)
     if hold:
+        _require_at(ctx, row.batch_id, given_up)
         done += forget_changes(ctx.catalog, ctx.pipeline.namespace, row.batch_id)
         _end(ctx, row.batch_id, states.FILE_HELD, given_up)
     return done or [_nothing_staged(row)]
@@ -276,6 +277,13 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
     return given_up
 
 
+def _require_at(ctx: Context, batch_id: str, given_up: str) -> None:
+    """Raise LeaseHeld where somebody finished this rollback, after which the batch may have come
+    again."""
+    if known_batch(ctx, batch_id).attempt != given_up:
+        raise LeaseHeld(_went_on(ctx, batch_id))
+
+
 def _went_on(ctx: Context, batch_id: str) -> str:
     now = known_batch(ctx, batch_id).state
     return (
@@ -290,6 +298,8 @@ def _nothing_staged(row: BatchRow) -> str:
 
 def _end(ctx: Context, batch_id: str, files: str, given_up: str = "") -> None:
     """`given_up`: the attempt that the batch must still be at."""
+    if given_up:
+        _require_at(ctx, batch_id, given_up)
     ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
     reach(Point.ROLLBACK_FILES)
     ended = ctx.ledger.record_batch(
