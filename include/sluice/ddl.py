@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _CONCERNS: Final = re.compile(
 )
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
 _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
+_COLUMNS_ALONE: Final = re.compile(r"\s*(ADD|CHANGE|DROP|RENAME)\s+COLUMN\b", re.IGNORECASE)
+_UNNAMED: Final = "sluice_unnamed"
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*DROP\s+TABLE\b", re.IGNORECASE)
 _SPELLED: Final = tuple(
     (re.compile(unknown, re.IGNORECASE), known)
@@ -84,7 +86,8 @@ class UnreadableDdl(ValueError):
 class Altered:
     """The columns of one table that changed their names, all at once.
 
-    `schema`: the schema, or MySQL's database, that the statement names; empty where it names none.
+    `table`: empty where the text is about columns alone. `schema`: the schema, or MySQL's
+    database, that the statement names; empty where it names none.
     """
 
     table: str
@@ -96,9 +99,12 @@ def altered(text: str) -> list[Altered]:
     """What the statements rename, drop and add; case counts for nothing in a column's name.
 
     `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`,
-    `DROP [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`. Raises UnreadableDdl for a
-    statement that may rename or drop a column and that no grammar reads.
+    `DROP [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; of a table without a name what
+    a text tells of columns alone, as StreamX does (seed 000): `ADD COLUMN a …`. Raises
+    UnreadableDdl for a statement that may rename or drop a column and that no grammar reads.
     """
+    if _COLUMNS_ALONE.match(text):
+        text = f"ALTER TABLE {_UNNAMED} {text}"
     if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
         return []
     if len(text) >= LONGEST:
@@ -107,7 +113,7 @@ def altered(text: str) -> list[Altered]:
     for grammar in _grammars(plain):
         found = _altered(plain, grammar)
         if found is not None:
-            return found
+            return [replace(a, table="") if a.table == _UNNAMED else a for a in found]
     if _CHANGES_COLUMNS.search(plain):
         raise UnreadableDdl("no grammar reads it")
     return []

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import APPLY, truncate_policy
+from sluice.config.sourcetables import APPLY, matches, truncate_policy
 from sluice.ddl import LONGEST, SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
 from sluice.errors import PlanError
 from sluice.shown import shown
@@ -66,10 +66,10 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
     """Whether a statement drops the table that its event names; what is unclear changes nothing."""
     source = _source(row)
     try:
-        tables = [name.lower() for name in dropped_tables(row["ddl"])]
+        tables = dropped_tables(row["ddl"])
         if not tables or (source.table and table_config(job.pipeline, source) is None):
             return False
-        if tables != [source.table.lower()]:
+        if len(tables) > 1 or not _is_of(job.pipeline, source, tables[0]):
             raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
         if job.pipeline.on_drop_table != _FAIL and _of_a_part(job.pipeline, source):
             raise UnreadableDdl(
@@ -86,6 +86,15 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
         )  # fmt: skip
         return False
     return True
+
+
+def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:
+    """Whether a statement drops the table of its event, which has the name of the target where it
+    is one of `sources`."""
+    config = table_config(pipeline, source)
+    patterns = [p.rpartition(".")[2] for p in (config and config.sources) or ()]
+    own = dropped.lower() == source.table.lower()
+    return own or (bool(patterns) and matches(patterns, dropped))
 
 
 def _of_a_part(pipeline: Pipeline, source: Source) -> bool:

@@ -74,6 +74,8 @@ def _of_statement(
             of = source
             if not source.table or "," in source.table:
                 of = _named_by(one, source, with_rows)
+            if not of.table:
+                raise UnreadableDdl("neither it nor its event names a table")
             if row["lost"] and of in ordered and any(_names_since(one)):
                 raise UnreadableDdl("its place in the source's order is not told")
             if not all(map(_is_legal, _names_since(one))):

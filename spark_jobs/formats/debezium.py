@@ -63,6 +63,7 @@ _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
 _FLATTENED: Final = ("__op", "__deleted")
 _STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
 """Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
+_NO_ROW: Final = "before IS NULL AND after IS NULL"
 _FOUND: Final = "snapshot_schema"
 _PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
 _OPS: Final = {
@@ -375,11 +376,10 @@ def _reason(
             WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
         WHEN {_STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
-        WHEN before IS NOT NULL OR after IS NOT NULL THEN 'not_an_envelope'
-        WHEN status IN ('BEGIN', 'END') THEN '{marker}'
+        WHEN status IN ('BEGIN', 'END') AND {_NO_ROW} THEN '{marker}'
         WHEN key IS NOT NULL THEN '{tombstone}'
         {flattened}
-        WHEN ts_ms IS NOT NULL AND source IS NULL THEN '{heartbeat}'
+        WHEN ts_ms IS NOT NULL AND source IS NULL AND {_NO_ROW} THEN '{heartbeat}'
         ELSE 'not_an_envelope' END"""
     )
 

@@ -109,6 +109,14 @@ class Writer:
             highest is None or r.below == DECLARED or r.below <= highest for r in news
         ) and any(base.snapshot is not None for base in self.bases.values())
 
+    def renames_between(self, floor: str) -> bool:
+        """Whether a rename that is news is above the floor, and below something stored."""
+        highest, news = self._highest(), set(self.now.renames) - set(self.before.renames)
+        return any(
+            r.below != DECLARED and r.below > floor and (highest is None or r.below <= highest)
+            for r in news
+        )
+
     def _highest(self) -> str | None:
         found = [self.bases[table].highest for table in self.compared]
         return None if None in found else max(h for h in found if h is not None)

@@ -254,18 +254,25 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
     """Settle the history; returns the target's rows, which with soft deletes are versions too."""
     plan, there = remains.plan, remains.versions()
     if plan.history:
-        kept = None if there is None else _forgotten(remains, there, names.POSITION_TO)
-        found = _versions(
-            remains, data, kept, (names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
-        )
+        old = None if there is None else _forgotten(remains, there, names.POSITION_TO)
+        kept = Kept(old, names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
+        found = _versions(remains, data, kept)
         by = (*plan.key, names.POSITION)
         remains.settle(history_id(plan), history.rows_of(found, data), there, by)
     if not plan.soft_delete:
         return rows
-    stored = remains.standing()
-    kept = None if stored is None else _forgotten(remains, stored, names.DELETED_POSITION)
-    ends = (names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT)
-    return softdelete.newest(_versions(remains, data, kept, ends), plan.key, data)
+    return softdelete.newest(_versions(remains, data, _kept_rows(remains)), plan.key, data)
+
+
+def _kept_rows(remains: Remains) -> Kept:
+    """What the target's rows stand for; of one that is put together, even of a row above the floor,
+    what only forgotten changes brought."""
+    rows = remains.standing()
+    if rows is None or remains.floor is None:
+        return softdelete.kept(None)
+    if remains.writer.partial:
+        return softdelete.kept(remains.of_keys(rows), remains.floor)
+    return softdelete.kept(_forgotten(remains, rows, names.DELETED_POSITION))
 
 
 def _forgotten(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame | None:
@@ -280,14 +287,12 @@ def _forgotten(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame | 
     return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
 
 
-def _versions(
-    remains: Remains, data: list[str], rows: DataFrame | None, ends: tuple[str, str, str]
-) -> DataFrame:
+def _versions(remains: Remains, data: list[str], kept: Kept) -> DataFrame:
     changes = remains.changes.select(
         *(quoted(c) for c in (*data, names.OP, names.ABSENT, *names.TARGET_METADATA))
     )
-    if rows is not None:
-        changes = with_stored(remains.plan.key, changes, rows, Kept(rows, *ends))
+    if kept.rows is not None:
+        changes = with_stored(remains.plan.key, changes, kept.rows, kept)
     changes = completed(changes, remains.moved, remains.truncates, remains.plan.key, data)
     return versions(changes, remains.truncates, remains.plan.key, data)
 

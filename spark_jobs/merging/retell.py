@@ -18,14 +18,29 @@ from spark_jobs.planning.renames import moves_of_rows
 
 def clash(writer: Writer) -> str:
     """Why stored rows cannot get the names of now; '' where they can, or there are none."""
-    found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
-    if found is None or not _of_rows(writer):
+    if not _of_rows(writer):
         return ""
+    found = renames.clash(writer.before.renames, writer.now.renames, writer.types)
+    if found is None:
+        return _standing(writer)
     one, other, stored = found
     return (
         f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
         "rows, for a rename between them was told too late, and maintenance has forgotten changes "
         "from which they could be made again; load into another `namespace`"
+    )
+
+
+def _standing(writer: Writer) -> str:
+    """A row that is put together stands for what is forgotten by the names of its newest change: a
+    rename between them would find the values under a name that they did not have."""
+    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
+    if not (writer.partial and floor and writer.renames_between(floor)):
+        return ""
+    return (
+        f"{writer.plan.name}: a rename of its columns was told later than changes above it, which "
+        f"do not carry all columns, and maintenance has forgotten those up to {floor}, to which "
+        "they belong; load into another `namespace`"
     )
 
 

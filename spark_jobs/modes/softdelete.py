@@ -32,13 +32,16 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     if writer.span.lowest is None and not writer.refolds():
         return
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
-    found = replay(writer, _kept(stored.rows, floor), newer, stored)
+    found = replay(writer, kept(stored.rows, floor), newer, stored)
     rows = newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
     writer.upsert(target_id(writer.plan), rows, by=writer.plan.key)
 
 
-def _kept(rows: DataFrame | None, floor: str | None) -> Kept:
-    """The target's rows: from before it had this mode all are alive, the others are missing."""
+def kept(rows: DataFrame | None, floor: str | None = None) -> Kept:
+    """The target's rows, and up to where their events have expired.
+
+    Rows from before the target had this mode are all alive, and deleted ones are missing.
+    """
     whole = rows is None or names.DELETED_POSITION in rows.columns
     if rows is not None and not whole:
         rows = rows.withColumns(

@@ -98,6 +98,24 @@ def test_what_names_another_table_or_several_changes_nothing(
 
 
 @pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
+def test_a_part_with_a_name_of_its_own_is_one_of_several(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None,
+    left: list[int],
+) -> None:  # fmt: skip
+    orders = {"key": ["id"], "columns": {"id": "int"}, "sources": ["orders_p*"]}
+    tables = {"orders": orders | ({"on_truncate": told} if told else {})}
+    told_of = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
+    shop = Sandbox(spark, tmp_path, told_of)
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    rows = [record("insert", at, f"orders_p{at}", {"id": at}) for at in (1, 2)]
+    dropped = record("DROP TABLE `orders_p1`", 10, "orders_p1", None)
+    other = record("DROP TABLE `customers`", 11, "orders_p1", None)
+    shop.write("1.jsonl", [*rows, dropped, other])
+    shop.run()
+    assert sorted(row["id"] for row in shop.rows("orders")) == left
+
+
+@pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
 def test_one_of_several_sources_takes_its_target_along_only_where_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None,
     left: list[int],

@@ -24,6 +24,7 @@ from tests.spark.renamed import (
     shop_of,
 )
 from tests.spark.sandbox import Sandbox
+from tests.spark.test_soft_delete import forget
 
 pytestmark = pytest.mark.spark
 QUICK = ("since", "renamed", "before")
@@ -49,6 +50,26 @@ def test_rows_keep_their_values_under_the_name_of_now(
         (1, "untouched", None), (2, "touched", None), (2, "touched since", None),
         (3, "given up", None), (4, "new", None), (5, None, None),
     }  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("late", [True, False])
+def test_a_rename_told_too_late_for_what_is_forgotten_stops(
+    spark: SparkSession, tmp_path: Path, late: bool
+) -> None:
+    """The value of `title` is in a row whose newest change is above the rename."""
+    shop = shop_of(spark, tmp_path)
+    shop.load_records([event("c", 1, id=1, title="big", b="1")], "0.jsonl")
+    forget(shop, shop.published[0])
+    changed, renamed = event("u", 20, id=1, name=PLACEHOLDER, b="2"), ddl(15)
+    if late:
+        shop.load_records([changed], "1.jsonl")
+        with pytest.raises(PlanError, match="a rename of its columns was told later than changes"):
+            shop.load_records([renamed], "2.jsonl")
+    else:
+        shop.load_records([renamed], "1.jsonl")
+        shop.load_records([changed], "2.jsonl")
+        assert shop.rows("orders") == [{"id": 1, "name": "big", "title": None, "b": "2"}]
 
 
 class Source:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
 from sluice.names import PROP_FLOOR
+from sluice.operations import refolding, stages
 from tests.spark.sandbox import Sandbox, total
 from tests.spark.test_history import _clock, event, pipeline, truncate
 
@@ -78,6 +79,25 @@ def test_a_late_event_leaves_what_only_forgotten_events_brought(lake: Sandbox) -
 
 
 @pytest.mark.long
+def test_a_rebuild_leaves_what_only_forgotten_events_brought(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    placeholder = "__debezium_unavailable_value"
+    lake.write("0.jsonl", [event(10, 1, "a", doc="old"), event(11, 2, "x", doc="two")])
+    forgotten = lake.run().batch_id
+    lake.write("1.jsonl", [event(40, 1, "d", doc=placeholder), event(41, 2), event(42, 3, "new")])
+    lake.run()
+    forget(lake, forgotten)
+    rows = lake.rows("orders", metadata=True)
+    assert [(r["id"], r["note"], r["doc"]) for r in sorted(rows, key=lambda r: r["id"])] == [
+        (1, "d", "old"), (2, "x", "two"), (3, "new", None),
+    ]  # fmt: skip
+    refolding.rebuild(lake.context())
+    assert lake.rows("orders", metadata=True) == rows
+
+
+@pytest.mark.long
 def test_a_moved_row_keeps_a_forgotten_value_when_its_old_key_is_used_again(lake: Sandbox) -> None:
     """The new row of the old key stands for nothing that the moved one had."""
     placeholder = "__debezium_unavailable_value"
@@ -91,9 +111,13 @@ def test_a_moved_row_keeps_a_forgotten_value_when_its_old_key_is_used_again(lake
 
 
 def forget_first_batch(lake: Sandbox) -> None:
+    forget(lake, lake.published[0])
+
+
+def forget(lake: Sandbox, batch_id: str) -> None:
     """What retention does: the floor first, then the changes go."""
     table = lake.catalog.load_table(("shop__cdc", "orders__changes"))
-    mine = f"_batch_id = '{lake.published[0]}'"
+    mine = f"_batch_id = '{batch_id}'"
     forgotten = table.scan(row_filter=mine).to_arrow()["_position"].to_pylist()
     target = lake.catalog.load_table(("shop", "orders"))
     with target.transaction() as change:

@@ -117,6 +117,21 @@ def test_columns_of_one_statement_change_their_names_at_once() -> None:
     assert altered(swap) == [Altered("t", (("a", "b"), ("b", "a")))]
 
 
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("ADD COLUMN holo text", (None, "holo")),
+        (" drop column `old name`", ("old name", None)),
+        ("RENAME COLUMN a TO b", ("a", "b")),
+        ("CHANGE COLUMN a b INT NOT NULL", ("a", "b")),
+    ],
+)
+def test_columns_alone_are_of_a_table_without_a_name(
+    text: str, column: tuple[str | None, str | None]
+) -> None:
+    assert altered(text) == [Altered("", (column,))]
+
+
 def test_every_statement_of_a_text_is_read() -> None:
     two = "ALTER TABLE t RENAME COLUMN a TO b; ALTER TABLE u RENAME COLUMN c TO d"
     assert altered(two) == [Altered("t", (("a", "b"),)), Altered("u", (("c", "d"),))]

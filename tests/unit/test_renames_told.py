@@ -29,12 +29,17 @@ def of(event: Source, statement: str) -> list[tuple[str, bool]]:
         (MYSQL, "ALTER TABLE db2.t RENAME COLUMN a TO b", "db2.t"),
         (POSTGRESQL, "ALTER TABLE public.t RENAME COLUMN a TO b", "pg.public.t"),
         (Source("db", "", "u"), "ALTER TABLE db2.t RENAME COLUMN a TO b", "db.u"),
+        (Source("db", "", "u"), "RENAME COLUMN a TO b", "db.u"),
     ],
 )
 def test_a_statement_is_of_the_table_that_it_names(
     event: Source, statement: str, table: str
 ) -> None:
     assert of(event, statement) == [(table, True)]
+
+
+def test_columns_of_no_table_are_not_followed() -> None:
+    assert of(MYSQL, "RENAME COLUMN a TO b") == [("db", False)]
 
 
 def test_of_a_table_without_rows_nothing_is_followed() -> None:
