@@ -49,7 +49,9 @@ def test_a_rollback_leaves_the_column_of_the_batch_that_overtook(
     assert (row["id"], row["status"]) == (1, "x")
 
 
-@pytest.mark.parametrize("modes", [["current"], ["current", "history"]])
+@pytest.mark.parametrize(
+    "modes", [["current"], pytest.param(["current", "history"], marks=pytest.mark.long)]
+)
 def test_a_column_of_the_batch_that_overtook_is_not_left_empty(
     spark: SparkSession, tmp_path: Path, modes: list[str]
 ) -> None:

@@ -186,6 +186,7 @@ def test_types_of_one_batch_become_text_alike(lake: Sandbox) -> None:
     assert amounts(lake) == {1: "1", 2: "2.5", 3: "3", 4: "none", 6: "007"}
 
 
+@pytest.mark.long
 def test_types_that_nothing_else_holds_are_quarantined_where_told(lake: Sandbox) -> None:
     tables = {"orders": {"key": ["id"]}}
     lake.configure(format="debezium", tables=tables, on_type_change="quarantine", max_bad_share=1.0)
