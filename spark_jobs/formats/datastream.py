@@ -266,13 +266,14 @@ def _reason() -> Column:
 def _is_unreadable() -> Column:
     """Whether the metadata tell a place in a spelling that is none: by its time a change would rank
     below all others."""
-    meta, forms = F.col("source_metadata"), [parts[0] for parts in _LSN.values()]
-    told = {"rs_id": [_RS_ID[0]], "lsn": [*forms, _LSN_OF_DIGITS]}
-    bad = [
-        (F.trim(meta[name]) != "") & ~meta[name].rlike("|".join(known))
-        for name, known in told.items()
-    ]
-    return F.coalesce(bad[0], F.lit(False)) | F.coalesce(bad[1], F.lit(False))
+    lsns = [*(parts[0] for parts in _LSN.values()), _LSN_OF_DIGITS]
+    return _is_other("rs_id", _RS_ID[0]) | _is_other("lsn", "|".join(lsns))
+
+
+def _is_other(name: str, spelling: str) -> Column:
+    """Whether the metadata tell something under a name that is in no such spelling."""
+    text = F.col("source_metadata")[name]
+    return F.coalesce((F.trim(text) != "") & ~text.rlike(spelling), F.lit(False))
 
 
 def _is_full_load() -> Column:

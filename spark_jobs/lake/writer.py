@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
@@ -30,7 +30,7 @@ from spark_jobs.lake.tables import (
 from spark_jobs.lake.written import refuse_loss
 from spark_jobs.planning import defaults, overtaken
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import DECLARED, Renames
+from spark_jobs.planning.renames import DECLARED, Rename, Renames
 from spark_jobs.planning.renames_known import known_renames
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import NOTHING_TOLD, Told
@@ -71,8 +71,10 @@ class Writer:
         self.types = {c.name: c.stored.spark for c in plan.columns}
         self.before = lake.told(target_id(plan))
         overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
-        for table in (self.compared[0], *beside):
-            overtaken.refuse_other_types(plan, attempt.batch_id, lake.columns(table) or {})
+        there = [lake.columns(table) or {} for table in (self.compared[0], *beside)]
+        for columns in there:
+            overtaken.refuse_other_types(plan, attempt.batch_id, columns)
+        self.stored_columns = there[0]
         self.now = Told(defaults.lowest(self.before.defaults, plan.defaults), self._known_renames())
 
     def _known_renames(self) -> Renames:
@@ -104,18 +106,18 @@ class Writer:
     def _renames_below(self) -> bool:
         """Whether a rename that is news is below something stored, and not above all of it."""
         news = set(self.now.renames).symmetric_difference(self.before.renames)
-        highest = self._highest()
-        return any(
-            highest is None or r.below == DECLARED or r.below <= highest for r in news
-        ) and any(base.snapshot is not None for base in self.bases.values())
+        stored = any(base.snapshot is not None for base in self.bases.values())
+        return stored and bool(self._beneath(news))
 
     def renames_between(self, floor: str) -> bool:
         """Whether a rename that is news is above the floor, and below something stored."""
-        highest, news = self._highest(), set(self.now.renames) - set(self.before.renames)
-        return any(
-            r.below != DECLARED and r.below > floor and (highest is None or r.below <= highest)
-            for r in news
-        )
+        news = set(self.now.renames) - set(self.before.renames)
+        return any(r.below != DECLARED and r.below > floor for r in self._beneath(news))
+
+    def _beneath(self, told: Collection[Rename]) -> list[Rename]:
+        """Those of some renames that are not above all that is stored."""
+        highest = self._highest()
+        return [r for r in told if highest is None or r.below == DECLARED or r.below <= highest]
 
     def _highest(self) -> str | None:
         found = [self.bases[table].highest for table in self.compared]

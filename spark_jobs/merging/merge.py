@@ -57,9 +57,8 @@ class Merged:
 
 def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
     """Fold the batch's changelog partition and write the outcome on branches."""
-    there = lake.columns(target_id(plan)) or {}
-    overtaken.refuse_other_columns(plan, attempt.batch_id, there)
     writer = Writer(lake, plan, attempt, span, created)
+    overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
     mine = writer.mine()
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
     leave_behind(writer)

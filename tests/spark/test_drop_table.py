@@ -97,38 +97,31 @@ def test_what_names_another_table_or_several_changes_nothing(
     assert capsys.readouterr().err.count("may drop a table could not be followed") == 2
 
 
-@pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
-def test_a_part_with_a_name_of_its_own_is_one_of_several(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None,
-    left: list[int],
-) -> None:  # fmt: skip
-    orders = {"key": ["id"], "columns": {"id": "int"}, "sources": ["orders_p*"]}
-    tables = {"orders": orders | ({"on_truncate": told} if told else {})}
-    told_of = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
-    shop = Sandbox(spark, tmp_path, told_of)
-    monkeypatch.setattr(stages, "submit", shop.drive)
-    rows = [record("insert", at, f"orders_p{at}", {"id": at}) for at in (1, 2)]
-    dropped = record("DROP TABLE `orders_p1`", 10, "orders_p1", None)
-    other = record("DROP TABLE `customers`", 11, "orders_p1", None)
-    shop.write("1.jsonl", [*rows, dropped, other])
-    shop.run()
-    assert sorted(row["id"] for row in shop.rows("orders")) == left
+SHARDS = ("shop.orders", "shop_??.orders", "shop_0{}", "orders")
+PARTS = ("orders", "orders_p*", "shop", "orders_p{}")
 
 
 @pytest.mark.parametrize(("told", "left"), [(None, [1, 2]), ("apply", [])])
+@pytest.mark.parametrize("names", [SHARDS, PARTS], ids=["shards", "parts"])
 def test_one_of_several_sources_takes_its_target_along_only_where_told(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None,
-    left: list[int],
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, str, str, str], told: str | None, left: list[int],
 ) -> None:  # fmt: skip
-    orders = {"key": ["id"], "columns": {"id": "int"}, "sources": ["shop_??.orders"]}
-    tables = {"shop.orders": orders | ({"on_truncate": told} if told else {})}
+    """`names`: of the target, of its sources, and of a source's database and table by number."""
+    target, sources, database, table = names
+    orders = {"key": ["id"], "columns": {"id": "int"}, "sources": [sources]}
+    tables = {target: orders | ({"on_truncate": told} if told else {})}
     told_of = {"format": "maxwell", "tables": tables, "on_drop_table": "empty"}
     shop = Sandbox(spark, tmp_path, told_of)
     monkeypatch.setattr(stages, "submit", shop.drive)
-    rows = [
-        record("insert", at, "orders", {"id": at}) | {"database": f"shop_0{at}"} for at in (1, 2)
-    ]
-    dropped = record("DROP TABLE `orders`", 10, "orders", None) | {"database": "shop_01"}
-    shop.write("1.jsonl", [*rows, dropped])
+
+    def of_source(at: int, what: str, pos: int, data: Row | None = None) -> Row:
+        place = {"database": database.format(at)}
+        return record(what, pos, table.format(at), data) | place
+
+    rows = [of_source(at, "insert", at, {"id": at}) for at in (1, 2)]
+    dropped = of_source(1, f"DROP TABLE `{table.format(1)}`", 10)
+    other = of_source(1, "DROP TABLE `customers`", 11)
+    shop.write("1.jsonl", [*rows, dropped, other])
     shop.run()
     assert sorted(row["id"] for row in shop.rows("orders")) == left

@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 import fastavro
 
 from sluice.containers.compression import Damage
-from sluice.containers.documents import TOO_LARGE, Refused
+from sluice.containers.documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
 from sluice.errors import ConfigError
 from sluice.manifest import SourceFile
 
@@ -34,8 +34,8 @@ SCHEMA: Final = json.dumps(_SCHEMA)
 _PARSED: Final = fastavro.parse_schema(_SCHEMA)
 _LENGTH_BYTES: Final = 4
 _SYNC_BYTES: Final = 16
-_BEGINNINGS: Final = (b"{", b"[", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""Of texts: as a version it would be far below zero, as a length beyond a gigabyte."""
+_TEXT_BEGINS: Final = JSON_BEGINS + UTF16_MARKS
+"""As a version it would be far below zero, as a length beyond a gigabyte."""
 
 
 def framing_of(options: Mapping[str, Any]) -> str:
@@ -56,7 +56,7 @@ def is_container(file: SourceFile) -> bool:
 def are_in(head: bytes) -> bool:
     """Whether a file that is no container holds datums: zero bytes, which text has where it is
     damaged, too."""
-    return b"\0" in head and not head.removeprefix(codecs.BOM_UTF8).startswith(_BEGINNINGS)
+    return b"\0" in head and not head.removeprefix(codecs.BOM_UTF8).startswith(_TEXT_BEGINS)
 
 
 def split(chunks: Iterator[bytes], framing: str, limit: int) -> Iterator[bytes | Refused]:

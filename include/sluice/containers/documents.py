@@ -19,6 +19,8 @@ from typing import Any, Final
 from sluice.containers.compression import Damage
 
 BOM: Final = "\ufeff"
+JSON_BEGINS: Final = (b"{", b"[")
+UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 INVALID_UTF8: Final = "invalid_utf8"
 LONE_SURROGATE: Final = "lone_surrogate"
 TOO_LARGE: Final = "document_too_large"

@@ -16,7 +16,7 @@ from sluice.containers import avrocheck, avrofile, compression, csvrows, datums,
 from sluice.containers.avrofile import AvroFile
 from sluice.containers.compression import Damage
 from sluice.containers.csvrows import CsvStyle
-from sluice.containers.documents import Line, Refused, split
+from sluice.containers.documents import JSON_BEGINS, UTF16_MARKS, Line, Refused, split
 from sluice.containers.jsonlines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import Unsettled
@@ -41,8 +41,6 @@ _CODEC_ENDINGS: Final = frozenset(
 _ODD_IN_PATHS: Final = frozenset("*?[]{}\\:")
 _NOT_TEXT: Final = "not_json_nor_avro"
 _UTF16: Final = "utf16"
-_JSON_BEGINS: Final = (b"{", b"[")
-_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NO_AVRO: Final = AvroFile()
 
 _T = TypeVar("_T", Line, bytes)
@@ -265,11 +263,11 @@ def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unreadable(head: bytes, csv: bool) -> str:
-    if head.startswith(_UTF16_MARKS):
+    if head.startswith(UTF16_MARKS):
         return _UTF16
     # Text with a damaged place in it is still worth reading.
     named = csv and b"\0" not in head.partition(b"\n")[0]
-    is_text = named or head.lstrip()[:1] in _JSON_BEGINS
+    is_text = named or head.lstrip()[:1] in JSON_BEGINS
     return _NOT_TEXT if b"\0" in head[:4096] and not is_text else ""
 
 

@@ -257,6 +257,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     if hold:
         _require_at(ctx, row.batch_id, given_up)
         done += forget_changes(ctx.catalog, ctx.pipeline.namespace, row.batch_id)
+        _require_at(ctx, row.batch_id, given_up)
         _end(ctx, row.batch_id, states.FILE_HELD, given_up)
     return done or [_nothing_staged(row)]
 
@@ -298,8 +299,6 @@ def _nothing_staged(row: BatchRow) -> str:
 
 def _end(ctx: Context, batch_id: str, files: str, given_up: str = "") -> None:
     """`given_up`: the attempt that the batch must still be at."""
-    if given_up:
-        _require_at(ctx, batch_id, given_up)
     ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
     reach(Point.ROLLBACK_FILES)
     ended = ctx.ledger.record_batch(
