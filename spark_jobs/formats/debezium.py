@@ -22,8 +22,6 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
-    OUTCOME_EVENT,
-    OUTCOME_IGNORE,
     OUTCOME_REJECT,
     place,
     quoted,
@@ -37,15 +35,21 @@ from spark_jobs.formats import (
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
-from spark_jobs.formats.debezium_head import FORMS, SEEMING, Head, misread, read_head
+from spark_jobs.formats.debezium_head import FORMS, Head, misread, read_head
 from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     KEYSPACE,
     MONGODB,
     SHARING,
-    SNAPSHOT,
     source_fields,
     with_position,
+)
+from spark_jobs.formats.debezium_reasons import (
+    FLATTENED,
+    STATEMENT,
+    outcome,
+    reason,
+    table_of,
 )
 from spark_jobs.formats.envelope import (
     WHOLE_TEXTS,
@@ -60,12 +64,6 @@ from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
-_FLATTENED: Final = ("__op", "__deleted")
-_STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
-"""Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
-_NO_ROW: Final = "before IS NULL AND after IS NULL"
-_FOUND: Final = "snapshot_schema"
-_PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
 _OPS: Final = {
     "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
 }  # fmt: skip
@@ -98,7 +96,7 @@ def _layout(
     """
     scalars = (*_SCALARS, *transactions, *(debezium_documents.SCALARS if documents else ()))
     if expected is None:
-        flattened = () if enveloped or documents else _FLATTENED
+        flattened = () if enveloped or documents else FLATTENED
         return _Layout(FORMS, source_fields(None), (*scalars, *_DDL, *flattened))
     return _Layout((expected.form,), source_fields(expected.connector), scalars)
 
@@ -315,16 +313,16 @@ def _envelope(
     refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
-    reason = _reason(connector, refused, frozenset(flat.columns), others)
-    placed = with_position(named.withColumn("reason", reason), connector)
+    why = reason(connector, refused, frozenset(flat.columns), others)
+    placed = with_position(named.withColumn("reason", why), connector)
     told = debezium_transactions.told() if "transaction" in flat.columns else []
     return placed.select(
-        _outcome().alias("outcome"),
+        outcome().alias("outcome"),
         "reason",
         _database(connector).alias("database"),
         F.expr("coalesce(source.schema, schemaName) AS schema"),
-        F.expr("coalesce(source.table, source.collection) AS table"),
-        F.expr(f"CASE WHEN {_STATEMENT} THEN 'ddl' ELSE kind END AS op"),
+        F.expr(table_of(connector)).alias("table"),
+        F.expr(f"CASE WHEN {STATEMENT} THEN 'ddl' ELSE kind END AS op"),
         "position",
         "before",
         "after",
@@ -335,7 +333,7 @@ def _envelope(
         F.expr("source.txId AS tx_id"),
         F.expr("CAST(NULL AS string) AS event_id"),
         "ddl",
-        F.when(_outcome() == OUTCOME_REJECT, F.col("raw")).alias("raw"),
+        F.when(outcome() == OUTCOME_REJECT, F.col("raw")).alias("raw"),
         "file",
         "block",
         "ordinal",
@@ -350,47 +348,6 @@ def _database(connector: str | None) -> Column:
         return named
     keyspace = F.col("source")[KEYSPACE]
     return F.when((named == "") & keyspace.isNotNull(), keyspace).otherwise(named)
-
-
-def _reason(
-    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str]
-) -> Column:
-    """Why a record is no event; NULL for an event."""
-    marker, tombstone, heartbeat = (
-        "not_an_envelope" if kind in others else kind for kind in SEEMING
-    )
-    documents = debezium_documents.UNTOLD in columns
-    untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
-    left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in _FLATTENED]
-    flattened = " ".join(left) if columns.issuperset(_FLATTENED) else ""
-    other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
-    # A snapshot drops and makes each table that it finds, at the place of its rows.
-    found = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_FOUND}', NULL)"
-    needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
-        ELSE after IS NULL END"""
-    return F.expr(
-        f"""CASE WHEN {refused} {other} {untold}
-        WHEN op = 'm' THEN 'logical_message'
-        WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
-            WHEN {needs} THEN 'image_missing'
-            WHEN coalesce(source.table, source.collection, '') = '' THEN 'table_missing' END
-        WHEN {_STATEMENT} THEN {found}
-        WHEN op IS NOT NULL THEN concat('unknown_op:', op)
-        WHEN status IN ('BEGIN', 'END') AND {_NO_ROW} THEN '{marker}'
-        WHEN key IS NOT NULL THEN '{tombstone}'
-        {flattened}
-        WHEN ts_ms IS NOT NULL AND source IS NULL AND {_NO_ROW} THEN '{heartbeat}'
-        ELSE 'not_an_envelope' END"""
-    )
-
-
-def _outcome() -> Column:
-    """From the reason."""
-    passed = ", ".join(f"'{reason}'" for reason in _PASSED)
-    return F.expr(
-        f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
-        WHEN reason IN ({passed}) THEN '{OUTCOME_IGNORE}' ELSE '{OUTCOME_REJECT}' END"""
-    )
 
 
 def _source_ts() -> Column:

@@ -228,9 +228,9 @@ def _columns(wanted: Wanted, documents: bool) -> list[Column]:
     stray = F.when(~empty & untold, F.lit("not_an_envelope"))
     if not documents:
         parts["before"] = F.coalesce(message["before"], F.when(empty, key))
-    # A null value is a tombstone whatever its key; that it has one is how it is known.
+    # A null value is a tombstone whatever its key; beside what is no change a key tells nothing.
     unnamed = F.when(empty, F.create_map().cast(IMAGE_TYPE))
-    parts["key"] = F.coalesce(key, unnamed)
+    parts["key"] = F.coalesce(F.when(empty | message["op"].isNotNull(), key), unnamed)
     parts["refused"] = F.coalesce(told["refused"], stray)
     return [part.alias(name) for name, part in parts.items()]
 

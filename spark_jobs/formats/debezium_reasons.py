@@ -1,0 +1,84 @@
+"""Which of Debezium's records are events, and why the others are none.
+
+Source: formats.md 6.1, and Debezium's documentation of what its connectors emit beside changes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_jobs.canonical import (
+    OP_DELETE,
+    OP_TRUNCATE,
+    OUTCOME_EVENT,
+    OUTCOME_IGNORE,
+    OUTCOME_REJECT,
+)
+from spark_jobs.formats import debezium_documents
+from spark_jobs.formats.debezium_head import SEEMING
+from spark_jobs.formats.debezium_order import MONGODB, SNAPSHOT
+
+FLATTENED: Final = ("__op", "__deleted")
+"""What the transform that takes the envelope away may leave of it."""
+STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)"
+"""Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
+_STRAY_ROW: Final = "after IS NOT NULL OR (before IS NOT NULL AND key IS NULL)"
+"""Whether a record without an operation has a row; of a tombstone its key may stand as `before`."""
+_FOUND: Final = "snapshot_schema"
+_PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
+
+
+def table_of(connector: str | None) -> str:
+    """The table that an event tells, as text for Spark; of MongoDB its collection."""
+    if connector in (None, MONGODB):
+        return "coalesce(source.table, source.collection)"
+    return "source.table"
+
+
+def reason(
+    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str]
+) -> Column:
+    """Why a record is no event, by the flat columns and `kind`; NULL for an event.
+
+    With `connector`, for the events of that one alone. `refused`: the first of its conditions, as
+    text. `columns`: the flat ones. `others`: records that are not what they seem, see `misread`.
+    """
+    marker, tombstone, heartbeat = (
+        "not_an_envelope" if kind in others else kind for kind in SEEMING
+    )
+    documents = debezium_documents.UNTOLD in columns
+    untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
+    left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in FLATTENED]
+    flattened = " ".join(left) if columns.issuperset(FLATTENED) else ""
+    other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
+    # A snapshot drops and makes each table that it finds, at the place of its rows.
+    found = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_FOUND}', NULL)"
+    needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
+        ELSE after IS NULL END"""
+    return F.expr(
+        f"""CASE WHEN {refused} {other} {untold}
+        WHEN op = 'm' THEN 'logical_message'
+        WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
+            WHEN {needs} THEN 'image_missing'
+            WHEN coalesce({table_of(connector)}, '') = '' THEN 'table_missing' END
+        WHEN {STATEMENT} THEN {found}
+        WHEN op IS NOT NULL THEN concat('unknown_op:', op)
+        WHEN {_STRAY_ROW} THEN 'not_an_envelope'
+        WHEN status IN ('BEGIN', 'END') THEN '{marker}'
+        WHEN key IS NOT NULL THEN '{tombstone}'
+        {flattened}
+        WHEN ts_ms IS NOT NULL AND source IS NULL THEN '{heartbeat}'
+        ELSE 'not_an_envelope' END"""
+    )
+
+
+def outcome() -> Column:
+    """From the column `reason`."""
+    passed = ", ".join(f"'{reason}'" for reason in _PASSED)
+    return F.expr(
+        f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
+        WHEN reason IN ({passed}) THEN '{OUTCOME_IGNORE}' ELSE '{OUTCOME_REJECT}' END"""
+    )
