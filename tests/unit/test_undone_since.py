@@ -11,7 +11,7 @@ import pytest
 
 from sluice.errors import LeaseHeld, RollbackRefused, TerminalError, TransientError
 from sluice.faults import Point
-from sluice.ledger.ledger import FAILED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
@@ -191,3 +191,23 @@ def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way
     refolding.rollback(ctx, "b3")
     assert (state(ctx, "u1"), state(ctx, "b3")) == (ROLLED_BACK, ROLLED_BACK)
     assert everything(ctx) == [[0, 1, 2]] * 2
+
+
+def test_keys_that_are_about_to_be_folded_again_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's rollback or rebuild, in the seconds before the driver has its lease."""
+    ctx = three_batches(tmp_path)
+    found: list[str] = []
+
+    def meanwhile(ctx: Context, _: str) -> None:
+        (mine,) = (row.batch_id for row in ctx.ledger.batches("shop") if row.state == LANDED)
+        refolding.rollback(ctx, "b3")
+        found.append(state(ctx, mine))
+        raise Killed
+
+    monkeypatch.setattr(refolding, "named_targets", lambda *_: ["orders"])
+    monkeypatch.setattr(refolding, "load", meanwhile)
+    with pytest.raises(Killed):
+        refolding.rebuild(ctx)
+    assert found == [LANDED]

@@ -17,6 +17,7 @@ from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import ledger as states
 from sluice.ledger.changelogs import files_of
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Rebuild, name_by_content
@@ -218,10 +219,12 @@ def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
 
 
 def _record(ctx: Context, manifest: Manifest) -> str:
+    """With a lease: without files, it would look left behind until its driver has begun."""
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
         detail=undoable.told(manifest), expected=landed_anew,
+        lease=Lease(this_holder(), ctx.pipeline.lease_seconds),
     )  # fmt: skip
     return key
 
