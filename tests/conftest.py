@@ -31,15 +31,16 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from sluice.catalog.spark import ICEBERG_EXTENSIONS
-    from sluice.driver.submit import JVM_DEFAULTS
+    from sluice.driver.submit import COMPILE_QUICKLY, JVM_DEFAULTS
     from spark_jobs.session import DEFAULTS
 
     conf = {
         **DEFAULTS,
         "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
         "spark.driver.memory": "2g",
-        # On two cores the collector that works beside the tests made them a sixth slower.
-        "spark.driver.defaultJavaOptions": f"{JVM_DEFAULTS} -XX:+UseParallelGC",
+        # Compiled as for small batches, which those of the tests are. On two cores the collector
+        # that works beside the tests made them a sixth slower.
+        "spark.driver.defaultJavaOptions": f"{JVM_DEFAULTS} {COMPILE_QUICKLY} -XX:+UseParallelGC",
         "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
     }

@@ -102,6 +102,7 @@ def test_a_batch_that_fails_its_check_waits_for_what_corrects_it(shop: Sandbox) 
     assert orders(shop) == {1: 10, 2: 5, 3: 7}
 
 
+@pytest.mark.long
 def test_a_check_that_cannot_be_asked_is_no_passed_check(shop: Sandbox) -> None:
     for sql in ("SELECT nothing FROM {table}", "SELECT id FROM {table} WHERE 1 / (id - id) > 0"):
         shop.configure(**project(checks=[{"name": "odd", "sql": sql}]))
@@ -124,6 +125,7 @@ def test_a_table_does_not_lose_too_many_rows_at_once(shop: Sandbox) -> None:
     assert len(orders(shop)) == 49
 
 
+@pytest.mark.long
 def test_rows_that_are_kept_though_deleted_count_as_gone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

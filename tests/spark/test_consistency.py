@@ -120,6 +120,7 @@ def test_all_tables_wait_where_the_batch_is_one(lake: Sandbox) -> None:
     assert list(states_of(lake).values()) == [FAILED]
 
 
+@pytest.mark.long
 def test_a_publisher_that_dies_leaves_out_the_same(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_what_was_left_out_goes_with_its_batch(lake: Sandbox) -> None:
     assert states_of(lake) == {again.batch_id: PUBLISHED, share: FAILED}
 
 
+@pytest.mark.long
 def test_a_batch_is_undone_after_what_was_left_out_of_it(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     (batch,), _ = run(lake)

@@ -42,6 +42,7 @@ def fails(*_: object) -> None:
     raise TransientError("the catalog is away")
 
 
+@pytest.mark.long
 def test_a_dropped_target_is_made_again_and_not_anew(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

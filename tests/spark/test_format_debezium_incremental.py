@@ -51,7 +51,9 @@ SWAPPED_ROWS = {"1": "two", "2": "one"}
     ("batches", "rows"),
     [
         pytest.param([FIRST + SWAPPED + READ], SWAPPED_ROWS, id="in order", marks=pytest.mark.long),
-        pytest.param([READ, SWAPPED, FIRST], SWAPPED_ROWS, id="newest first"),
+        pytest.param(
+            [READ, SWAPPED, FIRST], SWAPPED_ROWS, id="newest first", marks=pytest.mark.long
+        ),
         pytest.param([LATER + READ, SWAPPED + FIRST], {"1": "three"}, id="changed since"),
     ],
 )

@@ -45,6 +45,7 @@ def test_a_late_truncate_lets_go_of_what_a_delete_before_it_had_taken(lake: Sand
     assert shown(lake, "cut", "keyless") == [row(equal)]
 
 
+@pytest.mark.long
 def test_a_tie_is_settled_alike_in_one_batch_and_in_two(lake: Sandbox) -> None:
     """Different contents at one position: the same one wins, together or one after the other."""
     tied = [

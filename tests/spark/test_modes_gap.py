@@ -51,6 +51,7 @@ def drive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return run
 
 
+@pytest.mark.long
 def test_a_new_column_beside_events_that_are_there(drive: Drive) -> None:
     late = event("c", 5, BEFORE | {"x": NULLABLE}, id=77, v="v", x="late")
     shop = drive((ON, DEFAULTED["first"]), (ON, DEFAULTED["added"]), (ON, [late]))

@@ -74,7 +74,13 @@ def _maxwell(xid: int, ident: int | str, last: bool) -> dict[str, Any]:
     return {"database": "s", "table": "orders", "ts": 1477053234, "xid": xid} | row | place
 
 
-@pytest.mark.parametrize("table", [{"key": []}, {"key": ["id"], "modes": ["current", "history"]}])
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"key": []},
+        pytest.param({"key": ["id"], "modes": ["current", "history"]}, marks=pytest.mark.long),
+    ],
+)
 def test_rows_of_one_place_that_arrive_again_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: dict[str, Any]
 ) -> None:

@@ -157,6 +157,7 @@ def test_an_operator_may_let_an_open_transaction_through(lake: Sandbox) -> None:
     assert texts(lake) == {1: "four", 2: "five"}
 
 
+@pytest.mark.long
 def test_bad_records_are_still_counted_beside_those_that_wait(lake: Sandbox) -> None:
     lake.configure(**HOLD, on_bad_record="fail")
     lake.write("a.jsonl", [change(40, 4, 1, "four"), mark(4, 41), change(50, 5, 2, "five")])

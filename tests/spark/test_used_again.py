@@ -94,6 +94,7 @@ def test_two_columns_of_one_name_are_told_apart(lake: Sandbox, batches: list[lis
     assert lake.agrees()
 
 
+@pytest.mark.long
 def test_a_dropped_column_stays_while_no_other_has_its_name(lake: Sandbox) -> None:
     full_load = event("r", 25, 9, size=(INT, 90))
     full_load["payload"]["source"]["snapshot"] = "true"
@@ -166,6 +167,7 @@ def test_what_cannot_be_told_apart_stops(lake: Sandbox) -> None:
         lake.load_records([own, DROP, ADD])
 
 
+@pytest.mark.long
 def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
     """`weight` was renamed to `size` and `size` before that to `girth`, which is told last."""
     rows = [

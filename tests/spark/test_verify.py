@@ -186,6 +186,7 @@ def test_a_table_without_a_key(lake: Sandbox, played: list[Change]) -> None:
     assert report.rows.kinds == {"repeated": 1}
 
 
+@pytest.mark.long
 def test_tombstones(lake: Sandbox) -> None:
     """One lost, one moved; one for a row that lives."""
     source = KeyedSource("keyed")

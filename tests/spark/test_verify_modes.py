@@ -49,6 +49,7 @@ def differing(lake: Sandbox) -> dict[str, Comparison]:
     return {c.table: c for c in report.comparisons if not c.agrees}
 
 
+@pytest.mark.long
 def test_what_differs_is_told_of_each_table(lake: Sandbox) -> None:
     assert differing(lake) == {}
     deleted = [r["note"] for r in lake.rows("orders") if r["_is_deleted"]]

@@ -42,7 +42,7 @@ EVENTS = [
     [
         pytest.param([EVENTS], id="once"),
         pytest.param([[e] for e in EVENTS], id="as it happened", marks=pytest.mark.long),
-        pytest.param([[e] for e in EVENTS[::-1]], id="newest first"),
+        pytest.param([[e] for e in EVENTS[::-1]], id="newest first", marks=pytest.mark.long),
     ],
 )
 def test_what_was_not_sent_is_the_old_rows(

@@ -31,7 +31,7 @@ _AVRO_LIMITS: Final = " ".join(
 # In a larger batch what is compiled by the best one has to be hot (1 M events: 68 s instead of 93
 # without): four times the JVM's own thresholds, and ten times that for what plans a query, for it
 # works on no rows (64 s).
-_COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
@@ -75,7 +75,7 @@ def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
     `small`: the driver has little to do, see `is_small`.
     """
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    compiler = _COMPILE_QUICKLY if small else f"{_COMPILE_LATE} {_PLAN_UNCOMPILED}"
+    compiler = COMPILE_QUICKLY if small else f"{_COMPILE_LATE} {_PLAN_UNCOMPILED}"
     options = f"-XX:+UseParallelGC {compiler}"
     conf = {**_DEFAULT_CONF, JAVA_OPTIONS: options, **given}
     return {**conf, JAVA_OPTIONS: f"{conf[JAVA_OPTIONS]} {startup.java_options()}".strip()}
