@@ -43,6 +43,8 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.defaultJavaOptions": f"{JVM_DEFAULTS} {COMPILE_QUICKLY} -XX:+UseParallelGC",
         "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
+        # Tests make the same plans again and again; of Spark's hundred none is there any more.
+        "spark.sql.codegen.cache.maxEntries": "5000",
     }
     builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
     session = builder.config(map=conf).getOrCreate()
