@@ -23,7 +23,7 @@ from sluice.catalog import rest as restcatalog
 from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import CatalogConfig, Lake, Project, Spark
-from sluice.errors import CommitStateUnknown
+from sluice.errors import CommitStateUnknown, TerminalError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import SourceFile
@@ -177,6 +177,8 @@ def server() -> Iterator[tuple[str, list[tuple[str, str]], list[int]]]:
                 "namespaces": b'{"namespaces": []}',
             }
             body = bodies.get(self.path.split("?")[0].rpartition("/")[2], b"{}")
+            if self.path.startswith("/site/"):
+                body = b"<html>Sign in, please</html>"
             self.send_response(codes.pop(0) if codes else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -214,6 +216,14 @@ def test_a_rest_catalog_is_asked_again_but_not_told_again(
 
 def _quoted(path: Path) -> str:
     return requests.utils.quote(str(path), safe="")
+
+
+def test_an_address_where_something_else_answers_is_told(
+    server: tuple[str, list[tuple[str, str]], list[int]], tmp_path: Path
+) -> None:
+    address = f"{server[0]}/site"
+    with pytest.raises(TerminalError, match=rf"{address} .*lake\.catalog\.uri"):
+        open_catalog(project(address, tmp_path))
 
 
 def test_a_rest_catalog_that_does_not_answer_is_not_waited_for_without_end(

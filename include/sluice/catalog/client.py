@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
@@ -26,6 +27,7 @@ from sluice.catalog.spark import (
     s3_region,
 )
 from sluice.config.project import CatalogConfig, Project
+from sluice.errors import TerminalError
 from sluice.names import CATALOG
 
 _OPEN_AGAIN: Final = 3
@@ -44,7 +46,8 @@ _LIBPQ: Final = {
 def open_catalog(project: Project) -> Catalog:
     """Open the catalog; an embedded one is made when it is not there.
 
-    Raises CatalogAwayError where it does not answer for `patience.SECONDS`.
+    Raises CatalogAwayError where it does not answer for `patience.SECONDS`, TerminalError where
+    something else answers.
     """
     catalog = project.lake.catalog
     if catalog.is_sqlite:
@@ -53,7 +56,12 @@ def open_catalog(project: Project) -> Catalog:
         Path(project.lake.warehouse).mkdir(parents=True, exist_ok=True)
     properties = {"warehouse": project.lake.warehouse, **_s3_properties(project)}
     properties |= _pyiceberg_properties(catalog)
-    return retry(partial(_load, properties))
+    try:
+        return retry(partial(_load, properties))
+    except ValidationError as error:
+        raise TerminalError(
+            f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri"
+        ) from error
 
 
 def _load(properties: dict[str, str]) -> Catalog:
