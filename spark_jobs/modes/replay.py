@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -23,6 +23,7 @@ from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.writer import Writer
 
 _AT = "_sluice_at"
+_FIRST, _SILENT, _LIVING = "_sluice_first", "_sluice_silent", "_sluice_living"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     if rows is None or not kept.whole:
         changes = _changes(writer, log)
         if kept.forgotten is not None:
+            if writer.partial:
+                changes = _filled(writer, changes, kept.forgotten)
             changes = _with_living(key, changes, kept, kept.forgotten)
     elif newer:
         changes = _changes(writer, log)
@@ -133,6 +136,45 @@ def _concerned(
     end = F.col(kept.ended_at)
     ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
     return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))
+
+
+def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFrame:
+    """Changes, of each key the first above the floor with what expired ones had brought.
+
+    That is the living row's value of every column that none of the key's published changes above
+    the floor carries.
+    """
+    keys = [quoted(k) for k in writer.plan.key]
+    above = changes.where(F.col(names.POSITION) > forgotten.floor)
+    published = above.where(F.col(names.BATCH_ID) != writer.attempt.batch_id)
+    first = above.groupBy(*keys).agg(F.min(names.POSITION).alias(_FIRST))
+    row = F.struct(*map(quoted, _data(writer))).alias(_LIVING)
+    told = _silent(published, keys).join(first, list(writer.plan.key))
+    told = told.join(forgotten.living.select(*keys, row), list(writer.plan.key))
+    found = changes.join(told, list(writer.plan.key), "left")
+    absent = F.col(names.ABSENT)
+    here = F.coalesce(F.col(names.POSITION) == F.col(_FIRST), F.lit(False))
+    columns = {
+        name: F.when(here & _lacks(name), F.col(_LIVING)[name]).otherwise(F.col(quoted(name)))
+        for name in _data(writer)
+        if name not in writer.plan.key
+    }
+    columns[names.ABSENT] = F.when(here, F.array_except(absent, _SILENT)).otherwise(absent)
+    return found.withColumns(columns).select(*map(quoted, changes.columns))
+
+
+def _silent(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Of every key the columns that none of its changes carries."""
+    nothing = F.array().cast("array<string>")
+    lists = F.collect_list(F.coalesce(F.col(names.ABSENT).cast("array<string>"), nothing))
+    told = changes.groupBy(*keys).agg(lists.alias(_SILENT))
+    of_all = F.reduce(_SILENT, F.element_at(_SILENT, 1), F.array_intersect)
+    return told.withColumn(_SILENT, of_all)
+
+
+def _lacks(name: str) -> Column:
+    """Whether a change leaves the column to those before, of which no known one carries it."""
+    return F.array_contains(_SILENT, F.lit(name)) & F.array_contains(names.ABSENT, F.lit(name))
 
 
 def _with_living(

@@ -15,8 +15,10 @@ from sluice.operations import refolding, stages
 from tests.spark import renamed
 from tests.spark import test_used_again as used_again
 from tests.spark.renamed import BATCHES as RENAMED
+from tests.spark.renamed import PLACEHOLDER
 from tests.spark.sandbox import Sandbox
 from tests.spark.shop import Shop, orders
+from tests.spark.shop import event as papers
 from tests.spark.test_column_defaults import BATCHES as DEFAULTED
 from tests.spark.test_column_defaults import BEFORE, NEW, PLAIN, event
 from tests.spark.test_used_again import TEXT
@@ -99,6 +101,31 @@ def test_maintenance_between_takes_nothing_from_them(spark: SparkSession, tmp_pa
     wanted = {(1, "a"), (2, "a"), (1, "b"), (1, "missed"), (3, "missed"), (4, "on")}
     assert told(shop, "orders__history") == wanted
     assert told(shop, "orders__events") == wanted
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("before", [ON, OFF], ids=["off and on", "on for the first time"])
+def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
+    spark: SparkSession, tmp_path: Path, before: Sequence[str]
+) -> None:
+    """The changes that brought it are forgotten."""
+
+    def paper(op: str, position: int, ident: int, body: str, title: str) -> str:
+        return papers(op, "orders", position, id=ident, body=body, title=title)
+
+    shop = Shop(spark, tmp_path, pipeline(before))
+    shop.run(paper("c", 10, 1, "a", "first"), paper("c", 11, 2, "c", "first"))
+    shop.configure(**pipeline(OFF))
+    shop.run(paper("u", 12, 1, "b", "second"))
+    shop.maintain()
+    shop.run(paper("u", 20, 1, PLACEHOLDER, "third"), paper("u", 21, 2, PLACEHOLDER, "second"))
+    shop.run(paper("u", 22, 2, "d", PLACEHOLDER))
+    shop.configure(**pipeline(ON))
+    shop.run(paper("u", 15, 1, PLACEHOLDER, "late"), paper("u", 30, 3, "x", "new"))
+    found = [(r["id"], r["body"], r["title"]) for r in shop.rows("orders__history")]
+    assert {(1, "b", "late"), (1, "b", "third"), (2, "d", "second"), (3, "x", "new")} < set(found)
+    newest = sorted((r["id"], r["body"], r["title"]) for r in shop.rows("orders"))
+    assert newest == [(1, "b", "third"), (2, "d", "second"), (3, "x", "new")]
 
 
 @pytest.mark.long
