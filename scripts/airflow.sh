@@ -10,6 +10,7 @@ ROOT=$(cd "$(dirname "$0")/.." && pwd)
 cd "$ROOT"
 export AIRFLOW_HOME=$ROOT/.airflow
 PID_FILE=$AIRFLOW_HOME/standalone.pid
+STARTED=$AIRFLOW_HOME/standalone.started # its port and its project
 PASSWORDS=$AIRFLOW_HOME/simple_auth_manager_passwords.json.generated
 SECONDS_TO_START=180
 
@@ -49,12 +50,14 @@ up() {
     local port=$1 log=$AIRFLOW_HOME/standalone.log
     configure "$port"
     if running; then
-        echo "Airflow is running already; make down stops it."
+        { read -r port; read -r SLUICE_PROJECT; } <"$STARTED"
+        echo "Airflow is running already, as it was started; make down stops it."
     else
         echo "Starting Airflow (about a minute; its log: ${log#"$ROOT"/})"
         # A session of its own, so that `make down` ends it with everything it started.
         setsid airflow standalone >"$log" 2>&1 </dev/null &
         echo $! >"$PID_FILE"
+        printf '%s\n' "$port" "$SLUICE_PROJECT" >"$STARTED"
     fi
     for ((second = 0; second < SECONDS_TO_START; second++)); do
         if healthy "$port"; then
