@@ -177,6 +177,26 @@ def test_a_batch_that_was_never_published_is_undone_although_the_rollback_died(
     assert everything(ctx) == [[0, 1, 2, 3]] * 2
 
 
+def test_going_back_to_a_batch_takes_along_what_a_rollback_that_died_left_staged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        raise Killed
+
+    ctx = three_batches(tmp_path)
+    stage(ctx, "b4", "orders", 4)
+    ctx.ledger.record_batch("shop", "b4", FAILED, attempt="a1")
+    with monkeypatch.context() as patched:
+        patched.setattr(undo, "reach", at(Point.ROLLBACK_MARKED, die))
+        with pytest.raises(Killed):
+            undo.rollback(ctx, "b4", hold=True)
+    undo.rollback_to(ctx, "b1")
+    assert state(ctx, "b4") == ROLLED_BACK
+    assert everything(ctx) == [[0, 1]] * 2
+    refs = ctx.catalog.load_table(("shop", "orders")).metadata.refs
+    assert [ref for ref in refs if ref.startswith("batch_")] == []
+
+
 def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way(
     tmp_path: Path,
 ) -> None:

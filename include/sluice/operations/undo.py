@@ -111,7 +111,7 @@ def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run)
+    return _undo_published(ctx, newer, dry_run, half=bool(_begun(ctx)))
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
