@@ -24,7 +24,7 @@ def test_runs_at_the_same_time_load_every_batch_once(tmp_path: Path) -> None:
 
     lake.restore("landed")
     told = [finish(run) for run in [lake.start("run", "shop") for _ in range(RUNS)]]
-    assert {code for code, _ in told} == {0}, told
+    assert [(code, said) for code, said in told if code != 0] == []
     assert sum("load: batch" in said for _, said in told) == 1, told
     assert lake.contents() == wanted
     assert lake.leftovers() == []
