@@ -31,16 +31,15 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from sluice.catalog.spark import ICEBERG_EXTENSIONS
-    from sluice.driver.submit import COMPILE_QUICKLY, JVM_DEFAULTS
+    from sluice.driver.submit import JVM_DEFAULTS, jvm_options
     from spark_jobs.session import DEFAULTS
 
     conf = {
         **DEFAULTS,
         "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
         "spark.driver.memory": "2g",
-        # Compiled as for small batches, which those of the tests are. On two cores the collector
-        # that works beside the tests made them a sixth slower.
-        "spark.driver.defaultJavaOptions": f"{JVM_DEFAULTS} {COMPILE_QUICKLY} -XX:+UseParallelGC",
+        # On two cores a collector that works beside the tests made them a sixth slower than this.
+        "spark.driver.defaultJavaOptions": f"{JVM_DEFAULTS} {jvm_options(small=True)}",
         "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
         # Tests make the same plans again and again; of Spark's hundred none is there any more.

@@ -146,10 +146,11 @@ def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFra
     """
     keys = [quoted(k) for k in writer.plan.key]
     above = changes.where(F.col(names.POSITION) > forgotten.floor)
-    published = above.where(F.col(names.BATCH_ID) != writer.attempt.batch_id)
-    first = above.groupBy(*keys).agg(F.min(names.POSITION).alias(_FIRST))
+    published = F.col(names.BATCH_ID) != writer.attempt.batch_id
+    told = above.groupBy(*keys).agg(
+        F.min(names.POSITION).alias(_FIRST), _silent(published).alias(_SILENT)
+    )
     row = F.struct(*map(quoted, _data(writer))).alias(_LIVING)
-    told = _silent(published, keys).join(first, list(writer.plan.key))
     told = told.join(forgotten.living.select(*keys, row), list(writer.plan.key))
     found = changes.join(told, list(writer.plan.key), "left")
     absent = F.col(names.ABSENT)
@@ -163,13 +164,12 @@ def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFra
     return found.withColumns(columns).select(*map(quoted, changes.columns))
 
 
-def _silent(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Of every key the columns that none of its changes carries."""
+def _silent(counted: Column) -> Column:
+    """Of a key the columns that none of the counted changes carries; none where none is counted."""
     nothing = F.array().cast("array<string>")
-    lists = F.collect_list(F.coalesce(F.col(names.ABSENT).cast("array<string>"), nothing))
-    told = changes.groupBy(*keys).agg(lists.alias(_SILENT))
-    of_all = F.reduce(_SILENT, F.element_at(_SILENT, 1), F.array_intersect)
-    return told.withColumn(_SILENT, of_all)
+    absent = F.coalesce(F.col(names.ABSENT).cast("array<string>"), nothing)
+    lists = F.collect_list(F.when(counted, absent))
+    return F.reduce(lists, F.coalesce(F.get(lists, F.lit(0)), nothing), F.array_intersect)
 
 
 def _lacks(name: str) -> Column:

@@ -159,10 +159,12 @@ def _key(table: dict[str, Any]) -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _there() -> None:
+    # Others' data may not be committed: a clone without it beside it has nothing to read.
     if not FIXTURES.is_dir():
         pytest.skip(MISSING)
 
 
+# Without cases pytest would skip it, too, but could not say what is missing.
 @pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize(("group", "case"), [_param(group, case) for group, case in CASES])
 def test_tables(loaded: Callable[[Group], Loaded], group: Group, case: dict[str, Any]) -> None:
@@ -179,6 +181,7 @@ def test_tables(loaded: Callable[[Group], Loaded], group: Group, case: dict[str,
         assert _meanings(rows, columns, kinds) == _meanings(wanted, columns, kinds), name
 
 
+# All of them would pass with nothing read.
 @pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=_apart(n)) for n in NO_BAD_RECORDS])
 def test_no_record_is_bad(loaded: Callable[[Group], Loaded], name: str) -> None:

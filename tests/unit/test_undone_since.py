@@ -43,6 +43,18 @@ def at(point: Point, action: Callable[[], None]) -> Callable[[Point], None]:
     return reach
 
 
+def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Point) -> None:
+    """A rollback of batch b4 whose process ends at the point."""
+
+    def die() -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(undo, "reach", at(point, die))
+        with pytest.raises(Killed):
+            undo.rollback(context, "b4", hold=True)
+
+
 def an_hour_later(context: Context) -> None:
     context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
 
@@ -158,19 +170,12 @@ def test_a_batch_that_was_never_published_is_undone_although_the_rollback_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: Point
 ) -> None:
     """The next run completes it instead of loading what an operator was giving up."""
-
-    def die() -> None:
-        raise Killed
-
     ctx = three_batches(tmp_path)
     file = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
     ctx.ledger.claim_files("shop", (file,), lambda _: "b4")
     key = ctx.files.write_manifest(Manifest("shop", "b4", (file,)))
     ctx.ledger.record_batch("shop", "b4", FAILED, attempt="a1", manifest=key)
-    with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", at(point, die))
-        with pytest.raises(Killed):
-            undo.rollback(ctx, "b4", hold=True)
+    kill_rollback(ctx, monkeypatch, point)
     assert stages.reconcile(ctx) == []
     assert state(ctx, "b4") == ROLLED_BACK
     assert ctx.ledger.known_files("shop")["b4.jsonl"].state == "held"
@@ -180,16 +185,10 @@ def test_a_batch_that_was_never_published_is_undone_although_the_rollback_died(
 def test_going_back_to_a_batch_takes_along_what_a_rollback_that_died_left_staged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die() -> None:
-        raise Killed
-
     ctx = three_batches(tmp_path)
     stage(ctx, "b4", "orders", 4)
     ctx.ledger.record_batch("shop", "b4", FAILED, attempt="a1")
-    with monkeypatch.context() as patched:
-        patched.setattr(undo, "reach", at(Point.ROLLBACK_MARKED, die))
-        with pytest.raises(Killed):
-            undo.rollback(ctx, "b4", hold=True)
+    kill_rollback(ctx, monkeypatch, Point.ROLLBACK_MARKED)
     undo.rollback_to(ctx, "b1")
     assert state(ctx, "b4") == ROLLED_BACK
     assert everything(ctx) == [[0, 1]] * 2

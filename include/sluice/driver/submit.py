@@ -31,7 +31,7 @@ _AVRO_LIMITS: Final = " ".join(
 # In a larger batch what is compiled by the best one has to be hot (1 M events: 68 s instead of 93
 # without): four times the JVM's own thresholds, and ten times that for what plans a query, for it
 # works on no rows (64 s).
-COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+_COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
@@ -69,15 +69,19 @@ def _is_plain(file: SourceFile) -> bool:
     return file.container == "jsonl" and not file.staged and not file.url.endswith(_COMPRESSED)
 
 
+def jvm_options(small: bool) -> str:
+    """How a driver's JVM collects and compiles, where the project says nothing else."""
+    compiler = _COMPILE_QUICKLY if small else f"{_COMPILE_LATE} {_PLAN_UNCOMPILED}"
+    return f"-XX:+UseParallelGC {compiler}"
+
+
 def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
     """Settings that must be there before the JVM starts; never a secret (see sparkcatalog.py).
 
     `small`: the driver has little to do, see `is_small`.
     """
     given = {key: str(value) for key, value in project.spark.conf.items()}
-    compiler = COMPILE_QUICKLY if small else f"{_COMPILE_LATE} {_PLAN_UNCOMPILED}"
-    options = f"-XX:+UseParallelGC {compiler}"
-    conf = {**_DEFAULT_CONF, JAVA_OPTIONS: options, **given}
+    conf = {**_DEFAULT_CONF, JAVA_OPTIONS: jvm_options(small), **given}
     return {**conf, JAVA_OPTIONS: f"{conf[JAVA_OPTIONS]} {startup.java_options()}".strip()}
 
 

@@ -10,6 +10,7 @@ from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Pipeline, Project, load_sound
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.objects.batchfiles import BatchFiles
 from sluice.shown import shown
@@ -31,6 +32,11 @@ class Context:
     ledger: Ledger
     files: BatchFiles
     say: Say = _quiet
+
+    @property
+    def lease(self) -> Lease:
+        """What this process takes a batch of the pipeline with."""
+        return Lease(this_holder(), self.pipeline.lease_seconds)
 
 
 def open_context(project_dir: Path, pipeline: str, say: Say = _quiet) -> Context:

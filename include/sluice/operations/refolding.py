@@ -17,7 +17,6 @@ from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import ledger as states
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Rebuild, name_by_content
@@ -224,7 +223,7 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
         detail=undoable.told(manifest), expected=landed_anew,
-        lease=Lease(this_holder(), ctx.pipeline.lease_seconds),
+        lease=ctx.lease,
     )  # fmt: skip
     return key
 

@@ -10,7 +10,7 @@ from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import ledger as states
-from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.leases import this_holder
 from sluice.ledger.ledger import Publication
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest
@@ -306,12 +306,11 @@ def run(
     run has a batch of the pipeline for longer than a lease lasts.
     """
     _wait_for_others(ctx)
-    lease = Lease(this_holder(), ctx.pipeline.lease_seconds)
     if tables:
         reconcile(ctx)
-        return load_and_publish(ctx, land_tables(ctx, tables, window, None, files, lease))
+        return load_and_publish(ctx, land_tables(ctx, tables, window, None, files, ctx.lease))
     left = _left(ctx, window, files)
-    return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=lease)])
+    return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=ctx.lease)])
 
 
 def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[str]:
