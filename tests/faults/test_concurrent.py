@@ -11,7 +11,7 @@ import pytest
 from tests.faults.lake import Lake, finish
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
-RUNS: Final = int(os.environ.get("SLUICE_RUNS", "4"))
+RUNS: Final = int(os.environ.get("SLUICE_RUNS", "25"))
 
 
 def test_runs_at_the_same_time_load_every_batch_once(tmp_path: Path) -> None:

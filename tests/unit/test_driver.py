@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.schema import Schema
 
 from sluice.errors import LeaseHeld, TerminalError
-from sluice.ledger.leases import Lease
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.names import PROP_PIPELINE
@@ -128,6 +128,34 @@ def test_a_batch_that_is_being_decoded_is_not_abandoned(
         Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
     assert reconcile(context) != []
     assert not vacant.table_exists(("shop", "new"))
+
+
+def test_of_runs_at_the_same_time_one_takes_up_what_was_left(context: Context) -> None:
+    key, manifest = landed(context)
+    scratch = f"shop/{manifest.batch_id}/decoded-theirs/part-0.parquet"
+
+    def another_is_faster(_: Manifest) -> bool:
+        context.ledger.record_batch("shop", manifest.batch_id, LANDED, lease=Lease("h2:1:1", 60))
+        context.files.store.put(scratch, b"rows")
+        return True
+
+    assert reconcile(context, another_is_faster) == []
+    assert context.files.store.get(scratch) == b"rows"
+    context.ledger.record_batch("shop", manifest.batch_id, FAILED)
+    assert reconcile(context, lambda _: True) == [key]
+    row = context.ledger.batch("shop", manifest.batch_id)
+    assert row is not None
+    assert (row.state, row.holder) == (LANDED, this_holder())
+    assert reconcile(context, lambda _: True) == []
+
+
+def test_who_takes_a_failed_batch_up_begins_without_the_table_it_made(context: Context) -> None:
+    _, manifest = landed(context)
+    context.ledger.record_batch("shop", manifest.batch_id, FAILED)
+    context.catalog.create_namespace("shop")
+    context.catalog.create_table(("shop", "new"), Schema(), properties={PROP_PIPELINE: "shop"})
+    assert reconcile(context, lambda _: True) != []
+    assert not context.catalog.table_exists(("shop", "new"))
 
 
 def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) -> None:

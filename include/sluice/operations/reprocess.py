@@ -14,6 +14,7 @@ from typing import Final
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.landed import Inspection
 from sluice.ledger import ledger as states
+from sluice.ledger.leases import Lease
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.operations.context import Context
@@ -55,12 +56,15 @@ def reprocess(
     `asked`: the reason, and what is accepted. Returns what was published and the first failure;
     ([], None) where nothing is in quarantine.
     """
-    return load_and_publish(ctx, land_again(ctx, batch_id, asked))
+    return load_and_publish(ctx, land_again(ctx, batch_id, asked, ctx.lease))
 
 
-def land_again(ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER) -> list[str]:
+def land_again(
+    ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER, lease: Lease | None = None
+) -> list[str]:
     """Make batches of the files that hold unresolved records; returns their manifests' keys.
 
+    `lease`: for whoever loads them at once, so that nobody else takes them for left.
     A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
     files were read before what was mended since. Raises TerminalError naming a file that is gone
     or changed; then no batch is made.
@@ -68,7 +72,7 @@ def land_again(ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER) -> 
     _give_up(ctx, reconcile(ctx))
     taken = [take(ctx, held) for held in unresolved(ctx, batch_id)]
     manifests = [read_again(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
-    return [_record(ctx, manifest) for manifest in manifests]
+    return [_record(ctx, manifest, lease) for manifest in manifests]
 
 
 def _give_up(ctx: Context, unfinished: list[str]) -> None:
@@ -186,12 +190,12 @@ def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
     return replace(new, hour=old.hour, arrival=arrival_again(new.arrival, generation))
 
 
-def _record(ctx: Context, manifest: Manifest) -> str:
+def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     name, batch_id = manifest.pipeline, manifest.batch_id
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         name, batch_id, states.LANDED, manifest=key, detail=trace(manifest.reprocess),
-        expected=landed_anew,
+        lease=lease, expected=landed_anew,
     )  # fmt: skip
     again = manifest.reprocess
     if again is not None:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from sluice.catalog.snapshots import head, is_published, publish_table
+from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import ledger as states
-from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import Publication
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest
 from sluice.objects.batchfiles import batch_of
 from sluice.operations.ahead import land_tables, told_tables
 from sluice.operations.context import Context, open_context
-from sluice.operations.deadletters import EPOCH, trace, trace_of
+from sluice.operations.deadletters import trace, trace_of
 from sluice.operations.land import Window, covers, land
 from sluice.operations.pointless import pointless
+from sluice.operations.publication import detail, intents, refuse_moved
 from sluice.operations.shares import left_out, split_off, told_share
 from sluice.operations.sweep import forget_copies
 from sluice.operations.undo import (
@@ -31,9 +31,9 @@ from sluice.operations.undo import (
     rollback,
     take_out,
 )
-from sluice.operations.undoable import is_counted, told
+from sluice.operations.undoable import told
 from sluice.operations.vacant import drop_vacant
-from sluice.result import BatchResult, ComparedTable, StagedTable
+from sluice.result import BatchResult
 
 __all__ = [
     "BatchResult",
@@ -129,7 +129,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     if not begun:
         _require_mine(ctx, result)
     reach(Point.PUBLISH_MARKED)
-    ctx.ledger.record_publications(_intents(ctx, result, staged))
+    ctx.ledger.record_publications(intents(ctx, result, staged))
     reach(Point.PUBLISH_INTENT)
     refuse_moved(ctx, staged, [c for table in result.tables for c in table.compared])
     for table in staged:
@@ -137,7 +137,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
     _require_mine(ctx, result)
-    ctx.ledger.record_publications(_intents(ctx, result, staged, states.PUBLISHED))
+    ctx.ledger.record_publications(intents(ctx, result, staged, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)
     for undone in manifest.rebuild.without if manifest.rebuild else ():
         _require_mine(ctx, result)  # that batch may be undone by now, and published anew
@@ -151,7 +151,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=_detail(result) | trace_of(result.completed) | trace(manifest.reprocess)
+        detail=detail(result) | trace_of(result.completed) | trace(manifest.reprocess)
         | told_tables(manifest) | told(manifest) | told_share(manifest),
         expected=lambda row: row is not None and _is_under_way(row, result),
     )  # fmt: skip
@@ -188,73 +188,17 @@ def _hold(ctx: Context, result: BatchResult) -> None:
     )
 
 
-def refuse_moved(
-    ctx: Context, staged: Iterable[StagedTable], compared: Iterable[ComparedTable] = ()
-) -> None:
-    """Look at every table before the first commit: most races end here, with nothing published.
-
-    What was only compared is looked at as long as nothing is published.
-    """
-    begun = False
-    for table in staged:
-        now = ctx.catalog.load_table((table.namespace, table.name))
-        begun = begun or is_published(now, table)
-        if not is_published(now, table) and head(now) != table.base_snapshot:
-            raise PublishRefused(
-                f"{table.namespace}.{table.name}: main is at {head(now)}, "
-                f"the batch was staged on {table.base_snapshot}"
-            )
-    for other in () if begun else compared:
-        at = head(ctx.catalog.load_table((other.namespace, other.name)))
-        if at != other.snapshot:
-            raise PublishRefused(
-                f"{other.namespace}.{other.name}: main is at {at}, "
-                f"the batch was compared with {other.snapshot}, and had nothing for it then"
-            )
+def _none(_: Manifest) -> bool:
+    return False
 
 
-def _intents(
-    ctx: Context, result: BatchResult, staged: list[StagedTable], state: str = states.INTENT
-) -> list[Publication]:
-    bases = _first_bases(ctx, result)
-    return [
-        Publication(
-            ctx.pipeline.name, result.batch_id, result.attempt, s.namespace, s.name,
-            *bases.get((s.namespace, s.name), (s.base_snapshot, s.base_schema)), None,
-            s.head_snapshot, s.branch, s.created, state,
-        )
-        for s in staged
-    ]  # fmt: skip
-
-
-def _first_bases(
-    ctx: Context, result: BatchResult
-) -> dict[tuple[str, str], tuple[int | None, int | None]]:
-    """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
-    undo goes back to these."""
-    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
-    counted = (p for p in told if p.attempt == result.attempt or is_counted(ctx, p))
-    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted}
-
-
-def _detail(result: BatchResult) -> dict[str, object]:
-    newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
-    total = result.total
-    return {
-        "read": total.read,
-        "applied": total.applied,
-        "quarantined": total.quarantined,
-        "newest_source_ts": max(newest, default=""),
-        "seconds": result.seconds,
-        EPOCH: result.epoch,
-    }
-
-
-def reconcile(ctx: Context) -> list[str]:
+def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[str]:
     """Finish or undo what dead attempts left; returns the manifests of batches to load again.
 
     A publication or a rollback that was under way is completed; branches of failed attempts are
     dropped, and tables in which nothing is; a batch whose lease somebody still holds is left alone.
+    `loads`: which batches the caller loads at once. These get its lease, so that of runs at the
+    same time one has a batch, and the others do not return it.
     """
     again: list[str] = []
     for row in _without_rollbacks(ctx):
@@ -266,20 +210,37 @@ def reconcile(ctx: Context) -> list[str]:
             ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
             publish(ctx, key)
             continue
-        if why := pointless(ctx, ctx.files.read_manifest(key)):
+        manifest = ctx.files.read_manifest(key)
+        if why := pointless(ctx, manifest):
             ctx.say(f"reconcile: batch {row.batch_id} {why}")
             rollback(ctx, row.batch_id, hold=True)
             continue
+        if not _take_up(ctx, row, key, ctx.lease if loads(manifest) else None):
+            ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
+            continue
         drop_all_branches(ctx, row.batch_id)
-        ctx.ledger.record_batch(
-            ctx.pipeline.name, row.batch_id, states.LANDED, manifest=key, expected=landed_anew
-        )
         again.append(key)
     newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_vacant(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
+
+
+def _take_up(ctx: Context, seen: states.BatchRow, key: str, lease: Lease | None) -> bool:
+    """Record the batch as landed; whether nobody went on with it since it was seen.
+
+    Without a lease, one that failed or died stays as it is, for others to see since when.
+    """
+
+    def as_seen(now: states.BatchRow | None) -> bool:
+        return (now.seq if now is not None else 0) == seen.seq
+
+    taken = ctx.ledger.record_batch(
+        ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key, lease=lease,
+        expected=as_seen if lease is not None else landed_anew,
+    )  # fmt: skip
+    return taken or (lease is None and as_seen(ctx.ledger.batch(ctx.pipeline.name, seen.batch_id)))
 
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
@@ -315,15 +276,17 @@ def run(
 
 def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[str]:
     """The manifests of batches to load again that are part of what this run was asked for."""
-    left = []
-    for key in reconcile(ctx):
-        manifest = ctx.files.read_manifest(key)
+    asked: list[str] = []
+
+    def is_asked(manifest: Manifest) -> bool:
         taken = ((file.key, file.hour) for file in manifest.files)
         if covers(ctx, taken, window, names=files or ()):
-            left.append(key)
-        else:
-            ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
-    return left
+            asked.append(manifest.batch_id)
+            return True
+        ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
+        return False
+
+    return [key for key in reconcile(ctx, is_asked) if batch_of(key) in asked]
 
 
 def _wait_for_others(ctx: Context) -> None:

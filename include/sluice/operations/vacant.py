@@ -10,6 +10,7 @@ from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from sluice.ledger import ledger as states
+from sluice.ledger.leases import this_holder
 from sluice.names import (
     BATCH_ID,
     PROP_PIPELINE,
@@ -32,15 +33,22 @@ def drop_vacant(ctx: Context) -> list[str]:
     Nothing is dropped while a batch is on its way, for it may be its table: a driver takes the
     lease only when it has decoded.
     """
-    if any(row.state not in _DEAD for row in ctx.ledger.unfinished(ctx.pipeline.name)):
+    if not all(map(_is_dead, ctx.ledger.unfinished(ctx.pipeline.name))):
         return []
-    living = [r.batch_id for r in ctx.ledger.batches(ctx.pipeline.name) if r.state not in _DEAD]
+    living = [r.batch_id for r in ctx.ledger.batches(ctx.pipeline.name) if not _is_dead(r)]
     dropped = []
     for target in list(_targets(ctx)):
         if _is_vacant(ctx, target, living):
             _drop(ctx, target)
             dropped.append(f"{ctx.pipeline.namespace}.{target}")
     return dropped
+
+
+def _is_dead(row: states.BatchRow) -> bool:
+    """Whether nobody stages the batch: so with one that this process took up, and has given to no
+    driver yet."""
+    taken_up = row.state == states.LANDED and row.holder == this_holder()
+    return taken_up or row.state in _DEAD
 
 
 def _targets(ctx: Context) -> Iterator[str]:

@@ -1,0 +1,78 @@
+"""What a publication looks at before it begins, and what the ledger is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluice.catalog.snapshots import head, is_published
+from sluice.errors import PublishRefused
+from sluice.ledger import ledger as states
+from sluice.ledger.ledger import Publication
+from sluice.operations.context import Context
+from sluice.operations.deadletters import EPOCH
+from sluice.operations.undoable import is_counted
+from sluice.result import BatchResult, ComparedTable, StagedTable
+
+
+def refuse_moved(
+    ctx: Context, staged: Iterable[StagedTable], compared: Iterable[ComparedTable] = ()
+) -> None:
+    """Look at every table before the first commit: most races end here, with nothing published.
+
+    What was only compared is looked at as long as nothing is published.
+    """
+    begun = False
+    for table in staged:
+        now = ctx.catalog.load_table((table.namespace, table.name))
+        begun = begun or is_published(now, table)
+        if not is_published(now, table) and head(now) != table.base_snapshot:
+            raise PublishRefused(
+                f"{table.namespace}.{table.name}: main is at {head(now)}, "
+                f"the batch was staged on {table.base_snapshot}"
+            )
+    for other in () if begun else compared:
+        at = head(ctx.catalog.load_table((other.namespace, other.name)))
+        if at != other.snapshot:
+            raise PublishRefused(
+                f"{other.namespace}.{other.name}: main is at {at}, "
+                f"the batch was compared with {other.snapshot}, and had nothing for it then"
+            )
+
+
+def intents(
+    ctx: Context, result: BatchResult, staged: list[StagedTable], state: str = states.INTENT
+) -> list[Publication]:
+    """A record for each staged table, `state` being what has become of it."""
+    bases = _first_bases(ctx, result)
+    return [
+        Publication(
+            ctx.pipeline.name, result.batch_id, result.attempt, s.namespace, s.name,
+            *bases.get((s.namespace, s.name), (s.base_snapshot, s.base_schema)), None,
+            s.head_snapshot, s.branch, s.created, state,
+        )
+        for s in staged
+    ]  # fmt: skip
+
+
+def _first_bases(
+    ctx: Context, result: BatchResult
+) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
+    undo goes back to these."""
+    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
+    counted = (p for p in told if p.attempt == result.attempt or is_counted(ctx, p))
+    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted}
+
+
+def detail(result: BatchResult) -> dict[str, object]:
+    """What a batch that is published tells of its rows, its time and its epoch."""
+    newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
+    total = result.total
+    return {
+        "read": total.read,
+        "applied": total.applied,
+        "quarantined": total.quarantined,
+        "newest_source_ts": max(newest, default=""),
+        "seconds": result.seconds,
+        EPOCH: result.epoch,
+    }
