@@ -33,6 +33,7 @@ from spark_jobs.planning.renames_known import known_renames
 from spark_jobs.planning.told import Told
 
 _BEFORE = "_sluice_before"
+_ENDED = "_sluice_ended"
 
 
 def remake(writer: Writer) -> None:
@@ -73,8 +74,9 @@ class Remains:
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
         self.cut_at = truncation(log).position
-        self.truncated_at = self._truncated_at()
         self.undone = writer.changes_of(*asked.without) if asked.without else None
+        self.truncates_gone = self._truncates_gone()
+        self.truncated_at = self._truncated_at()
         rows = log.where(~_is_truncate())
         self.moved = moves(rows, self.plan.key) if writer.partial else None
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
@@ -117,7 +119,8 @@ class Remains:
 
     def _truncated_at(self) -> str | None:
         marked_at = self.stored.truncated_at
-        forgotten = marked_at if _not_above(marked_at, self.floor) else None
+        stays = _not_above(marked_at, self.floor) and marked_at not in self.truncates_gone
+        forgotten = marked_at if stays else None
         found = (p for p in (self.cut_at, forgotten) if p is not None)
         return max(found, default=None)
 
@@ -126,7 +129,7 @@ class Remains:
         is undone."""
         key = [quoted(k) for k in self.plan.key]
         some = self.undone is not None and not self.misnamed and not self._lacks_versions()
-        if some and self._truncates_gone().isEmpty():
+        if some and not self.truncates_gone:
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
         tables = (log.where(~_is_truncate()), *stored)
@@ -137,11 +140,13 @@ class Remains:
         """Whether a history was switched off, so that it lacks versions of any key."""
         return self.plan.history and behind(self.writer, history_id(self.plan))
 
-    def _truncates_gone(self) -> DataFrame:
-        """The TRUNCATEs that no batch which stays has too."""
-        assert self.undone is not None
+    def _truncates_gone(self) -> tuple[str, ...]:
+        """The places of undone TRUNCATEs that no batch which stays has too."""
+        if self.undone is None:
+            return ()
         gone = self.undone.where(_is_truncate())
-        return gone.join(self.truncates, names.POSITION, "left_anti")
+        gone = gone.join(self.truncates, names.POSITION, "left_anti")
+        return tuple(row[0] for row in gone.select(names.POSITION).distinct().collect())
 
     def _tied(self, log: DataFrame, keys: DataFrame) -> DataFrame:
         """The keys, and those whose rows may have come by a move from them."""
@@ -225,9 +230,7 @@ def _settle_keyed(remains: Remains) -> bool:
     deleted = F.col(names.OP) == OP_DELETE
     graves = folded.where(deleted).select(*_columns(plan.key))
     if remains.stored.tombstones is not None and remains.floor is not None:
-        forgotten = remains.of_keys(remains.stored.tombstones).where(
-            F.col(names.POSITION) <= remains.floor
-        )
+        forgotten = _up_to_floor(remains, remains.stored.tombstones, remains.floor)
         forgotten = forgotten.join(folded, list(plan.key), "left_anti")
         graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
     replaced = remains.settle(tombstone_id(plan), graves, remains.stored.tombstones, by=plan.key)
@@ -280,11 +283,27 @@ def _forgotten(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame | 
     floor = remains.floor
     if floor is None:
         return None
-    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
-    if remains.undone is not None:
-        event = [*remains.plan.key, names.POSITION]
-        rows = rows.join(remains.undone, event, "left_anti")
+    rows = _reopened(remains, _up_to_floor(remains, rows, floor), ended_at)
     return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
+
+
+def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
+    """Stored rows of events of which the undone batches brought none."""
+    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
+    if remains.undone is None:
+        return rows
+    return rows.join(remains.undone, [*remains.plan.key, names.POSITION], "left_anti")
+
+
+def _reopened(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame:
+    """Stored versions without the ends that undone events made: what stays ends them anew."""
+    if remains.undone is None:
+        return rows
+    key = [quoted(k) for k in remains.plan.key]
+    ends = remains.undone.select(*key, F.col(names.POSITION).alias(ended_at)).distinct()
+    rows = rows.join(ends.withColumn(_ENDED, F.lit(True)), [*remains.plan.key, ended_at], "left")
+    undone = F.col(_ENDED).isNotNull() | F.col(ended_at).isin(*remains.truncates_gone)
+    return rows.withColumn(ended_at, F.when(~undone, F.col(ended_at))).drop(_ENDED)
 
 
 def _versions(remains: Remains, data: list[str], kept: Kept) -> DataFrame:

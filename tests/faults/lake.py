@@ -85,12 +85,12 @@ class Lake:
     root: Path
 
     @classmethod
-    def make(cls, root: Path) -> Lake:
-        """A project with its first hour landed."""
+    def make(cls, root: Path, more: str = "") -> Lake:
+        """A project with its first hour landed; `more` is of the pipeline's own lines."""
         (root / "pipelines").mkdir(parents=True)
         (root / "landing").mkdir()
         (root / "sluice.yaml").write_text(PROJECT)
-        (root / "pipelines" / "shop.yaml").write_text(PIPELINE)
+        (root / "pipelines" / "shop.yaml").write_text(PIPELINE + more)
         lake = cls(root)
         lake.land("dt=2026-03-01/hr=00/a.jsonl", first_hour())
         return lake

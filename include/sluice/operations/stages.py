@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from sluice.catalog.snapshots import publish_table
@@ -33,6 +32,13 @@ from sluice.operations.undo import (
 )
 from sluice.operations.undoable import told
 from sluice.operations.vacant import drop_vacant
+from sluice.operations.waiting import (
+    is_held,
+    keeping,
+    taken_up,
+    wait_for_others,
+    wait_for_turn,
+)
 from sluice.result import BatchResult
 
 __all__ = [
@@ -57,7 +63,6 @@ __all__ = [
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST = 3
-_POLL_SECONDS = 1.0
 
 
 def load(ctx: Context, manifest_key: str) -> BatchResult:
@@ -82,7 +87,7 @@ def current_result(ctx: Context, batch_id: str) -> BatchResult:
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or not row.attempt:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
-    if row.state in (states.LANDED, states.LOADING) and _is_held(ctx, row):
+    if row.state in (states.LANDED, states.LOADING) and is_held(ctx, row):
         raise LeaseHeld(f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}")
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
 
@@ -238,6 +243,7 @@ def _take_up(ctx: Context, seen: states.BatchRow, key: str, lease: Lease | None)
 
     taken = ctx.ledger.record_batch(
         ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key, lease=lease,
+        attempt=taken_up(seen) if lease is not None else "",
         expected=as_seen if lease is not None else landed_anew,
     )  # fmt: skip
     return taken or (lease is None and as_seen(ctx.ledger.batch(ctx.pipeline.name, seen.batch_id)))
@@ -266,7 +272,7 @@ def run(
     not keep the next ones waiting; the first failure is handed back. Raises LeaseHeld where another
     run has a batch of the pipeline for longer than a lease lasts.
     """
-    _wait_for_others(ctx)
+    wait_for_others(ctx)
     if tables:
         reconcile(ctx)
         return load_and_publish(ctx, land_tables(ctx, tables, window, None, files, ctx.lease))
@@ -289,47 +295,42 @@ def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[
     return [key for key in reconcile(ctx, is_asked) if batch_of(key) in asked]
 
 
-def _wait_for_others(ctx: Context) -> None:
-    """Until no other run has a batch: what one that died had is lapsed then, and reconciled."""
-    deadline = time.monotonic() + ctx.pipeline.lease_seconds
-    told = ""
-    while held := [r for r in ctx.ledger.unfinished(ctx.pipeline.name) if _is_held(ctx, r)]:
-        now = f"batch {held[0].batch_id} is {held[0].state}, held by {held[0].holder}"
-        if time.monotonic() > deadline:
-            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {now}; run again when it is done")
-        if now != told:
-            ctx.say(f"waiting: {now}")
-        told = now
-        time.sleep(_POLL_SECONDS)
-
-
-def _is_held(ctx: Context, row: states.BatchRow) -> bool:
-    return row.holder != this_holder() and not ctx.ledger.has_lapsed(row)
-
-
 def load_and_publish(
     ctx: Context, manifests: list[str]
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """The stages of landed batches, one after the other; see `run`."""
     results: list[BatchResult] = []
     failure: SluiceError | None = None
-    for key in manifests:
-        if _is_finished(ctx, key):
-            continue
-        try:
-            load(ctx, key)
-            results.append(publish(ctx, key))
-        except SluiceError as error:
-            # Another run may have had the batch too: then it is in the tables, and stays there.
-            if not _is_finished(ctx, key):
-                # The first is handed back, and told by whoever called.
-                told = f": {error}" if failure is not None else ""
-                ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
-                failure = failure or error
-                _give_up(ctx, key)
-        else:
-            failure = failure or left_out(ctx, ctx.files.read_manifest(key), results[-1])
+    with keeping(ctx):
+        for key in manifests:
+            try:
+                result = _load_in_turn(ctx, key)
+            except SluiceError as error:
+                # Another run may have had the batch too: then it is in the tables, and stays there.
+                if not _is_finished(ctx, key):
+                    # The first is handed back, and told by whoever called.
+                    told = f": {error}" if failure is not None else ""
+                    ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
+                    failure = failure or error
+                    _give_up(ctx, key)
+            else:
+                if result is not None:
+                    results.append(result)
+                    failure = failure or left_out(ctx, ctx.files.read_manifest(key), result)
     return results, failure
+
+
+def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
+    """None where another run has the batch, or finished it, when it is this one's turn."""
+    wait_for_turn(ctx, batch_of(key))
+    if _is_finished(ctx, key):
+        return None
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_of(key))
+    if row is not None and is_held(ctx, row):
+        ctx.say(f"batch {row.batch_id} was taken up by another run")
+        return None
+    load(ctx, key)
+    return publish(ctx, key)
 
 
 def _is_finished(ctx: Context, manifest_key: str) -> bool:

@@ -1,0 +1,107 @@
+"""Runs of one pipeline at the same time: one loads a batch, the others wait for their turn.
+
+Correctness rests on none of it, for commits are guarded: it saves the work of drivers that would
+wait for the pipeline's lease, each with a machine's memory, and give up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from sluice.errors import LeaseHeld, SluiceError
+from sluice.ledger import ledger as states
+from sluice.ledger.leases import this_holder
+from sluice.ledger.ledger import BatchRow
+from sluice.operations.context import Context
+
+LONGEST_POLL_SECONDS: Final = 10
+_TAKEN_UP: Final = "taken-up-"
+
+
+def taken_up(row: BatchRow) -> str:
+    """The attempt of a batch that a run took up and gives to a driver later; whoever had it before
+    is fenced off."""
+    return f"{_TAKEN_UP}{uuid.uuid4().hex[:10]}" if row.attempt else ""
+
+
+def is_held(ctx: Context, row: BatchRow) -> bool:
+    """Whether another process has the batch, and is alive."""
+    return row.holder != this_holder() and not ctx.ledger.has_lapsed(row)
+
+
+def wait_for_others(ctx: Context) -> None:
+    """Until no other run has a batch: what one that died had is lapsed then, and reconciled.
+
+    Raises LeaseHeld where nothing has changed for as long as a lease lasts; so does the next.
+    """
+    _wait(ctx, lambda _: True)
+
+
+def wait_for_turn(ctx: Context, batch_id: str) -> None:
+    """Until no other run is at work on a batch, and none that waits has an earlier one than any
+    that this process has: so two that wait never wait for each other."""
+    mine = filter(_is_mine, ctx.ledger.unfinished(ctx.pipeline.name))
+    first = min((row.batch_id for row in mine), default=batch_id)
+    _wait(ctx, lambda row: row.batch_id < first or _is_at_work(row))
+
+
+def _is_at_work(row: BatchRow) -> bool:
+    """Whether a driver or a publisher has the batch, and not a run that waits."""
+    waits = not row.attempt or row.attempt.startswith(_TAKEN_UP)
+    return row.state != states.LANDED or not waits
+
+
+def _wait(ctx: Context, is_before: Callable[[BatchRow], bool]) -> None:
+    """The farther back in the queue, the more rarely the ledger is asked."""
+    told, seen, deadline = "", None, 0.0
+    while before := [r for r in ctx.ledger.unfinished(ctx.pipeline.name) if is_held(ctx, r)]:
+        before = [row for row in before if is_before(row)]
+        if not before:
+            return
+        now = f"batch {before[0].batch_id} is {before[0].state}, held by {before[0].holder}"
+        changed = [(row.batch_id, row.state, row.attempt) for row in before]
+        if changed != seen:
+            seen, deadline = changed, time.monotonic() + ctx.pipeline.lease_seconds
+        elif time.monotonic() > deadline:
+            raise LeaseHeld(f"pipeline {ctx.pipeline.name}: {now}; run again when it is done")
+        if now != told:
+            ctx.say(f"waiting: {now}")
+        told = now
+        time.sleep(min(len(before), LONGEST_POLL_SECONDS))
+
+
+@contextmanager
+def keeping(ctx: Context) -> Iterator[None]:
+    """Renew meanwhile the leases of the batches that wait in this process's hands."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_renew, args=(ctx, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _renew(ctx: Context, stop: threading.Event) -> None:
+    while not stop.wait(ctx.pipeline.lease_seconds / 3):
+        with suppress(SluiceError):  # one that is not renewed is another run's, in the end
+            renew_waiting(ctx)
+
+
+def renew_waiting(ctx: Context) -> None:
+    """Push out the ends of the leases of landed batches that this process has."""
+    for row in filter(_is_mine, ctx.ledger.unfinished(ctx.pipeline.name)):
+        ctx.ledger.record_batch(
+            ctx.pipeline.name, row.batch_id, states.LANDED, lease=ctx.lease,
+            expected=lambda now: now is not None and _is_mine(now),
+        )  # fmt: skip
+
+
+def _is_mine(row: BatchRow) -> bool:
+    return row.state == states.LANDED and row.holder == this_holder()

@@ -1,0 +1,98 @@
+"""Undone beneath others where a floor is: what the batch brought at or below it goes too.
+
+Tombstones are forgotten after days, which raises the floor; the changelog may be kept for longer.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.ledger.ledger import PUBLISHED, Ledger
+from sluice.names import PROP_FLOOR
+from sluice.operations import refolding, stages
+from tests.spark.shop import LONG_AFTER, Shop, event
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+
+@pytest.fixture(params=[90])
+def changelog_days(request: pytest.FixtureRequest) -> int:
+    """For how long changes are remembered."""
+    return int(request.param)
+
+
+@pytest.fixture
+def shop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changelog_days: int
+) -> Shop:
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}
+    pipeline: dict[str, Any] = {
+        "format": "debezium",
+        "tables": {"public.orders": table},
+        "maintenance": {"tombstone_days": 30, "changelog_days": changelog_days},
+    }
+    made = Shop(spark, tmp_path, pipeline)
+    monkeypatch.setattr(stages, "submit", made.drive)
+    return made
+
+
+def order(op: str, lsn: int, id_: int, status: str) -> str:
+    return event(op, "orders", lsn, id=id_, status=status)
+
+
+def truncate(lsn: int) -> str:
+    return json.dumps(json.loads(event("t", "orders", lsn)) | {"after": None})
+
+
+def versions(shop: Shop) -> list[tuple[Any, ...]]:
+    """Key, status, position and end of every version, the positions without what precedes them."""
+    rows = shop.rows("orders__history", metadata=True)
+    return sorted((r["id"], r["status"], r["_position"], r["_position_to"]) for r in rows)
+
+
+def test_a_version_ends_with_the_next_event_that_stays(shop: Shop) -> None:
+    """Between 10 and 40 stood the undone change at 20, whose place is below the floor."""
+    kept = order("c", 10, 1, "new"), order("d", 30, 2, "gone")
+    undone, newest = order("u", 20, 1, "paid"), order("u", 40, 1, "sent")
+    shop.run(*kept)
+    batch = shop.run(undone)
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    shop.run(newest)
+    found = versions(shop)
+    refolding.rollback(shop.context(), batch.batch_id)
+    left = [v for v in found if v[1] != "paid"]
+    (first, last) = left
+    assert versions(shop) == [(*first[:3], last[2]), last]
+    assert shop.agrees()
+
+
+def age(shop: Shop, batch_id: str) -> None:
+    """Let the ledger say that the batch was published forty days ago."""
+    then = Ledger(shop.catalog, clock=lambda: datetime.now(UTC) - LONG_AFTER)
+    then.record_batch("p", batch_id, PUBLISHED)
+
+
+@pytest.mark.parametrize("changelog_days", [30], indirect=True)
+def test_a_row_lives_again_that_an_undone_truncate_took(shop: Shop) -> None:
+    """A late one, of a place that older batches raised the floor above since."""
+    old = shop.run(order("c", 10, 1, "new"), order("d", 30, 2, "gone"))
+    before = shop.seen(), versions(shop)
+    batch = shop.run(truncate(20))
+    assert shop.seen() == []
+    age(shop, old.batch_id)
+    shop.maintain(after=timedelta(0))
+    assert shop.table("orders").properties[PROP_FLOOR]
+    shop.run(order("c", 40, 3, "new"))
+    refolding.rollback(shop.context(), batch.batch_id)
+    assert shop.seen() == [*before[0], (3, "new")]
+    assert versions(shop)[: len(before[1])] == before[1]
+    shop.run(order("u", 15, 1, "late"))
+    assert (1, "late") in shop.seen()
+    assert shop.agrees()

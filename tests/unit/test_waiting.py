@@ -1,0 +1,100 @@
+"""Runs of one pipeline at the same time, and in which turn they load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import LeaseHeld
+from sluice.ledger.leases import Lease
+from sluice.ledger.ledger import LANDED, LOADING, PUBLISHED
+from sluice.operations import waiting
+from sluice.operations.context import Context
+from sluice.operations.waiting import renew_waiting, wait_for_others, wait_for_turn
+from tests.unit.clocks import Clock
+from tests.unit.projects import open_shop
+
+OTHER = Lease("elsewhere:1:1", 60)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return open_shop(tmp_path)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    told = Clock()
+    monkeypatch.setattr(waiting, "time", told)
+    return told
+
+
+def has(context: Context, batch_id: str, lease: Lease, attempt: str = "") -> None:
+    context.ledger.record_batch("shop", batch_id, LANDED, attempt=attempt, lease=lease)
+
+
+def publishes(context: Context, batch_id: str) -> Callable[[], object]:
+    return lambda: context.ledger.record_batch("shop", batch_id, PUBLISHED)
+
+
+def test_the_run_with_the_earliest_batch_has_its_turn_first(context: Context, clock: Clock) -> None:
+    has(context, "b2", context.lease)
+    has(context, "b3", OTHER)
+    wait_for_turn(context, "b2")
+    assert clock.slept == []
+    has(context, "b1", OTHER)
+    clock.meanwhile(publishes(context, "b1"))
+    wait_for_turn(context, "b2")
+    assert clock.slept == [1]
+
+
+@pytest.mark.parametrize(("attempt", "waited"), [("a1", [1]), ("taken-up-1", [])])
+def test_whoever_is_at_work_is_waited_for(
+    context: Context, clock: Clock, attempt: str, waited: list[float]
+) -> None:
+    has(context, "b2", context.lease)
+    has(context, "b3", OTHER, attempt)
+    clock.meanwhile(publishes(context, "b3"))
+    wait_for_turn(context, "b2")
+    assert clock.slept == waited
+
+
+def test_two_that_wait_never_wait_for_each_other(
+    context: Context, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This one goes on with its later batch, and the other one waits for the earlier one."""
+    for batch, lease in (("b1", context.lease), ("b2", OTHER), ("b3", context.lease)):
+        has(context, batch, lease)
+    wait_for_turn(context, "b3")
+    assert clock.slept == []
+    monkeypatch.setattr(waiting, "this_holder", lambda: OTHER.holder)
+    clock.meanwhile(publishes(context, "b1"))
+    wait_for_turn(context, "b2")
+    assert clock.slept == [1]
+
+
+def test_nobody_waits_for_one_that_does_not_get_on(context: Context, clock: Clock) -> None:
+    """As long as something changes, however long it takes, it is waited for."""
+    forever = Lease("elsewhere:1:1", 100_000)
+    for batch in ("b1", "b2"):
+        context.ledger.record_batch("shop", batch, LOADING, attempt="a1", lease=forever)
+    clock.meanwhile(*[lambda: None] * 100, publishes(context, "b1"))
+    with pytest.raises(LeaseHeld, match="batch b2 is loading, held by elsewhere:1:1; run again"):
+        wait_for_others(context)
+    assert sum(clock.slept[101:]) == pytest.approx(context.pipeline.lease_seconds, abs=2)
+
+
+def test_what_waits_in_this_process_is_kept_and_nothing_else(context: Context) -> None:
+    has(context, "b1", Lease(context.lease.holder, 5))
+    has(context, "b2", OTHER)
+    context.ledger.record_batch("shop", "b3", LOADING, attempt="a1", lease=context.lease)
+    before = {row.batch_id: row for row in context.ledger.batches("shop")}
+    renew_waiting(context)
+    after = {row.batch_id: row for row in context.ledger.batches("shop")}
+    assert [b for b in before if before[b] != after[b]] == ["b1"]
+    first, last = before["b1"].lease_until, after["b1"].lease_until
+    assert first is not None
+    assert last is not None
+    assert (last - first).total_seconds() > 200
