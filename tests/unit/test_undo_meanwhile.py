@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,8 @@ def test_a_batch_that_another_run_published_meanwhile_stays_published(
 def test_a_failed_load_of_what_another_run_holds_leaves_it_alone(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    impatient = context.pipeline.model_copy(update={"lease_seconds": 2})
+    context = replace(context, pipeline=impatient)
     keys = [context.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5)]
     monkeypatch.setattr(waiting, "time", Clock())
     lease = Lease("elsewhere:1", 60)

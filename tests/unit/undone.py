@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from sluice.ledger.ledger import (
 )
 from sluice.manifest import SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
-from sluice.operations.context import Context
+from sluice.operations.context import Context, open_context
 from sluice.result import StagedTable
 from tests.unit.projects import open_shop
 
@@ -27,8 +28,22 @@ TABLES = ("orders", "users")
 
 
 def three_batches(tmp_path: Path) -> Context:
-    """Two tables with a row from before, and batches b1, b2, b3 that add a row to each."""
-    context = open_shop(tmp_path)
+    """Two tables with a row from before, and batches b1, b2, b3 that add a row to each.
+
+    Made once, and put back for each test in the same place, for tables know their paths.
+    """
+    root, kept = tmp_path.parent / "three_batches", tmp_path.parent / "three_batches_kept"
+    if kept.is_dir():
+        shutil.rmtree(root)
+        shutil.copytree(kept, root)
+    else:
+        root.mkdir()
+        _publish_three(open_shop(root))
+        shutil.copytree(root, kept)
+    return open_context(root, "shop")
+
+
+def _publish_three(context: Context) -> None:
     context.catalog.create_namespace("shop")
     for name in TABLES:
         context.catalog.create_table(
@@ -37,7 +52,6 @@ def three_batches(tmp_path: Path) -> Context:
         write(context, name, 0)
     for number in (1, 2, 3):
         publish(context, f"b{number}", number)
-    return context
 
 
 def write(context: Context, name: str, value: int, branch: str = "main") -> None:
