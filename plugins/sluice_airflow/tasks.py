@@ -130,7 +130,8 @@ def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) 
 
 
 def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
-    """Batches of this selection that an earlier run landed and nobody works on any more.
+    """Batches of this selection, and such as are half published, that an earlier run landed and
+    nobody works on any more.
 
     One that changed lately may still be another run's, its load waiting for a slot; not so when
     this task itself ran before, or when a person names what failed.
@@ -141,7 +142,9 @@ def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
             continue
         told = again or (chosen.explicit and row.state == FAILED)
         old = datetime.now(UTC) - row.at >= STALE
-        if (told or old) and chosen.covers(ctx, waiting_files(ctx, row)):
+        # Nobody loads beside one that is half published: whoever comes completes it.
+        asked = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
+        if (told or old) and asked:
             log.info("batch %s is %s: this run takes it over", row.batch_id, row.state)
             found.append(row.manifest or ctx.files.manifest_key(row.pipeline, row.batch_id))
     return found

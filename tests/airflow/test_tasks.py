@@ -73,6 +73,21 @@ def test_a_run_takes_over_what_another_batch_left_out(chosen: Selection, taken: 
     assert leftovers(shared, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
 
+@pytest.mark.parametrize(
+    ("at", "chosen", "taken"),
+    [(OLD, AT_SIX, True), (OLD, EVERYTHING, True), (NOW, EVERYTHING, False)],
+)
+def test_any_run_completes_what_is_half_published(
+    at: datetime, chosen: Selection, taken: bool
+) -> None:
+    """A rebuild, say, which has no files: beside it nobody loads anything."""
+    half: Any = context(FAILED, at)
+    row = replace(half.ledger.unfinished("shop")[0], detail='{"half_published": true}')
+    half.ledger.unfinished = lambda pipeline: [row]
+    half.ledger.batch_files = lambda pipeline, batch: []
+    assert leftovers(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
+
+
 def test_a_batch_that_somebody_holds_is_left_alone() -> None:
     assert leftovers(context(LOADING, OLD, lapsed=False), EVERYTHING, True) == []
 
