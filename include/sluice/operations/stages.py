@@ -243,7 +243,7 @@ def _take_up(ctx: Context, seen: states.BatchRow, key: str, lease: Lease | None)
 
     taken = ctx.ledger.record_batch(
         ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key, lease=lease,
-        attempt=taken_up(seen) if lease is not None else "",
+        attempt=taken_up() if lease is not None else "",
         expected=as_seen if lease is not None else landed_anew,
     )  # fmt: skip
     return taken or (lease is None and as_seen(ctx.ledger.batch(ctx.pipeline.name, seen.batch_id)))

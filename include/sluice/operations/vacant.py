@@ -21,6 +21,7 @@ from sluice.names import (
     whose,
 )
 from sluice.operations.context import Context
+from sluice.operations.waiting import is_taken_up
 
 _DEAD = frozenset({states.FAILED, states.ROLLED_BACK})
 
@@ -47,8 +48,8 @@ def drop_vacant(ctx: Context) -> list[str]:
 def _is_dead(row: states.BatchRow) -> bool:
     """Whether nobody stages the batch: so with one that this process took up, and has given to no
     driver yet."""
-    taken_up = row.state == states.LANDED and row.holder == this_holder()
-    return taken_up or row.state in _DEAD
+    mine = row.holder == this_holder() and is_taken_up(row)
+    return mine or row.state in _DEAD
 
 
 def _targets(ctx: Context) -> Iterator[str]:

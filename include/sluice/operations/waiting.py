@@ -23,10 +23,15 @@ LONGEST_POLL_SECONDS: Final = 10
 _TAKEN_UP: Final = "taken-up-"
 
 
-def taken_up(row: BatchRow) -> str:
+def taken_up() -> str:
     """The attempt of a batch that a run took up and gives to a driver later; whoever had it before
     is fenced off."""
-    return f"{_TAKEN_UP}{uuid.uuid4().hex[:10]}" if row.attempt else ""
+    return f"{_TAKEN_UP}{uuid.uuid4().hex[:10]}"
+
+
+def is_taken_up(row: BatchRow) -> bool:
+    """Whether a run took the batch up, and has given it to no driver yet."""
+    return row.state == states.LANDED and row.attempt.startswith(_TAKEN_UP)
 
 
 def is_held(ctx: Context, row: BatchRow) -> bool:
@@ -52,8 +57,7 @@ def wait_for_turn(ctx: Context, batch_id: str) -> None:
 
 def _is_at_work(row: BatchRow) -> bool:
     """Whether a driver or a publisher has the batch, and not a run that waits."""
-    waits = not row.attempt or row.attempt.startswith(_TAKEN_UP)
-    return row.state != states.LANDED or not waits
+    return row.state != states.LANDED or not (row.attempt == "" or is_taken_up(row))
 
 
 def _wait(ctx: Context, is_before: Callable[[BatchRow], bool]) -> None:
