@@ -32,6 +32,11 @@ def event(op: str, table: str, lsn: int, **row: Any) -> str:
     return json.dumps({"before": before, "after": after, "source": source, "op": op})
 
 
+def truncate(lsn: int) -> str:
+    """A TRUNCATE of `orders`."""
+    return json.dumps(json.loads(event("t", "orders", lsn)) | {"after": None})
+
+
 class Shop(Sandbox):
     """A sandbox with a ledger: what was published when, and what rollback would need."""
 

@@ -5,7 +5,6 @@ One history of three tables, all of it expired; then one batch with events from 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from sluice.operations.reprocess import reprocess
 from sluice.operations.stages import rollback
 from sluice.result import BatchResult, Counts
 from spark_jobs.maintaining import retention
-from tests.spark.shop import Shop, event
+from tests.spark.shop import Shop, event, truncate
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -253,11 +252,6 @@ ORDERS = {
     "format": "debezium",
     "tables": {"public.orders": {"key": ["id"], "columns": {"id": "int"}}},
 }
-
-
-def truncate(lsn: int) -> str:
-    """A TRUNCATE of `orders`."""
-    return json.dumps(json.loads(event("t", "orders", lsn)) | {"after": None})
 
 
 def test_an_undo_beneath_a_truncate_brings_no_forgotten_row_back(

@@ -5,7 +5,6 @@ Tombstones are forgotten after days, which raises the floor; the changelog may b
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,15 @@ from pyspark.sql import SparkSession
 from sluice.ledger.ledger import PUBLISHED, Ledger
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
-from tests.spark.shop import LONG_AFTER, Shop, event
+from tests.spark.shop import LONG_AFTER, Shop, event, truncate
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
-@pytest.fixture(params=[90])
-def changelog_days(request: pytest.FixtureRequest) -> int:
-    """For how long changes are remembered."""
-    return int(request.param)
+@pytest.fixture
+def changelog_days() -> int:
+    """For how long changes are remembered, where a test says nothing else."""
+    return 90
 
 
 @pytest.fixture
@@ -44,10 +43,6 @@ def shop(
 
 def order(op: str, lsn: int, id_: int, status: str) -> str:
     return event(op, "orders", lsn, id=id_, status=status)
-
-
-def truncate(lsn: int) -> str:
-    return json.dumps(json.loads(event("t", "orders", lsn)) | {"after": None})
 
 
 def versions(shop: Shop) -> list[tuple[Any, ...]]:
@@ -79,7 +74,7 @@ def age(shop: Shop, batch_id: str) -> None:
     then.record_batch("p", batch_id, PUBLISHED)
 
 
-@pytest.mark.parametrize("changelog_days", [30], indirect=True)
+@pytest.mark.parametrize("changelog_days", [30])
 def test_a_row_lives_again_that_an_undone_truncate_took(shop: Shop) -> None:
     """A late one, of a place that older batches raised the floor above since."""
     old = shop.run(order("c", 10, 1, "new"), order("d", 30, 2, "gone"))

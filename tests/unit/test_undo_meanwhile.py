@@ -134,15 +134,33 @@ def test_a_failed_load_of_what_another_run_holds_leaves_it_alone(
     keys = [context.files.write_manifest(Manifest("shop", f"b{n}", ())) for n in (4, 5)]
     monkeypatch.setattr(waiting, "time", Clock())
     lease = Lease("elsewhere:1", 60)
-    context.ledger.record_batch("shop", "b4", LOADING, attempt="a2", lease=lease)
     stage(context, "b4", "orders", 4)
-    context.ledger.record_batch("shop", "b5", LANDED)
-    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    for batch in ("b4", "b5"):
+        context.ledger.record_batch("shop", batch, LANDED)
+
+    def fail(*_: object) -> None:
+        context.ledger.record_batch("shop", "b4", LOADING, attempt="a2", lease=lease)
+        raise TransientError("the lease is another batch's")
+
+    monkeypatch.setattr(stages, "load", fail)
     results, failure = stages.load_and_publish(context, keys)
-    assert (results, type(failure)) == ([], LeaseHeld)
+    assert (results, str(failure)) == ([], "the lease is another batch's")
     assert [state(context, b) for b in ("b4", "b5")] == [LOADING, FAILED]
     orders = context.catalog.load_table(("shop", "orders"))
     assert branch_name("b4", "a1") in orders.metadata.refs
+
+
+def test_what_another_run_took_up_is_left_to_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = context.files.write_manifest(Manifest("shop", "b4", ()))
+    lease = Lease("elsewhere:1", 60)
+    context.ledger.record_batch("shop", "b4", LANDED, attempt="taken-up-1", lease=lease)
+    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    assert stages.load_and_publish(context, [key]) == ([], None)
+    row = context.ledger.batch("shop", "b4")
+    assert row is not None
+    assert (row.state, row.holder) == (LANDED, "elsewhere:1")
 
 
 @pytest.mark.parametrize("on_the_way", [LOADING, LOADED])

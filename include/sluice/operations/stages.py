@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import ledger as states
-from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest
 from sluice.objects.batchfiles import batch_of
@@ -220,7 +221,8 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
             ctx.say(f"reconcile: batch {row.batch_id} {why}")
             rollback(ctx, row.batch_id, hold=True)
             continue
-        if not _take_up(ctx, row, key, ctx.lease if loads(manifest) else None):
+        free = _take_up if loads(manifest) else _record_landed
+        if not free(ctx, row, key):
             ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
             continue
         drop_all_branches(ctx, row.batch_id)
@@ -232,21 +234,26 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     return again
 
 
-def _take_up(ctx: Context, seen: states.BatchRow, key: str, lease: Lease | None) -> bool:
-    """Record the batch as landed; whether nobody went on with it since it was seen.
-
-    Without a lease, one that failed or died stays as it is, for others to see since when.
-    """
-
-    def as_seen(now: states.BatchRow | None) -> bool:
-        return (now.seq if now is not None else 0) == seen.seq
-
-    taken = ctx.ledger.record_batch(
-        ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key, lease=lease,
-        attempt=taken_up() if lease is not None else "",
-        expected=as_seen if lease is not None else landed_anew,
+def _take_up(ctx: Context, seen: states.BatchRow, key: str) -> bool:
+    """Take the batch with this process's lease; False where somebody went on with it since it was
+    seen."""
+    return ctx.ledger.record_batch(
+        ctx.pipeline.name, seen.batch_id, states.LANDED, attempt=taken_up(), manifest=key,
+        lease=ctx.lease, expected=partial(_is_as_seen, seen),
     )  # fmt: skip
-    return taken or (lease is None and as_seen(ctx.ledger.batch(ctx.pipeline.name, seen.batch_id)))
+
+
+def _record_landed(ctx: Context, seen: states.BatchRow, key: str) -> bool:
+    """Record what never was, or not since its files were released; what failed or died stays as it
+    is, for others to see since when. False where somebody went on with it since it was seen."""
+    recorded = ctx.ledger.record_batch(
+        ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key, expected=landed_anew
+    )
+    return recorded or _is_as_seen(seen, ctx.ledger.batch(ctx.pipeline.name, seen.batch_id))
+
+
+def _is_as_seen(seen: states.BatchRow, now: states.BatchRow | None) -> bool:
+    return (now.seq if now is not None else 0) == seen.seq
 
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
@@ -269,8 +276,8 @@ def run(
     """All stages: what earlier attempts left first, then what has landed.
 
     With `tables` nothing but these, and of loaded files too (see `ahead`). A batch that fails does
-    not keep the next ones waiting; the first failure is handed back. Raises LeaseHeld where another
-    run has a batch of the pipeline for longer than a lease lasts.
+    not keep the next ones waiting; the first failure is handed back. Raises LeaseHeld where what
+    other runs have did not get on for as long as a lease lasts.
     """
     wait_for_others(ctx)
     if tables:
@@ -307,7 +314,7 @@ def load_and_publish(
                 result = _load_in_turn(ctx, key)
             except SluiceError as error:
                 # Another run may have had the batch too: then it is in the tables, and stays there.
-                if not _is_finished(ctx, key):
+                if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
                     # The first is handed back, and told by whoever called.
                     told = f": {error}" if failure is not None else ""
                     ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
@@ -323,9 +330,9 @@ def load_and_publish(
 def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
     """None where another run has the batch, or finished it, when it is this one's turn."""
     wait_for_turn(ctx, batch_of(key))
-    if _is_finished(ctx, key):
-        return None
     row = ctx.ledger.batch(ctx.pipeline.name, batch_of(key))
+    if _is_finished(ctx, row):
+        return None
     if row is not None and is_held(ctx, row):
         ctx.say(f"batch {row.batch_id} was taken up by another run")
         return None
@@ -333,12 +340,10 @@ def _load_in_turn(ctx: Context, key: str) -> BatchResult | None:
     return publish(ctx, key)
 
 
-def _is_finished(ctx: Context, manifest_key: str) -> bool:
-    batch_id = batch_of(manifest_key)
-    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+def _is_finished(ctx: Context, row: states.BatchRow | None) -> bool:
     if row is None or row.state not in states.FINISHED:
         return False
-    ctx.say(f"batch {batch_id} is {row.state} by another run")
+    ctx.say(f"batch {row.batch_id} is {row.state} by another run")
     return True
 
 

@@ -19,7 +19,9 @@ from sluice.ledger.leases import this_holder
 from sluice.ledger.ledger import BatchRow
 from sluice.operations.context import Context
 
-LONGEST_POLL_SECONDS: Final = 10
+Rows = list[BatchRow]
+
+_LONGEST_POLL_SECONDS: Final = 10
 _TAKEN_UP: Final = "taken-up-"
 
 
@@ -44,15 +46,18 @@ def wait_for_others(ctx: Context) -> None:
 
     Raises LeaseHeld where nothing has changed for as long as a lease lasts; so does the next.
     """
-    _wait(ctx, lambda _: True)
+    _wait(ctx, lambda held, _: held)
 
 
 def wait_for_turn(ctx: Context, batch_id: str) -> None:
     """Until no other run is at work on a batch, and none that waits has an earlier one than any
     that this process has: so two that wait never wait for each other."""
-    mine = filter(_is_mine, ctx.ledger.unfinished(ctx.pipeline.name))
-    first = min((row.batch_id for row in mine), default=batch_id)
-    _wait(ctx, lambda row: row.batch_id < first or _is_at_work(row))
+
+    def before(held: Rows, mine: Rows) -> Rows:
+        first = min((row.batch_id for row in mine), default=batch_id)
+        return [row for row in held if row.batch_id < first or _is_at_work(row)]
+
+    _wait(ctx, before)
 
 
 def _is_at_work(row: BatchRow) -> bool:
@@ -60,15 +65,13 @@ def _is_at_work(row: BatchRow) -> bool:
     return row.state != states.LANDED or not (row.attempt == "" or is_taken_up(row))
 
 
-def _wait(ctx: Context, is_before: Callable[[BatchRow], bool]) -> None:
-    """The farther back in the queue, the more rarely the ledger is asked."""
+def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
+    """Until none is `before`, of what others hold and what waits in this process's hands; the
+    farther back in the queue, the more rarely the ledger is asked."""
     told, seen, deadline = "", None, 0.0
-    while before := [r for r in ctx.ledger.unfinished(ctx.pipeline.name) if is_held(ctx, r)]:
-        before = [row for row in before if is_before(row)]
-        if not before:
-            return
-        now = f"batch {before[0].batch_id} is {before[0].state}, held by {before[0].holder}"
-        changed = [(row.batch_id, row.state, row.attempt) for row in before]
+    while ahead := before(*_held_and_mine(ctx)):
+        now = f"batch {ahead[0].batch_id} is {ahead[0].state}, held by {ahead[0].holder}"
+        changed = [(row.batch_id, row.state, row.attempt) for row in ahead]
         if changed != seen:
             seen, deadline = changed, time.monotonic() + ctx.pipeline.lease_seconds
         elif time.monotonic() > deadline:
@@ -76,7 +79,12 @@ def _wait(ctx: Context, is_before: Callable[[BatchRow], bool]) -> None:
         if now != told:
             ctx.say(f"waiting: {now}")
         told = now
-        time.sleep(min(len(before), LONGEST_POLL_SECONDS))
+        time.sleep(min(len(ahead), _LONGEST_POLL_SECONDS))
+
+
+def _held_and_mine(ctx: Context) -> tuple[Rows, Rows]:
+    rows = ctx.ledger.unfinished(ctx.pipeline.name)
+    return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
 
 
 @contextmanager
