@@ -12,6 +12,8 @@ unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHON
 
 PYTEST_ARGS ?=
+# One process uses little more than one core: its JVM plans on one thread most of the time.
+TEST_WORKERS ?= 2
 BENCH_ARGS ?=
 PORT ?= 8080
 
@@ -55,8 +57,8 @@ setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 se
 	@[[ -f .venv/.setup/incomplete ]] || touch $@
 
 .PHONY: test
-test: setup-tests ## All tests
-	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+test: setup-tests ## All tests, by TEST_WORKERS processes (2) with a Spark each
+	@.venv/bin/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: test-formats
 test-formats: setup ## Conformance suites of the newer formats: canal, shareplex, dts_avro, … (25 minutes)
