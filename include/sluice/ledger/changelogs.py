@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile
@@ -13,10 +13,22 @@ from sluice.ledger.tables import equals
 from sluice.names import BATCH_ID, is_changelog
 
 
+def _go_on() -> None:
+    """Nobody has a say."""
+
+
 def forget_changes(
-    catalog: Catalog, namespace: str, batch_id: str, besides: Container[tuple[str, str]] = ()
+    catalog: Catalog,
+    namespace: str,
+    batch_id: str,
+    besides: Container[tuple[str, str]] = (),
+    confirm: Callable[[], None] = _go_on,
 ) -> list[str]:
-    """Take the changes of a batch out of all changelogs but some; returns what was done."""
+    """Take the changes of a batch out of all changelogs but some; returns what was done.
+
+    `confirm` raises where they shall stay; it is asked once the files of a changelog are known,
+    so that those of a batch that comes again are never among them.
+    """
     done = []
     for where, name in tables_of(catalog, namespace):
         if not is_changelog(where, name) or (where, name) in besides:
@@ -24,6 +36,7 @@ def forget_changes(
         table = catalog.load_table((where, name))
         by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
         if by_batch and (files := files_of(table, batch_id)):
+            confirm()
             _drop(table, files)
             done.append(f"{where}.{name}: changes of the batch removed")
     return done

@@ -6,7 +6,6 @@ compare-and-set on the table (see `ledger_tables`), so two runs never both win a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,7 @@ from pyiceberg.table import Table
 from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, contents, fresh_content
 from sluice.ledger.leases import Lease, is_dead
-from sluice.ledger.newest import latest, newest, rows_of
+from sluice.ledger.newest import latest, newest, publications_of, rows_of, untold
 from sluice.ledger.rows import (
     AT_REST,
     CLOSED,
@@ -30,6 +29,7 @@ from sluice.ledger.rows import (
     FILE_LOADED,
     FILE_RELEASED,
     FINISHED,
+    FOLLOWS,
     HALF_PUBLISHED,
     HALFWAY,
     INTENT,
@@ -144,11 +144,12 @@ class Ledger:
         return self._tables.append(FILES, decide)
 
     def mark_files(self, pipeline: str, batch_id: str, state: str) -> int:
-        """Give the files that the batch still has another state; returns how many."""
+        """Give the files that the batch still has the state that follows theirs; returns how many.
+        What was held or released stays so, whoever comes late."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            rows = latest(FileRow, scan(table, _of(pipeline)), "object_key")
-            mine = [r for r in rows.values() if r.batch_id == batch_id and r.state != state]
+            rows = latest(FileRow, scan(table, _of(pipeline)), "object_key").values()
+            mine = [r for r in rows if r.batch_id == batch_id and r.state in FOLLOWS[state]]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
 
         return self._tables.append(FILES, decide)
@@ -200,10 +201,10 @@ class Ledger:
             told = {**(row.details if detail is None else detail), **(more or {})}
             if state in FINISHED:
                 told.pop(HALF_PUBLISHED, None)
-            row = _told(row, told)
+            row = row.telling(told)
             if lease is not None:
                 return [self._leased(row, lease.holder, lease.seconds)], True
-            return [asdict(_without_lease(row) if state in AT_REST else row)], True
+            return [asdict(row.without_lease() if state in AT_REST else row)], True
 
         return self._tables.append(BATCHES, decide)
 
@@ -270,7 +271,7 @@ class Ledger:
             refuse_closed(old, attempt)
             row = replace(old, state=LOADING, attempt=attempt)
             if old.state == PUBLISHING and half():
-                row = _told(row, row.details | {HALF_PUBLISHED: True})
+                row = row.telling(row.details | {HALF_PUBLISHED: True})
             return [self._leased(row, holder, seconds)], None
 
         self._tables.append(BATCHES, decide)
@@ -297,7 +298,8 @@ class Ledger:
     def renew_lease(
         self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
     ) -> None:
-        """Push the lease's end out; raises LeaseHeld when it went to another attempt or batch."""
+        """Push the lease's end out; raises LeaseHeld when it went to another attempt or batch, or
+        the batch is closed."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
@@ -305,6 +307,7 @@ class Ledger:
             old = batches.get(batch_id)
             if old is None or old.attempt != attempt:
                 raise LeaseHeld(_taken_over(pipeline, batch_id, attempt, old))
+            refuse_closed(old, attempt)
             return [self._leased(old, holder, seconds)], None
 
         self._tables.append(BATCHES, decide)
@@ -316,7 +319,7 @@ class Ledger:
             old = self._batches_at(table, pipeline).get(batch_id)
             if old is None or old.attempt != attempt or not old.holder:
                 return [], None
-            return [asdict(replace(_without_lease(old), at=self._clock()))], None
+            return [asdict(replace(old.without_lease(), at=self._clock()))], None
 
         self._tables.append(BATCHES, decide)
 
@@ -346,19 +349,24 @@ class Ledger:
     # --- publications
 
     def record_publications(self, rows: Iterable[Publication]) -> None:
-        """Write what is about to happen, or what happened, to a batch's tables, in one commit."""
-        now = self._clock()
-        new = [asdict(replace(row, at=now)) for row in rows]
-        self._tables.append(PUBLICATIONS, lambda _table: (new, None))
+        """Write what is about to happen, or what happened, to a batch's tables, in one commit.
+
+        A record that was read is written only where nobody has told of its table since.
+        """
+        given = list(rows)
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            read = {row.batch_id for row in given if row.seq}
+            told = scan(table, In("batch_id", read)) if read else None  # type: ignore[call-arg]
+            new = given if told is None else untold(given, told)
+            return [asdict(replace(row, at=self._clock())) for row in new], None
+
+        self._tables.append(PUBLICATIONS, decide)
 
     def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
         """The newest record of each table of each of the batches."""
         where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg]
-        found = self._tables.read(PUBLICATIONS, where)
-        told = newest(found, "batch_id", "namespace", "table_name")
-        return sorted(
-            rows_of(Publication, told), key=lambda p: (p.batch_id, p.namespace, p.table_name)
-        )
+        return publications_of(self._tables.read(PUBLICATIONS, where))
 
 
 def _of(pipeline: str) -> BooleanExpression:
@@ -371,14 +379,6 @@ def refuse_closed(row: BatchRow, attempt: str) -> None:
         raise LeaseHeld(
             f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
         )
-
-
-def _told(row: BatchRow, detail: Mapping[str, Any]) -> BatchRow:
-    return replace(row, detail=json.dumps(detail, sort_keys=True) if detail else "")
-
-
-def _without_lease(row: BatchRow) -> BatchRow:
-    return replace(row, holder="", lease_until=None)
 
 
 def _require_none_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:

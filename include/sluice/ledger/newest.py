@@ -33,3 +33,20 @@ def latest(kind: type[R], found: Any, key: str) -> dict[str, R]:
     """The newest row of every key."""
     kept = newest(found, key)
     return dict(zip(kept.column(key).to_pylist(), rows_of(kind, kept), strict=True))
+
+
+def publications_of(found: Any) -> list[Publication]:
+    """The newest record of each table of each batch."""
+    told = newest(found, "pipeline", "batch_id", "namespace", "table_name")
+    return sorted(rows_of(Publication, told), key=_published_in)
+
+
+def untold(given: list[Publication], found: Any) -> list[Publication]:
+    """Of records to be written those of whose table nobody has told since they were read; one that
+    was not read has no `seq`."""
+    now = {(*_published_in(row), row.pipeline, row.seq) for row in publications_of(found)}
+    return [r for r in given if not r.seq or (*_published_in(r), r.pipeline, r.seq) in now]
+
+
+def _published_in(row: Publication) -> tuple[str, str, str]:
+    return row.batch_id, row.namespace, row.table_name

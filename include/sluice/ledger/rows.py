@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,6 +12,12 @@ FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
 FILE_HELD: Final = "held"
 FILE_RELEASED: Final = "released"
+# The states that a file may have before it gets the one named.
+FOLLOWS: Final = {
+    FILE_LOADED: frozenset({FILE_CLAIMED}),
+    FILE_HELD: frozenset({FILE_CLAIMED, FILE_LOADED}),
+    FILE_RELEASED: frozenset({FILE_HELD}),
+}
 
 LANDED: Final = "landed"
 LOADING: Final = "loading"
@@ -84,6 +91,14 @@ class BatchRow:
         if self.state in FINISHED:
             return False
         return self.state in HALFWAY or HALF_PUBLISHED in self.details
+
+    def telling(self, detail: Mapping[str, Any]) -> BatchRow:
+        """The same row with other details."""
+        return replace(self, detail=json.dumps(detail, sort_keys=True) if detail else "")
+
+    def without_lease(self) -> BatchRow:
+        """The same row, held by nobody."""
+        return replace(self, holder="", lease_until=None)
 
 
 def landed_anew(row: BatchRow | None) -> bool:

@@ -24,7 +24,7 @@ from sluice.landing.tablefolders import content_of
 from sluice.ledger import ledger as states
 from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FILE_HELD, landed_anew
+from sluice.ledger.rows import FILE_HELD, BatchRow, landed_anew
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.context import Context
@@ -245,9 +245,12 @@ def _claim(
     rejects = {i.file.key: i.rejects for i in looks}
     files = tuple(i.file for i in looks)
 
+    seen: dict[str, int] = {}
+
     def fix(won: tuple[SourceFile, ...]) -> str:
         lost = tuple(r for f in won for r in rejects[f.key])
         manifest = _write_manifest(ctx, won, lost)
+        seen[manifest.batch_id] = _seq(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
@@ -268,7 +271,7 @@ def _claim(
         states.LANDED,
         manifest=key,
         lease=lease,
-        expected=landed_anew,
+        expected=lambda now: landed_anew(now) and _seq(now) == seen[batch_id],
     )
     reach(Point.LAND_RECORDED)
     if not mine:
@@ -276,6 +279,10 @@ def _claim(
         return ""
     ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
     return key
+
+
+def _seq(row: BatchRow | None) -> int:
+    return 0 if row is None else row.seq
 
 
 def _write_manifest(

@@ -83,11 +83,17 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
 def current_result(ctx: Context, batch_id: str) -> BatchResult:
     """What the batch's current attempt staged.
 
-    Raises TerminalError where nothing is loaded, LeaseHeld while an attempt is loading.
+    Raises TerminalError where nothing is loaded, or it was rolled back, LeaseHeld while an attempt
+    is loading.
     """
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
     if row is None or not row.attempt:
         raise TerminalError(f"batch {batch_id} of {ctx.pipeline.name} is not loaded yet")
+    if row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
+        raise TerminalError(
+            f"batch {batch_id} was rolled back, so it is not published; its files are held: "
+            f"sluice release {ctx.pipeline.name} --batch {batch_id}, then run again"
+        )
     if row.state in (states.LANDED, states.LOADING) and is_held(ctx, row):
         raise LeaseHeld(f"batch {batch_id} of {ctx.pipeline.name} is being loaded by {row.holder}")
     return ctx.files.read_result(ctx.pipeline.name, batch_id, row.attempt)
@@ -116,11 +122,6 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
-    if row is not None and row.state in (states.ROLLING_BACK, states.ROLLED_BACK):
-        raise TerminalError(
-            f"batch {result.batch_id} was rolled back, so it is not published; its files are held: "
-            f"sluice release {ctx.pipeline.name} --batch {result.batch_id}, then run again"
-        )
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
         return
@@ -155,13 +156,22 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     split_off(ctx, manifest, result)
     forget_copies(ctx.files, ctx.ledger, manifest)
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
-    ctx.ledger.record_batch(
+    done = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
         detail=detail(result) | trace_of(result.completed) | trace(manifest.reprocess)
         | told_tables(manifest) | told(manifest) | told_share(manifest),
         expected=lambda row: row is not None and _is_under_way(row, result),
     )  # fmt: skip
+    if not done:
+        _require_done(ctx, result)
     reach(Point.PUBLISH_DONE)
+
+
+def _require_done(ctx: Context, result: BatchResult) -> None:
+    """Raise LeaseHeld unless somebody else said that this very attempt is published."""
+    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
+        _require_mine(ctx, result)
 
 
 def _require_mine(ctx: Context, result: BatchResult) -> None:
@@ -247,8 +257,9 @@ def _record_landed(ctx: Context, seen: states.BatchRow, key: str) -> bool:
     """Record what never was, or not since its files were released; what failed or died stays as it
     is, for others to see since when. False where somebody went on with it since it was seen."""
     recorded = ctx.ledger.record_batch(
-        ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key, expected=landed_anew
-    )
+        ctx.pipeline.name, seen.batch_id, states.LANDED, manifest=key,
+        expected=lambda now: landed_anew(now) and _is_as_seen(seen, now),
+    )  # fmt: skip
     return recorded or _is_as_seen(seen, ctx.ledger.batch(ctx.pipeline.name, seen.batch_id))
 
 

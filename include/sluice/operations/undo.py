@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pyiceberg.table import Table
@@ -39,6 +40,9 @@ from sluice.operations.undoable import (
 )
 
 _GIVEN_UP: Final = "given-up-"
+
+# Whether a batch is still as the rollback at work on it left it.
+Unchanged = Callable[[BatchRow | None], bool]
 
 
 def rollback(ctx: Context, batch_id: str, hold: bool = False, dry_run: bool = False) -> list[str]:
@@ -145,15 +149,15 @@ def _undo_published(
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
         would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
         return would + (_drop_branches(ctx, batches, dry_run) if half else [])
-    with _lease(ctx, batches) as still_held:
+    with _lease(ctx, batches):
         refuse_in_use(ctx, batches)
-        for batch_id in batches:  # before anything moves, for whoever comes after a crash
-            _begin(ctx, batch_id)
+        # Before anything moves, for whoever comes after a crash.
+        begun = {batch_id: _begin(ctx, batch_id) for batch_id in batches}
         reach(Point.ROLLBACK_MARKED)
         dropped = _drop_branches(ctx, batches) if half else []
         if half:
             published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-        done = [_undo_one(ctx, b, published[b], still_held) for b in batches]
+        done = [_undo_one(ctx, b, published[b], begun[b]) for b in batches]
     return [line for lines in done for line in lines] + dropped
 
 
@@ -162,32 +166,33 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 
 
 @contextmanager
-def _lease(ctx: Context, batches: list[str]) -> Iterator[Callable[[], bool]]:
+def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
     """The pipeline's lease, so that no load begins between the look and the moves, and nobody
-    else completes the same rollback; hands out what tells whether it is still this one's. Raises
-    LeaseHeld."""
+    else completes the same rollback. Raises LeaseHeld."""
     name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; nobody loads beside one that is half published.
-        yield lambda: True
+        yield
         return
     seconds = ctx.pipeline.lease_seconds
     ctx.ledger.lease_maintenance(name, attempt, this_holder(), seconds, *batches)
     try:
-        yield lambda: known_batch(ctx, states.MAINTENANCE).attempt == attempt
+        yield
     finally:
         ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
 
 
-def _begin(ctx: Context, batch_id: str) -> None:
-    """Say that the batch goes, which closes it to those who publish; raises LeaseHeld where it is
-    gone already."""
+def _begin(ctx: Context, batch_id: str) -> Unchanged:
+    """Say that the batch goes, which closes it to those who publish, and to another rollback that
+    stood still; raises LeaseHeld where it is gone already."""
+    given_up = _given_up()
     begun = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.ROLLING_BACK,
+        ctx.pipeline.name, batch_id, states.ROLLING_BACK, attempt=given_up,
         expected=lambda now: now is not None and now.state != states.ROLLED_BACK,
     )  # fmt: skip
     if not begun:
         raise LeaseHeld(_went_on(ctx, batch_id))
+    return _is_at(given_up)
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
@@ -208,7 +213,7 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
 
 
 def _undo_one(
-    ctx: Context, batch_id: str, published: list[Publication], still_held: Callable[[], bool]
+    ctx: Context, batch_id: str, published: list[Publication], mine: Unchanged
 ) -> list[str]:
     done = []
     for p in published:
@@ -218,32 +223,37 @@ def _undo_one(
         )  # fmt: skip
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
-    if not still_held():  # somebody completed it, and the batch may be published anew by now
-        raise LeaseHeld(_went_on(ctx, batch_id))
-    return done + _close(ctx, batch_id, published)
+    return done + _close(ctx, batch_id, published, mine)
 
 
-def _close(ctx: Context, batch_id: str, published: list[Publication]) -> list[str]:
+def _close(ctx: Context, batch_id: str, published: list[Publication], mine: Unchanged) -> list[str]:
     """What follows when no table holds the batch any more: its changes go, its files are held."""
-    if known_batch(ctx, batch_id).state not in (states.ROLLING_BACK, states.PUBLISHED):
-        raise LeaseHeld(_went_on(ctx, batch_id))
-    done = forget_changes(ctx.catalog, ctx.pipeline.namespace, batch_id)
+    done = _forget(ctx, batch_id, mine)
     reach(Point.ROLLBACK_CHANGES)
+    _require(ctx, batch_id, mine)
     ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
     reach(Point.ROLLBACK_RECORDED)
-    _end(ctx, batch_id, states.FILE_HELD)
+    _end(ctx, batch_id, states.FILE_HELD, mine)
     return done
+
+
+def _forget(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
+    return forget_changes(
+        ctx.catalog, ctx.pipeline.namespace, batch_id,
+        confirm=partial(_require, ctx, batch_id, mine),
+    )  # fmt: skip
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
     """The end of a batch without which its tables were folded again; once done, nothing."""
-    if known_batch(ctx, batch_id).state != states.PUBLISHED:
+    seen = known_batch(ctx, batch_id)
+    if seen.state != states.PUBLISHED:
         return
     published = publications(ctx, batch_id)
     for p in published:
         table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
         drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
-    _close(ctx, batch_id, published)
+    _close(ctx, batch_id, published, lambda now: now is not None and now.seq == seen.seq)
 
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
@@ -255,10 +265,10 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         reach(Point.ROLLBACK_MARKED)
     done = drop_all_branches(ctx, row.batch_id)
     if hold:
-        _require_at(ctx, row.batch_id, given_up)
-        done += forget_changes(ctx.catalog, ctx.pipeline.namespace, row.batch_id)
-        _require_at(ctx, row.batch_id, given_up)
-        _end(ctx, row.batch_id, states.FILE_HELD, given_up)
+        mine = _is_at(given_up)
+        done += _forget(ctx, row.batch_id, mine)
+        _require(ctx, row.batch_id, mine)
+        _end(ctx, row.batch_id, states.FILE_HELD, mine)
     return done or [_nothing_staged(row)]
 
 
@@ -268,7 +278,7 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
 
     Raises LeaseHeld where somebody went on since the look at it.
     """
-    given_up = f"{_GIVEN_UP}{uuid.uuid4().hex[:10]}"
+    given_up = _given_up()
     stopped = ctx.ledger.record_batch(
         ctx.pipeline.name, row.batch_id, state, attempt=given_up,
         expected=lambda now: now is None or (now.state, now.attempt) == (row.state, row.attempt),
@@ -278,10 +288,18 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
     return given_up
 
 
-def _require_at(ctx: Context, batch_id: str, given_up: str) -> None:
+def _given_up() -> str:
+    return f"{_GIVEN_UP}{uuid.uuid4().hex[:10]}"
+
+
+def _is_at(given_up: str) -> Unchanged:
+    return lambda now: now is not None and now.attempt == given_up
+
+
+def _require(ctx: Context, batch_id: str, mine: Unchanged) -> None:
     """Raise LeaseHeld where somebody finished this rollback, after which the batch may have come
     again."""
-    if known_batch(ctx, batch_id).attempt != given_up:
+    if not mine(known_batch(ctx, batch_id)):
         raise LeaseHeld(_went_on(ctx, batch_id))
 
 
@@ -297,14 +315,10 @@ def _nothing_staged(row: BatchRow) -> str:
     return f"batch {row.batch_id} had nothing staged; every table is as it was"
 
 
-def _end(ctx: Context, batch_id: str, files: str, given_up: str = "") -> None:
-    """`given_up`: the attempt that the batch must still be at."""
+def _end(ctx: Context, batch_id: str, files: str, mine: Unchanged) -> None:
     ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
     reach(Point.ROLLBACK_FILES)
-    ended = ctx.ledger.record_batch(
-        ctx.pipeline.name, batch_id, states.ROLLED_BACK,
-        expected=lambda now: not given_up or (now is not None and now.attempt == given_up),
-    )  # fmt: skip
+    ended = ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=mine)
     if not ended:
         raise LeaseHeld(_went_on(ctx, batch_id))
 

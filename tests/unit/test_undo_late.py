@@ -1,0 +1,198 @@
+"""Processes that stand still for longer than their lease, and go on when others have finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sluice.errors import LeaseHeld, SluiceError
+from sluice.faults import Point
+from sluice.ledger.ledger import (
+    FILE_HELD,
+    FILE_LOADED,
+    FILE_RELEASED,
+    LANDED,
+    LOADED,
+    MAINTENANCE,
+    PUBLISHED,
+    ROLLED_BACK,
+)
+from sluice.manifest import Manifest, SourceFile
+from sluice.names import BATCH_ID, changelog_table
+from sluice.operations import land as landing
+from sluice.operations import refolding, stages, undo
+from sluice.operations.context import Context
+from sluice.operations.undo import release, rollback
+from sluice.result import BatchResult, Counts, TableResult
+from tests.unit.projects import open_shop
+from tests.unit.undone import TABLES, changelog, everything, publish, stage, state, three_batches
+
+CHANGES = ("shop__cdc", changelog_table("orders"))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return three_batches(tmp_path)
+
+
+def loaded(context: Context, value: int) -> str:
+    """Batch b4 of one file, landed and staged in both tables; returns its manifest's key."""
+    file = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
+
+    def fix(won: tuple[SourceFile, ...]) -> str:
+        context.files.write_manifest(Manifest("shop", "b4", won))
+        return "b4"
+
+    context.ledger.claim_files("shop", (file,), fix)
+    staged = tuple(stage(context, "b4", name, value) for name in TABLES)
+    table = TableResult("orders", "orders", Counts(), staged)
+    context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
+    key = context.files.manifest_key("shop", "b4")
+    context.ledger.record_batch("shop", "b4", LOADED, attempt="a1", manifest=key)
+    return key
+
+
+def file_state(context: Context) -> str:
+    return context.ledger.known_files("shop")["b4.jsonl"].state
+
+
+def changes(context: Context) -> list[str]:
+    table = context.catalog.load_table(CHANGES)
+    return sorted(table.scan().to_arrow()[BATCH_ID].to_pylist())
+
+
+def publish_anew(context: Context) -> None:
+    """What follows a rollback that died: its lease lapses, others complete it, and the batch comes
+    again."""
+    row = context.ledger.batch("shop", MAINTENANCE)
+    assert row is not None
+    context.ledger.release_lease("shop", MAINTENANCE, row.attempt)
+    rollback(context, "b4", hold=True)
+    release(context, "b4")
+    key = loaded(context, 40)
+    context.catalog.load_table(CHANGES).append(pa.table({BATCH_ID: ["b4"]}))
+    stages.publish(context, key)
+
+
+def once_before(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, meanwhile: Callable[[], object]
+) -> None:
+    """Have something happen before the first call of a function."""
+    real, begun = getattr(owner, name), []
+
+    def called(*args: Any, **more: Any) -> Any:
+        if not begun:
+            begun.append(name)
+            meanwhile()
+        return real(*args, **more)
+
+    monkeypatch.setattr(owner, name, called)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "told"),
+    [
+        (undo, "rollback_table", "somebody moved it"),
+        (undo, "forget_changes", "went on with it meanwhile"),
+        (undo, "_require", "went on with it meanwhile"),
+    ],
+    ids=["tables", "changes", "look"],
+)
+def test_a_rollback_that_stood_still_leaves_what_came_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, told: str
+) -> None:
+    key = loaded(context, 4)
+    changelog(context, "orders", "b1", "b2", "b3", "b4")
+    stages.publish(context, key)
+    once_before(monkeypatch, owner, name, lambda: publish_anew(context))
+    with pytest.raises(SluiceError, match=told):
+        rollback(context, "b4")
+    assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
+    assert everything(context) == [[0, 1, 2, 3, 40]] * 2
+    assert changes(context) == ["b1", "b2", "b3", "b4"]
+    rollback(context, "b4")
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+
+
+def test_what_was_published_anew_is_not_said_to_be_rolled_back(context: Context) -> None:
+    """By who read of the publication that was undone."""
+    stages.publish(context, loaded(context, 4))
+    read = context.ledger.publications("shop", "b4")
+    context.ledger.record_publications(read)
+    context.ledger.record_publications(
+        [type(row)(**{**vars(row), "state": ROLLED_BACK}) for row in read]
+    )
+    assert {row.state for row in context.ledger.publications("shop", "b4")} == {PUBLISHED}
+
+
+def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = loaded(context, 4)
+
+    def undo_it() -> None:
+        rollback(context, "b4", hold=True)
+        release(context, "b4")
+
+    once_before(monkeypatch, context.ledger, "mark_files", undo_it)
+    with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
+        stages.publish(context, key)
+    assert (state(context, "b4"), file_state(context)) == (ROLLED_BACK, FILE_RELEASED)
+
+
+def test_a_publisher_whose_attempt_somebody_completed_is_done(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = loaded(context, 4)
+    once_before(monkeypatch, context.ledger, "mark_files", lambda: stages.publish(context, key))
+    stages.publish(context, key)
+    assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
+
+
+def test_the_lease_of_what_is_published_is_not_renewed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be the batch that was published last, and nobody else could load."""
+    key = loaded(context, 4)
+
+    def publish_both() -> None:
+        stages.publish(context, key)
+        publish(context, "b5", 5)
+
+    once_before(monkeypatch, context.ledger, "renew_lease", publish_both)
+    with pytest.raises(LeaseHeld, match="b4 of shop is published"):
+        stages.publish(context, key)
+    assert undo.published_after(context, "b5") == []
+    assert refolding.rollback_to(context, "b5", dry_run=True) == [
+        "nothing was published after batch b5"
+    ]
+    context.ledger.acquire_lease("shop", "b6", "a1", "another:1:1", 60)
+
+
+@pytest.mark.parametrize("released_before", [False, True])
+def test_a_lander_that_stood_still_does_not_bring_back_what_was_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, released_before: bool
+) -> None:
+    context = open_shop(tmp_path)
+    (tmp_path / "landing" / "a.json").write_text("{}\n")
+    if released_before:
+        (key,) = landing.land(context)
+        batch = context.files.read_manifest(key).batch_id
+        rollback(context, batch, hold=True)
+        release(context, batch)
+
+    def undo_meanwhile(point: Point) -> None:
+        if point is Point.LAND_CLAIMED:
+            (claimed,) = context.ledger.unfinished("shop")
+            context.ledger.record_batch("shop", claimed.batch_id, LANDED)
+            rollback(context, claimed.batch_id, hold=True)
+
+    monkeypatch.setattr(landing, "reach", undo_meanwhile)
+    assert landing.land(context) == []
+    (row,) = context.ledger.batches("shop")
+    file = context.ledger.known_files("shop")["a.json"]
+    assert (row.state, file.state) == (ROLLED_BACK, FILE_HELD)
