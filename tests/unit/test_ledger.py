@@ -17,6 +17,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
+from sluice.ledger import leases
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.claims import by_bytes
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
@@ -293,6 +294,16 @@ def test_holders_are_dead_only_when_that_is_sure() -> None:
     host = this_holder().split(":")[0]
     assert is_dead(f"{host}:{2**22 + 1}:77")
     assert is_dead(f"{host}:{os.getpid()}:1")
+
+
+def test_a_process_of_another_machine_of_the_same_name_is_no_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = this_holder().split(":")[0]
+    other = tmp_path / "boot_id"
+    other.write_text("another\n")
+    monkeypatch.setattr(leases, "BOOT_ID", other)
+    assert not is_dead(f"{host}:{2**22 + 1}:77")
 
 
 def publication(table: str, **changes: object) -> Publication:

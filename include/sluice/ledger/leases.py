@@ -17,6 +17,8 @@ class Lease:
     seconds: float
 
 
+# Of two hosts of one name, as clones of an image are, only this tells which is meant.
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 ANYBODY: Final = "whoever publishes"
 """Holds a loaded batch whose publisher is not known yet, so that nobody can see it die."""
 
@@ -36,12 +38,14 @@ def is_dead(holder: str) -> bool:
 
 
 def _machine() -> str:
-    """The host and its process namespace: containers may share a name but not the pids."""
+    """The host, its start and its process namespace: machines may share a name and, as containers
+    do, not the pids."""
     try:
+        started = BOOT_ID.read_text().strip()
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
-        namespace = 0
-    return f"{socket.gethostname().replace(':', '_')}/{namespace}"
+        started, namespace = "", 0
+    return f"{socket.gethostname().replace(':', '_')}/{started}/{namespace}"
 
 
 def _started(pid: int) -> str:
