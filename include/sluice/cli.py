@@ -336,7 +336,7 @@ def reconcile(
 ) -> None:
     """Finish or undo what dead attempts left behind."""
     again = stages.reconcile(open_context(project, pipeline, _say))
-    _done([f"to be loaded again: {key}" for key in again] or ["nothing was left behind"], as_json)
+    _done([f"to be loaded again: {key}" for key in again] or ["no batch is left to load"], as_json)
 
 
 @app.command("raise-epoch")
