@@ -20,8 +20,15 @@ _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
+def _distinct(value: list[str] | None) -> list[str] | None:
+    if value is not None and (len(set(value)) < len(value) or "" in value):
+        raise ValueError("each key column once")
+    return value
+
+
 Key = Annotated[
     list[str] | None,
+    AfterValidator(_distinct),
     Field(
         description="key columns; [] says that the table has none; absent: the events tell",
     ),

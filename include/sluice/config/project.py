@@ -39,6 +39,7 @@ from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
 from sluice.config.overlap import refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
+from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.renames import RenamedColumns
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
 from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
@@ -155,13 +156,6 @@ class TableConfig(SourceTables):
     max_row_swing: float | None = Field(
         None, gt=0, description="share of its rows that a batch may add or take; absent: any"
     )
-
-    @field_validator("key")
-    @classmethod
-    def _distinct(cls, value: list[str] | None) -> list[str] | None:
-        if value is not None and (len(set(value)) < len(value) or "" in value):
-            raise ValueError("each key column once")
-        return value
 
     @property
     def types(self) -> dict[str, ColumnType]:
@@ -305,10 +299,12 @@ def load_sound(folder: Path | str) -> Project:
     root = Path(folder).expanduser().resolve()
     document = read_yaml(_existing(root))
     top = _checked(ProjectFile, document)
-    pipelines, broken = _load_pipelines(root)
+    lake = _resolve_lake(root, top.lake)
+    refuse_globs(document, WAREHOUSE, lake.warehouse)
+    pipelines, broken = _load_pipelines(root, lake)
     return Project(
         root=root,
-        lake=_resolve_lake(root, top.lake),
+        lake=lake,
         spark=_spark(top),
         pipelines=pipelines,
         broken=broken,
@@ -329,7 +325,7 @@ def _checked(model: type[_M], document: Document) -> _M:
         raise ConfigError(explain(model, error, document)) from error
 
 
-def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
+def _load_pipelines(root: Path, lake: Lake) -> tuple[dict[str, Pipeline], dict[str, str]]:
     folder = root / PIPELINES_FOLDER
     files = sorted(p for p in folder.glob("[!.]*.y*ml") if p.suffix in (".yaml", ".yml"))
     pipelines: list[tuple[Document, Pipeline]] = []
@@ -337,17 +333,19 @@ def _load_pipelines(root: Path) -> tuple[dict[str, Pipeline], dict[str, str]]:
     for path in files:
         try:
             document = read_yaml(path)
-            pipelines.append((document, _checked(Pipeline, document)))
+            pipeline = _resolve_landing(root, _checked(Pipeline, document))
+            refuse_landing(document, pipeline.landing.url, lake, root / PROJECT_FILE)
+            pipelines.append((document, pipeline))
         except ConfigError as error:
             mistakes[path] = str(error)
     refuse_overlap(pipelines)
-    sound = {p.name: _resolve_landing(root, p) for _, p in pipelines}
+    sound = {pipeline.name: pipeline for _, pipeline in pipelines}
     return sound, by_name(mistakes, sound)
 
 
 def _resolve_lake(root: Path, lake: Lake) -> Lake:
     catalog = _resolve_catalog(root, lake.catalog)
-    return lake.model_copy(update={"catalog": catalog, "warehouse": _resolve(root, lake.warehouse)})
+    return lake.model_copy(update={"catalog": catalog, "warehouse": resolved(root, lake.warehouse)})
 
 
 def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
@@ -370,7 +368,7 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
                 "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password"
             )
         return catalog
-    path = _resolve(root, str(catalog.sqlite_path))
+    path = resolved(root, str(catalog.sqlite_path))
     return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
 
 
@@ -384,14 +382,8 @@ def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
 
 def _resolve_landing(root: Path, pipeline: Pipeline) -> Pipeline:
     landing = pipeline.landing
-    url = _resolve(root, landing.url)
+    url = resolved(root, landing.url)
     return pipeline.model_copy(update={"landing": landing.model_copy(update={"url": url})})
-
-
-def _resolve(root: Path, location: str) -> str:
-    if location.startswith("s3://"):
-        return location.rstrip("/")
-    return str((root / Path(location).expanduser()).resolve())
 
 
 def _spark(top: ProjectFile) -> Spark:

@@ -1,0 +1,96 @@
+"""Landing and warehouse: apart from each other, and where Spark finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.config.project import ENV_CATALOG_URI, load_project, load_sound
+from sluice.errors import ConfigError
+
+SHOP = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: '%s'}\n"
+LAKE = "lake:\n  catalog: {type: jdbc, uri: 'sqlite:///%s'}\n  warehouse: '%s'\n"
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
+
+
+def write(
+    root: Path, landing: str, warehouse: str = "warehouse", catalog: str = "db/lake.db"
+) -> None:
+    (root / "pipelines").mkdir(parents=True)
+    (root / "sluice.yaml").write_text(LAKE % (catalog, warehouse))
+    (root / "pipelines" / "shop.yaml").write_text(SHOP % landing)
+
+
+@pytest.mark.parametrize(
+    ("landing", "warehouse"),
+    [
+        ("warehouse", "warehouse"),
+        ("warehouse/_sluice/../shop", "warehouse"),
+        ("data", "data/warehouse"),
+        ("link/shop", "warehouse"),
+        ("/", "warehouse"),
+        ("s3://lake", "s3://lake/ware"),
+        ("s3://lake//ware/landing/", "s3://lake/ware"),
+    ],
+)
+def test_a_landing_that_meets_the_warehouse_is_refused(
+    tmp_path: Path, landing: str, warehouse: str
+) -> None:
+    """Iceberg's own files were landed, and each landing wrote some more of them."""
+    (tmp_path / "link").symlink_to(tmp_path / "warehouse")
+    write(tmp_path, landing, warehouse)
+    told = r"shop\.yaml:4: landing\.url: expected a place neither in the warehouse nor around it"
+    with pytest.raises(ConfigError, match=told) as caught:
+        load_project(tmp_path)
+    assert load_sound(tmp_path).lake.warehouse in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("landing", "file"), [("landing", "landing/lake.db"), (".", "sluice.yaml")]
+)
+def test_a_landing_with_sluices_own_files_is_refused(
+    tmp_path: Path, landing: str, file: str
+) -> None:
+    write(tmp_path / "p", landing, "../warehouse", "landing/lake.db")
+    with pytest.raises(ConfigError, match=f"a folder of its own, for '.*/{file}' would be landed"):
+        load_project(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("landing", "warehouse"),
+    [
+        ("landing", "warehouse"),
+        ("warehouse2", "warehouse"),
+        ("s3://lake/ware2", "s3://lake/ware"),
+        ("s3://landing", "s3://lake"),
+        ("s3://lake/p", "lake"),
+    ],
+)
+def test_places_side_by_side_are_sound(tmp_path: Path, landing: str, warehouse: str) -> None:
+    write(tmp_path, landing, warehouse)
+    assert load_project(tmp_path).pipelines
+
+
+@pytest.mark.parametrize("odd", "[]{}*?\\")
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path, odd: str) -> None:
+    for landing in (f"in{odd}", f"s3://bucket/in{odd}/x"):
+        root = tmp_path / landing[:2]
+        write(root, landing)
+        with pytest.raises(ConfigError, match=r"shop\.yaml:4: landing\.url: expected a path wi"):
+            load_project(root)
+    write(tmp_path / "w", "landing", f"ware{odd}")
+    with pytest.raises(ConfigError, match=r"sluice\.yaml:3: lake\.warehouse: expected a path wi"):
+        load_project(tmp_path / "w")
+
+
+def test_a_projects_own_folder_is_part_of_its_paths(tmp_path: Path) -> None:
+    write(tmp_path / "old {1}", "landing")
+    with pytest.raises(ConfigError, match="the project's own folder is part of it"):
+        load_project(tmp_path / "old {1}")
+    write(tmp_path / "old [1]", "s3://bucket/landing", "s3://lake/ware")
+    assert load_project(tmp_path / "old [1]").pipelines
