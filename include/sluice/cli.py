@@ -119,11 +119,10 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     if as_json:
         _print_json({"project": str(found.root), "pipelines": sorted(found.pipelines)})
         return
-    out.print(f"[green]ok[/green] {found.root}: {len(found.pipelines)} pipelines")
+    out.print(f"[green]ok[/green] {escape(str(found.root))}: {len(found.pipelines)} pipelines")
     for name, pipeline in sorted(found.pipelines.items()):
-        out.print(
-            f"  {name}: {pipeline.format} from {pipeline.landing.url} into {pipeline.namespace}"
-        )
+        url = escape(pipeline.landing.url)
+        out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
 
 
 @app.command()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sluice.cli import app
 from sluice.config.project import ENV_CATALOG_URI, load_project, load_sound
 from sluice.errors import ConfigError
 
@@ -94,3 +96,12 @@ def test_a_projects_own_folder_is_part_of_its_paths(tmp_path: Path) -> None:
         load_project(tmp_path / "old {1}")
     write(tmp_path / "old [1]", "s3://bucket/landing", "s3://lake/ware")
     assert load_project(tmp_path / "old [1]").pipelines
+
+
+def test_validate_prints_a_path_as_it_is(tmp_path: Path) -> None:
+    """`[/b]` is a mark-up of the terminal's printer, which failed at it."""
+    folder = tmp_path / "a [red]" / "[" / "b]"
+    write(folder, "s3://bucket/landing", "s3://lake/ware")
+    told = CliRunner().invoke(app, ["validate", "--project", str(folder)], terminal_width=400)
+    assert told.exit_code == 0
+    assert "a [red]/[/b]:" in told.output.replace("\n", "")
