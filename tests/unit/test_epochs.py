@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config.newepoch import raise_epoch
-from sluice.config.project import load_project
+from sluice.config.project import load_project, load_sound
 from sluice.errors import ConfigError
 
 SHOP = """\
@@ -101,3 +101,26 @@ def test_a_file_that_cannot_be_written_names_the_line_to_write(
     with pytest.raises(ConfigError, match="write epoch: 1 into it by hand"):
         raise_epoch(load_project(tmp_path), "shop")
     assert path.read_text() == SHOP
+
+
+@pytest.mark.parametrize("beside", ["a-shop.yaml", ".shop.yaml", "a.ysml"])
+def test_the_file_that_the_pipeline_was_read_from_is_changed(tmp_path: Path, beside: str) -> None:
+    """Not one that calls itself so too, and is broken, hidden, or none of the project's."""
+    path = project(tmp_path, SHOP)
+    broken = path.with_name(beside)
+    broken.write_text(SHOP + "no_such_key: 1\n")
+    assert raise_epoch(load_sound(tmp_path), "shop") == 1
+    assert path.read_text() == SHOP + "epoch: 1\n"
+    assert broken.read_text() == SHOP + "no_such_key: 1\n"
+
+
+def test_a_link_stays_one_and_its_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = project(tmp_path, SHOP)
+    real = path.rename(tmp_path / "shared.yaml")
+    real.chmod(0o660)
+    path.symlink_to(real)
+    raise_epoch(load_project(tmp_path), "shop")
+    assert path.is_symlink()
+    assert real.read_text() == SHOP + "epoch: 1\n"
+    assert real.stat().st_mode & 0o777 == 0o660
+    assert load_project(tmp_path).pipeline("shop").epoch == 1

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from sluice.config.epochs import MAX_EPOCH
-from sluice.config.project import PIPELINES_FOLDER, Project
+from sluice.config.project import Project
 from sluice.config.yamlfile import read_yaml
 from sluice.errors import ConfigError
 
@@ -31,7 +32,7 @@ def raise_epoch(project: Project, pipeline: str, full_load: bool = False) -> int
     raised = project.pipeline(pipeline).epoch + 1
     if raised > MAX_EPOCH:
         raise ConfigError(f"pipeline {pipeline}: epoch {MAX_EPOCH} is the last there can be")
-    path = _file_of(project, pipeline)
+    path = project.files[pipeline].resolve()  # a link to it stays one
     text = _with_epoch(path.read_text(encoding="utf-8"), raised)
     changed: dict[str, Any] = {_KEY: raised}
     if full_load:
@@ -40,11 +41,6 @@ def raise_epoch(project: Project, pipeline: str, full_load: bool = False) -> int
         changed[_FULL_LOADS] = [declared, *_content(path).get(_FULL_LOADS, [])]
     _replace(path, text, changed)
     return raised
-
-
-def _file_of(project: Project, pipeline: str) -> Path:
-    files = sorted((project.root / PIPELINES_FOLDER).glob("*.y*ml"))
-    return next(path for path in files if _content(path).get("name") == pipeline)
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -81,6 +77,7 @@ def _replace(path: Path, text: str, changed: dict[str, Any]) -> None:
         draft.write_text(text, encoding="utf-8")
         if _content(draft) != _content(path) | changed:
             raise ConfigError(f"{path}: write {lines} into it by hand")
+        shutil.copymode(path, draft)
         os.replace(draft, path)
     except OSError as error:
         raise ConfigError(f"{path}: {error}; write {lines} into it by hand") from error

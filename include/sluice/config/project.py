@@ -37,7 +37,7 @@ from sluice.config.fields import (
 from sluice.config.formats import FormatName, refuse_unknown_ends, refuse_unknown_options
 from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
-from sluice.config.overlap import refuse_overlap
+from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.renames import RenamedColumns
@@ -260,8 +260,8 @@ class Pipeline(ListedTables):
 class Project(BaseModel):
     """A project folder, checked and with absolute paths.
 
-    `broken` has what is wrong with a pipeline's file, by the name that it gives to the pipeline, or
-    its own without the ending.
+    `files`: which each pipeline was read from. `broken` has what is wrong with a pipeline's file,
+    by the name that it gives to the pipeline, or its own without the ending.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -270,6 +270,7 @@ class Project(BaseModel):
     lake: Lake
     spark: Spark
     pipelines: dict[str, Pipeline]
+    files: dict[str, Path] = Field(default_factory=dict)
     broken: dict[str, str] = Field(default_factory=dict)
 
     def pipeline(self, name: str) -> Pipeline:
@@ -301,12 +302,13 @@ def load_sound(folder: Path | str) -> Project:
     top = _checked(ProjectFile, document)
     lake = _resolve_lake(root, top.lake)
     refuse_globs(document, WAREHOUSE, lake.warehouse)
-    pipelines, broken = _load_pipelines(root, lake)
+    written, broken = _load_pipelines(root, lake)
     return Project(
         root=root,
         lake=lake,
         spark=_spark(top),
-        pipelines=pipelines,
+        pipelines={pipeline.name: pipeline for _, pipeline in written},
+        files={pipeline.name: document.path for document, pipeline in written},
         broken=broken,
     )
 
@@ -325,10 +327,10 @@ def _checked(model: type[_M], document: Document) -> _M:
         raise ConfigError(explain(model, error, document)) from error
 
 
-def _load_pipelines(root: Path, lake: Lake) -> tuple[dict[str, Pipeline], dict[str, str]]:
+def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, str]]:
     folder = root / PIPELINES_FOLDER
     files = sorted(p for p in folder.glob("[!.]*.y*ml") if p.suffix in (".yaml", ".yml"))
-    pipelines: list[tuple[Document, Pipeline]] = []
+    pipelines: list[Written] = []
     mistakes: dict[Path, str] = {}
     for path in files:
         try:
@@ -339,8 +341,7 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[dict[str, Pipeline], dict[s
         except ConfigError as error:
             mistakes[path] = str(error)
     refuse_overlap(pipelines)
-    sound = {pipeline.name: pipeline for _, pipeline in pipelines}
-    return sound, by_name(mistakes, sound)
+    return pipelines, by_name(mistakes, {pipeline.name for _, pipeline in pipelines})
 
 
 def _resolve_lake(root: Path, lake: Lake) -> Lake:
