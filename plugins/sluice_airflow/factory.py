@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from airflow.sdk import (
     task_group,
 )
 
+from sluice.config.fields import is_pipeline_name
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.objects.batchfiles import batch_of
@@ -103,8 +105,13 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
 
 
 def stand_in_id(name: str) -> str:
-    """The DAG id of a pipeline whose file is wrong, and perhaps called as no DAG may be."""
-    return dag_id(re.sub(r"[^\w.-]", "_", name)[:_LONGEST_ID])
+    """The DAG id of a pipeline whose file is wrong: its own, and where no pipeline may be called
+    so, one with a dot, which no sound pipeline's DAG has, nor another such file's."""
+    if is_pipeline_name(name) and len(name) <= _LONGEST_ID:
+        return dag_id(name)
+    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
+    shown_name = re.sub(r"[^\w.-]", "_", name)[:_LONGEST_ID]
+    return f"{dag_id(shown_name)}.{digest}"
 
 
 def broken_dag(name: str, mistake: str) -> DAG:

@@ -39,13 +39,39 @@ def test_a_broken_pipeline_stops_no_other(
     finally:
         broken.unlink()
         torn.unlink()
-    assert found["sluice_half_edited__1_"].schedule is None
+    odd = next(name for name in found if name.startswith("sluice_half_edited__1_."))
+    assert found[odd].schedule is None
     assert found["sluice_shop"].get_task("land")
     stand_in = found["sluice_broken"]
     assert stand_in.schedule is None
     assert "broken.yaml" in (stand_in.doc_md or "")
     with pytest.raises(ConfigError, match=r"broken\.yaml"):
         stand_in.get_task("configuration").python_callable()
+
+
+def test_a_broken_pipeline_takes_no_sound_dags_place(
+    parsed: Callable[[], dict[str, Any]], project: Path
+) -> None:
+    """Neither by a name that no pipeline may have, nor by its file's where that is taken."""
+    folder = project / "pipelines"
+    wrong = {
+        "a.yaml": "name: s hop\n", "b.yaml": "name: maintain\n", "c.yaml": "name: s.hop\n",
+        "d.yaml": "name: shop\n", "s_hop.yaml": "name: shop\n",
+    }  # fmt: skip
+    shop = yaml.safe_load((folder / "shop.yaml").read_text())
+    sound = {"t.yaml": yaml.safe_dump(shop | {"name": "s_hop", "namespace": "t"})}
+    for name, text in (wrong | sound).items():
+        (folder / name).write_text(text)
+    try:
+        found = parsed()
+    finally:
+        for name in wrong | sound:
+            (folder / name).unlink()
+    broken = {name for name, dag in found.items() if "broken" in dag.tags}
+    assert len(broken) == len(wrong)
+    assert not broken & {"sluice_shop", "sluice_s_hop", "sluice_maintain"}
+    assert found["sluice_maintain"].has_task("maintain")
+    assert found["sluice_s_hop"].has_task("land")
 
 
 def test_every_run_has_an_interval_of_its_own(shop: Any) -> None:

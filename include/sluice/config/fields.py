@@ -13,6 +13,7 @@ from sluice.coltypes import parse_type
 from sluice.config.partitions import parse_partition
 from sluice.names import LEDGER_NAMESPACE
 
+_NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 _CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -112,9 +113,14 @@ def _pipeline_name(value: str) -> str:
     return value
 
 
+def is_pipeline_name(value: str) -> bool:
+    """Whether a pipeline may be called so."""
+    return bool(re.fullmatch(_NAME, value)) and value not in OPERATIONS
+
+
 OPERATIONS: Final = ("maintain", "reconcile", "reprocess", "rollback")
 """What the DAGs are called, behind `sluice_`, that are of all pipelines."""
-Name = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$"), AfterValidator(_pipeline_name)]
+Name = Annotated[str, Field(pattern=_NAME), AfterValidator(_pipeline_name)]
 Location = Annotated[str, AfterValidator(_location)]
 Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]

@@ -118,9 +118,13 @@ def dotted(path: KeyPath) -> str:
 
 def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, str]:
     """What is wrong with files by what each calls itself in `name`, unless that is taken or not to
-    be read: then by what the file is called."""
-    told = {path: _name_told(path) for path in mistakes}
-    return {path.stem if told[path] in taken else told[path]: m for path, m in mistakes.items()}
+    be read: then by what the file is called, without its ending if that is free."""
+    found: dict[str, str] = {}
+    for path, mistake in mistakes.items():
+        names = (_name_told(path), path.stem, path.name)
+        free = (name for name in names if name not in taken and name not in found)
+        found[next(free, str(path))] = mistake
+    return found
 
 
 def _name_told(path: Path) -> str:
