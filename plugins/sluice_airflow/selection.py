@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sluice.operations.context import Context
 
 BACKFILL: Final = "backfill"
-MANUAL: Final = "manual"
-# A manual run whose logical date is this near to its start was asked for "now".
+BY_HAND: Final = ("manual", "operator_triggered")
+# A run by hand whose logical date is this near to its triggering was asked for "now".
 NOW: Final = timedelta(minutes=10)
 
 
@@ -48,17 +48,18 @@ def select(
     run_type: str,
     interval: tuple[datetime, datetime] | None,
     logical_date: datetime | None,
-    now: datetime,
+    asked: datetime,
 ) -> Selection:
     """Decide by parameters first, then by the run's type; never by the logical date's hour.
 
-    A scheduled run and a manual run of one logical date have different data intervals.
+    `asked`: when the run was triggered, however long its task waited since. A scheduled run and a
+    manual run of one logical date have different data intervals.
     """
     files, tables = (tuple(params.get(name) or ()) for name in ("files", "tables"))
     window = _window(params)
     if files or window:
         return Selection(window=window, files=files, tables=tables)
-    chosen = _by_run(run_type, interval, logical_date, now)
+    chosen = _by_run(run_type, interval, logical_date, asked)
     return replace(chosen, tables=tables)
 
 
@@ -66,11 +67,11 @@ def _by_run(
     run_type: str,
     interval: tuple[datetime, datetime] | None,
     logical_date: datetime | None,
-    now: datetime,
+    asked: datetime,
 ) -> Selection:
     if run_type == BACKFILL and interval:
         return Selection(window=interval)
-    if interval is None or (run_type == MANUAL and _is_now(logical_date, now)):
+    if interval is None or (run_type in BY_HAND and _is_now(logical_date, asked)):
         return Selection()
     return Selection(until=interval[1])
 
@@ -95,5 +96,5 @@ def _instant(name: str, text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _is_now(logical_date: datetime | None, now: datetime) -> bool:
-    return logical_date is None or abs(now - logical_date) <= NOW
+def _is_now(logical_date: datetime | None, asked: datetime) -> bool:
+    return logical_date is None or abs(asked - logical_date) <= NOW

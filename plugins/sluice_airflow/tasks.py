@@ -113,7 +113,7 @@ def selection_of(context: dict[str, Any]) -> Selection:
         str(getattr(run.run_type, "value", run.run_type)),
         (start, end) if start and end else None,
         run.logical_date,
-        datetime.now(UTC),
+        run.run_after,
     )
 
 

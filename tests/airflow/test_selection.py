@@ -29,6 +29,11 @@ def test_a_manual_run_takes_everything_now() -> None:
     assert select({}, "manual", None, None, LATER) == Selection()
 
 
+def test_a_run_that_another_dag_triggers_is_one_by_hand() -> None:
+    assert select({}, "operator_triggered", (FIVE, SIX), LATER, LATER) == Selection()
+    assert select({}, "operator_triggered", (FIVE, SIX), SIX, LATER) == Selection(until=SIX)
+
+
 def test_a_manual_run_of_the_past_takes_what_was_there_then() -> None:
     assert select({}, "manual", (FIVE, SIX), SIX, LATER) == Selection(until=SIX)
 

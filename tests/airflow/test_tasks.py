@@ -14,7 +14,7 @@ from sluice.ledger.ledger import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, 
 from sluice.manifest import Manifest, SourceFile
 from sluice_airflow import submit
 from sluice_airflow.selection import Selection
-from sluice_airflow.tasks import STALE, leftovers
+from sluice_airflow.tasks import STALE, leftovers, selection_of
 
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
@@ -86,6 +86,18 @@ def test_any_run_completes_what_is_half_published(
     half.ledger.unfinished = lambda pipeline: [row]
     half.ledger.batch_files = lambda pipeline, batch: []
     assert leftovers(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
+
+
+def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
+    """It is as old as its triggering: what waits in a queue is no run of the past."""
+    run = SimpleNamespace(
+        data_interval_start=FIVE,
+        data_interval_end=FIVE + timedelta(hours=1),
+        run_type="manual",
+        logical_date=OLD,
+        run_after=OLD + timedelta(seconds=1),
+    )
+    assert selection_of({"dag_run": run, "params": {}}) == EVERYTHING
 
 
 def test_a_batch_that_somebody_holds_is_left_alone() -> None:
