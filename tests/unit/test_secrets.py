@@ -67,10 +67,29 @@ def test_no_secret_among_sparks_settings(tmp_path: Path, key: str, value: Any) -
     assert "SPARK_CONF_DIR" in told
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"-Xmx2g -Djavax.net.ssl.trustStorePassword={PLANTED} -Da=b",
+        f"-Dx.y='secretKey={PLANTED}'",
+        f"jdbc:p://u:{PLANTED}@h/db",
+        f"-Dhttp.proxy=http://u:{PLANTED}@h:1",
+        f"https://h/?a=1&access_token={PLANTED}",
+        f"jdbc:sqlserver://h;user=u;password={PLANTED}",
+    ],
+)
+def test_no_secret_in_what_a_setting_of_spark_holds(tmp_path: Path, value: str) -> None:
+    key = "spark.driver.extraJavaOptions"
+    told = refusal(tmp_path, LAKE, SHOP, spark={"conf": {key: value, "spark.ui.port": 4040}})
+    assert f"expected no secret: what {key} holds would be on spark-submit's" in told
+
+
 def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
     conf = {
         "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.Provider",
         "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/keys",
+        "spark.driver.extraJavaOptions": "-Da.credentials.provider=org.P -Dx=http://h:80 -Dy=a@b",
+        "spark.jars.repositories": "https://repo:8443/a,https://other/b",
     }
     write(tmp_path, LAKE, SHOP, spark={"conf": conf})
     assert load_project(tmp_path).spark.conf == conf

@@ -12,6 +12,7 @@ _SECRET: Final = re.compile(r"secret|passw|token|credential|access.?key|keytab",
 _PROVIDER: Final = re.compile(r"credentials?\.provider(\.path)?$", re.IGNORECASE)
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
 _PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
+_NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
 _SHOWN: Final = 80
 
 
@@ -34,7 +35,9 @@ def is_clear(uri: str) -> bool:
 
 def refuse_secret_settings(conf: Any) -> Any:
     """Raise ValueError for settings of Spark that would show a secret on its command line."""
-    found = [str(key) for key in conf if is_secret(str(key))] if isinstance(conf, Mapping) else []
+    settings = conf.items() if isinstance(conf, Mapping) else ()
+    found = [str(key) for key, _ in settings if is_secret(str(key))]
+    found += [f"what {key} holds" for key, value in settings if _tells_secret(value)]
     if found:
         raise ValueError(
             f"no secret: {', '.join(sorted(found))} would be on spark-submit's command line; give "
@@ -42,6 +45,13 @@ def refuse_secret_settings(conf: Any) -> Any:
             " names"
         )
     return conf
+
+
+def _tells_secret(value: Any) -> bool:
+    """Whether a setting's value has `-Dpassword=…` or its like in it, or such an address."""
+    words = value.split() if isinstance(value, str) else []
+    named = (name for word in words for name in _NAMED.findall(word))
+    return any(map(is_secret, named)) or any(map(holds_secret, words))
 
 
 def refuse_secret_addresses(options: Mapping[str, Any]) -> None:
