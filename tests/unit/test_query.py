@@ -48,6 +48,9 @@ def _fill(catalog: Catalog) -> None:
         pa.table({"a b": pa.array([7], pa.int32())})
     )
     catalog.create_table("shop.empty", ORDERS.schema)
+    for namespace in ("lake", "memory", "System", "temp"):
+        catalog.create_namespace(namespace)
+        catalog.create_table(f"{namespace}.orders", ORDERS.schema).append(ORDERS)
 
 
 def rows(project: Project, statement: str) -> list[dict[str, Any]]:
@@ -90,6 +93,16 @@ def test_select(project: Project) -> None:
 )
 def test_statements(project: Project, statement: str, expected: list[Any]) -> None:
     assert values(project, statement) == expected
+
+
+@pytest.mark.parametrize("namespace", ["lake", "memory", "System", "temp"])
+def test_a_namespace_may_have_the_name_of_one_of_duckdbs_databases(
+    project: Project, namespace: str
+) -> None:
+    named = f"{namespace}.orders"
+    assert values(project, f"SELECT max({named}.id) FROM {named} WHERE {named}.id < 3") == [2]
+    joined = f"SELECT count(*) FROM {named} VERSION AS OF 'main' JOIN lake.{named} USING (id)"
+    assert values(project, joined) == [3]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +153,7 @@ def test_limit(project: Project) -> None:
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("SELECT * FROM shop.nothing", "no table shop.nothing; there are: shop.empty, shop.orders"),
+        ("SELECT * FROM shop.nothing", "no table shop.nothing; there are: System.orders, lake.ord"),
         ("SELECT * FROM orders", "there is no table orders; there are: "),
         ("SELECT * FROM no.orders", "there is no table no.orders; there are: "),
         ("SELECT * FROM '/etc/passwd'", "there is no table /etc/passwd"),

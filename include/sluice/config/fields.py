@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sluice.coltypes import parse_type
 from sluice.config.partitions import parse_partition
-from sluice.names import LEDGER_NAMESPACE
+from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
@@ -47,6 +47,11 @@ def _namespace(value: str) -> str:
         raise ValueError("letters, digits and underscores, beginning with a letter")
     if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
         raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
+    if value.lower() in NAMESPACES_OF_SQL:
+        raise ValueError(
+            f"a name other than {' and '.join(NAMESPACES_OF_SQL)}, under which `sluice sql` and "
+            "other engines have tables of their own"
+        )
     return value
 
 

@@ -23,11 +23,13 @@ from pyiceberg.table import Table
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.errors import TerminalError
-from sluice.names import CATALOG
+from sluice.names import CATALOG, NAMESPACES_OF_SQL
 from sluice.output.rows import FORMATS, write_rows
 from sluice.output.sqlfilter import BASE_TABLE, Node, nodes, row_filter
 
-_OF_DUCKDB: Final = ("information_schema", "pg_catalog")
+_OF_DUCKDB: Final = NAMESPACES_OF_SQL
+# A schema of such a name is one of two meanings of it: DuckDB refuses to choose.
+_DATABASES: Final = ("memory", "system", "temp", CATALOG)
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
 _WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
 _VERSION_AS_OF: Final = re.compile(
@@ -102,12 +104,13 @@ def _parse(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, 
     """The statement in DuckDB's own words, and its syntax tree."""
     statement = _VERSION_AS_OF.sub(_at_version, statement)
     tree = _tree(connection, statement)
-    versioned = [node for node in _base_tables(tree) if node["at_clause"]]
-    if not versioned:
-        return statement, tree
     original = json.loads(json.dumps(tree))
-    for node in versioned:
-        _point_to_view(node)
+    for node in _base_tables(tree):
+        _name_in_full(node)
+        if node["at_clause"]:
+            _point_to_view(node)
+    if tree == original:
+        return statement, tree
     return _one(connection, "SELECT json_deserialize_sql(?)", json.dumps(tree)), original
 
 
@@ -146,6 +149,12 @@ def _version(at_clause: Node | None) -> str | int | None:
     if at_clause["unit"].upper() != "VERSION" or literal is None:
         raise TerminalError("expected VERSION AS OF 'tag' or VERSION AS OF snapshot-number")
     return int(literal["text"]) if literal["kind"] == "INTEGER" else str(literal["text"])
+
+
+def _name_in_full(node: Node) -> None:
+    if not node["catalog_name"] and node["schema_name"].lower() in _DATABASES:
+        node["catalog_name"] = CATALOG
+        node["qualified_name"]["path"].insert(0, CATALOG)
 
 
 def _point_to_view(node: Node) -> None:
@@ -204,9 +213,9 @@ def _register(
     connection: duckdb.DuckDBPyConnection, rows: pa.Table, used: Used, loaded: str
 ) -> None:
     connection.register(loaded, rows)
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(used.namespace)}")
-    view = f"{_quoted(used.namespace)}.{_quoted(used.view)}"
-    connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {loaded}")
+    schema = f"{CATALOG}.{_quoted(used.namespace)}"
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    connection.execute(f"CREATE VIEW {schema}.{_quoted(used.view)} AS SELECT * FROM {loaded}")
 
 
 def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
