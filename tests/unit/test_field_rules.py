@@ -37,3 +37,56 @@ def test_a_namespace_that_engines_keep_for_themselves(tmp_path: Path, name: str)
     told = refusal(tmp_path, namespace=name)
     assert "namespace: expected a name other than information_schema and pg_catalog" in told
     assert shop(tmp_path, namespace="memory").namespace == "memory"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("[z-a]*.json", "a glob with ranges such as [0-9]: bad character range z-a"),
+        ("_in/*", "a glob without names that are never taken"),
+        ("x/_in/*.json", "a glob without names that are never taken"),
+        ("./x/*.json", "a glob without names that are never taken"),
+        ("x/.in*/*", "a glob without names that are never taken"),
+        ("x/*/a._COPYING_", "a glob without names that are never taken"),
+        ("*.{json,csv}", "a glob of * ? [ ] alone"),
+    ],
+)
+def test_a_pattern_that_no_file_can_match(tmp_path: Path, pattern: str, expected: str) -> None:
+    told = refusal(tmp_path, landing={"url": "landing", "pattern": pattern})
+    assert f"landing.pattern: expected {expected}" in told
+
+
+@pytest.mark.parametrize(
+    "pattern", ["**/*", "_day=1/*", "_*/x", "_?a/x", "a[b.json", "[!_]*", "{1}.json", "a.b/[0-9]*"]
+)
+def test_a_pattern_that_a_file_may_match(tmp_path: Path, pattern: str) -> None:
+    landing = {"url": "landing", "pattern": pattern}
+    assert shop(tmp_path, landing=landing).landing.pattern == pattern
+
+
+def test_a_schedule_that_never_comes(tmp_path: Path) -> None:
+    for never in ("0 0 30 2 *", "0 0 31 4,6 *"):
+        told = refusal(tmp_path, schedule=never)
+        assert "schedule: expected a schedule with a day that comes" in told
+    for rare in ("0 0 29 2 *", "0 0 30 2 1", "@yearly"):
+        assert shop(tmp_path, schedule=rare).schedule == rare
+
+
+def test_a_lease_that_nobody_would_live_to_see_end(tmp_path: Path) -> None:
+    told = refusal(tmp_path, lease_seconds=99999999999999)
+    assert "lease_seconds: expected less than or equal to 604800" in told
+    assert shop(tmp_path, lease_seconds=604800).lease_seconds == 604800
+
+
+@pytest.mark.parametrize("region", ["", "no such region"])
+def test_a_region_that_is_none(tmp_path: Path, region: str) -> None:
+    landing = {"url": "s3://landing/shop", "region": region}
+    assert "landing.region: expected only characters of" in refusal(tmp_path, landing=landing)
+    assert shop(tmp_path, landing=landing | {"region": "eu-west-1"}).landing.region == "eu-west-1"
+
+
+def test_a_column_twice_in_other_letters(tmp_path: Path) -> None:
+    told = refusal(tmp_path, tables={"a": {"key": ["id", "ID"]}})
+    assert "tables.a.key: expected each key column once" in told
+    told = refusal(tmp_path, tables={"a": {"columns": {"id": "int", "ID": "string"}}})
+    assert "tables.a.columns: expected each column once" in told

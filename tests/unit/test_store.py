@@ -10,8 +10,9 @@ from typing import Any, Never
 import pytest
 
 from sluice.errors import TerminalError, TransientError
+from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.s3store import S3Store
-from sluice.objects.store import StoredObject, glob_pattern, is_hidden, open_store
+from sluice.objects.store import StoredObject, open_store
 from tests.unit.lake import LINES, Lake
 
 

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sluice.coltypes import parse_type
 from sluice.config.partitions import parse_partition
+from sluice.globs import glob_pattern, matches_nothing
 from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 _CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
+_SOME_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
 def _distinct(value: list[str] | None) -> list[str] | None:
-    if value is not None and (len(set(value)) < len(value) or "" in value):
-        raise ValueError("each key column once")
+    if value is not None and (_repeats(value) or "" in value):
+        raise ValueError("each key column once, for case counts for nothing in a column's name")
     return value
+
+
+def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
+    if _repeats(value):
+        raise ValueError("each column once, for case counts for nothing in a column's name")
+    return value
+
+
+def _repeats(names: Collection[str]) -> bool:
+    return len({name.lower() for name in names}) < len(names)
 
 
 Key = Annotated[
@@ -71,6 +85,10 @@ def _schedule(value: str) -> str:
     told = len(fields) == 5 and all(map(_CRON_FIELD.match, fields)) and croniter.is_valid(value)
     if value not in _PRESETS and not told:
         raise ValueError(f"five cron fields such as '0 * * * *', or one of {', '.join(_PRESETS)}")
+    try:
+        croniter(value, _SOME_DAY).get_next()
+    except CroniterBadDateError as error:
+        raise ValueError("a schedule with a day that comes") from error
     return value
 
 
@@ -83,6 +101,14 @@ def _location(value: str) -> str:
 def _pattern(value: str) -> str:
     if not value or value.startswith("/") or ".." in value.split("/"):
         raise ValueError("a glob below landing.url such as '**/*.jsonl*'")
+    if matches_nothing(value):
+        raise ValueError("a glob without names that are never taken: those with . or _ in front")
+    if _BRACES.search(value):
+        raise ValueError("a glob of * ? [ ] alone: braces stand for themselves")
+    try:
+        glob_pattern(value)
+    except re.error as error:
+        raise ValueError(f"a glob with ranges such as [0-9]: {error}") from error
     return value
 
 
@@ -129,6 +155,12 @@ Name = Annotated[str, Field(pattern=_NAME), AfterValidator(_pipeline_name)]
 Location = Annotated[str, AfterValidator(_location)]
 Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]
+Hints = Annotated[
+    dict[str, Hint],
+    AfterValidator(_distinct_hints),
+    Field(description="column → type, such as decimal(18,2) or timestamp[ms]"),
+]
+Region = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 PartitionText = Annotated[str, AfterValidator(_partition)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 TableName = Annotated[str, AfterValidator(_table_name)]

@@ -23,13 +23,14 @@ from sluice.config.checks import Check
 from sluice.config.collations import Collations, NullKeys, beside_key
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
-    Hint,
+    Hints,
     Key,
     Location,
     Name,
     Namespace,
     PartitionText,
     Pattern,
+    Region,
     Schedule,
     Strict,
     TableName,
@@ -54,6 +55,7 @@ ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
 ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
 SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
+MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
 
 _SQLITE: Final = "sqlite:///"
 _CATALOG_SCHEMES: Final = {
@@ -123,7 +125,7 @@ class Landing(Strict):
 
     url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
     pattern: Pattern = "**/*"
-    region: str | None = None
+    region: Region | None = None
 
     @property
     def on_s3(self) -> bool:
@@ -135,9 +137,7 @@ class TableConfig(SourceTables):
     """What the events do not say about one table, or what should win over them."""
 
     key: Key = None
-    columns: dict[str, Hint] = Field(
-        default_factory=dict, description="column → type, such as decimal(18,2) or timestamp[ms]"
-    )
+    columns: Hints = Field(default_factory=dict)
     collations: Collations = Field(default_factory=dict)
     null_keys: NullKeys = Field(default_factory=list)
     renamed_columns: RenamedColumns = Field(default_factory=dict)
@@ -201,7 +201,7 @@ class Pipeline(ListedTables):
     max_compression_ratio: int = Field(RATIO, ge=1)
     max_staged_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
     keep_tags: int = Field(72, ge=1)
-    lease_seconds: int = Field(300, ge=10)
+    lease_seconds: int = Field(300, ge=10, le=MAX_LEASE_SECONDS)
     maintenance: Maintenance = Maintenance()
 
     @field_validator("format_options")

@@ -16,7 +16,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
-from sluice.objects.store import StoredObject, glob_pattern, is_hidden
+from sluice.globs import glob_pattern, is_hidden
+from sluice.objects.store import StoredObject
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody

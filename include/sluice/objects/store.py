@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
@@ -115,30 +116,6 @@ def faults_of_the_store(key: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise TransientError(f"{key}: {type(error).__name__}: {error}; try again") from error
-
-
-def glob_pattern(pattern: str) -> re.Pattern[str]:
-    """A glob over keys: `*` and `?` stay in a folder, `**/` is any number of folders."""
-    parts = re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", pattern, re.DOTALL)
-    return re.compile("".join(map(_glob_part, parts)), re.DOTALL)
-
-
-def _glob_part(part: str) -> str:
-    special = {"**/": "(?:[^/]*/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    if part in special:
-        return special[part]
-    if len(part) > 1:
-        inner = part[1:-1].replace("\\", "\\\\")
-        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
-    return re.escape(part)
-
-
-def is_hidden(key: str) -> bool:
-    """True when a part of the key begins with `.`, or with `_` and is no `_name=value`; and for
-    `…._COPYING_`, as Hadoop's tools call what they still write. Spark passes over all of them."""
-    parts = key.split("/")
-    hidden = any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
-    return hidden or any(p.endswith("._COPYING_") for p in parts)
 
 
 class LocalStore:
