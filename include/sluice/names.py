@@ -8,6 +8,8 @@ from typing import Final
 
 CATALOG: Final = "lake"
 LEDGER_NAMESPACE: Final = "sluice"
+# Where batches are in the warehouse, beside the tables.
+BATCH_FILES: Final = "_sluice"
 # What DuckDB and PostgreSQL have of their own, in whatever database is asked.
 NAMESPACES_OF_SQL: Final = ("information_schema", "pg_catalog")
 

@@ -11,7 +11,7 @@ from sluice.cli import app
 from sluice.config.project import ENV_CATALOG_URI, load_project, load_sound
 from sluice.errors import ConfigError
 
-SHOP = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: '%s'}\n"
+SHOP = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: '%s', pattern: '%s'}\n"
 LAKE = "lake:\n  catalog: {type: jdbc, uri: 'sqlite:///%s'}\n  warehouse: '%s'\n"
 
 
@@ -21,23 +21,25 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(
-    root: Path, landing: str, warehouse: str = "warehouse", catalog: str = "db/lake.db"
+    root: Path,
+    landing: str,
+    warehouse: str = "warehouse",
+    catalog: str = "db/lake.db",
+    pattern: str = "**/*",
 ) -> None:
     (root / "pipelines").mkdir(parents=True)
     (root / "sluice.yaml").write_text(LAKE % (catalog, warehouse))
-    (root / "pipelines" / "shop.yaml").write_text(SHOP % landing)
+    (root / "pipelines" / "shop.yaml").write_text(SHOP % (landing, pattern))
 
 
 @pytest.mark.parametrize(
     ("landing", "warehouse"),
     [
         ("warehouse", "warehouse"),
-        ("warehouse/_sluice/../shop", "warehouse"),
         ("data", "data/warehouse"),
-        ("link/shop", "warehouse"),
+        ("link/", "warehouse"),
         ("/", "warehouse"),
         ("s3://lake", "s3://lake/ware"),
-        ("s3://lake//ware/landing/", "s3://lake/ware"),
     ],
 )
 def test_a_landing_that_meets_the_warehouse_is_refused(
@@ -46,10 +48,36 @@ def test_a_landing_that_meets_the_warehouse_is_refused(
     """Iceberg's own files were landed, and each landing wrote some more of them."""
     (tmp_path / "link").symlink_to(tmp_path / "warehouse")
     write(tmp_path, landing, warehouse)
-    told = r"shop\.yaml:4: landing\.url: expected a place neither in the warehouse nor around it"
+    told = r"shop\.yaml:4: landing\.url: expected a place whose files are of events alone"
     with pytest.raises(ConfigError, match=told) as caught:
         load_project(tmp_path)
     assert load_sound(tmp_path).lake.warehouse in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "landing", ["shop/orders/data", "shop__cdc", "_sluice/../sluice", "_sluice"]
+)
+def test_a_landing_among_the_tables_files_is_refused(tmp_path: Path, landing: str) -> None:
+    write(tmp_path, f"warehouse/{landing}")
+    with pytest.raises(ConfigError, match="a place that is not among the tables' own files"):
+        load_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("landing", "warehouse", "pattern"),
+    [
+        ("s3://lake/landing", "s3://lake", "**/*"),
+        ("s3://lake//ware/landing/", "s3://lake/ware", "**/*"),
+        ("s3://lake", "s3://lake/ware", "in/**/*.json"),
+        ("s3://lake", "s3://lake", "**/*.jsonl"),
+        ("data", "data/warehouse", "cdc/**"),
+    ],
+)
+def test_a_landing_whose_pattern_takes_none_of_the_tables_files_is_sound(
+    tmp_path: Path, landing: str, warehouse: str, pattern: str
+) -> None:
+    write(tmp_path, landing, warehouse, pattern=pattern)
+    assert load_project(tmp_path).pipelines
 
 
 @pytest.mark.parametrize(
@@ -59,7 +87,7 @@ def test_a_landing_with_sluices_own_files_is_refused(
     tmp_path: Path, landing: str, file: str
 ) -> None:
     write(tmp_path / "p", landing, "../warehouse", "landing/lake.db")
-    with pytest.raises(ConfigError, match=f"a folder of its own, for '.*/{file}' would be landed"):
+    with pytest.raises(ConfigError, match=f"for what is in '.*/{file}' would be landed"):
         load_project(tmp_path / "p")
 
 

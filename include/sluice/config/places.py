@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sluice.config.yamlfile import dotted
 from sluice.errors import ConfigError
+from sluice.globs import glob_pattern, is_hidden
+from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
-    from sluice.config.project import Lake
+    from sluice.config.project import Lake, Pipeline
     from sluice.config.yamlfile import Document, KeyPath
 
 LANDING: Final = ("landing", "url")
@@ -37,32 +40,48 @@ def refuse_globs(document: Document, key: KeyPath, location: str) -> None:
         )
 
 
-def refuse_landing(document: Document, landing: str, lake: Lake, project_file: Path) -> None:
-    """Raise ConfigError where Sluice's own files would be landed as files of events.
+def refuse_landing(document: Document, pipeline: Pipeline, lake: Lake, project_file: Path) -> None:
+    """Raise ConfigError where Sluice's own files would be landed as files of events: those of the
+    tables, of the catalog and of the project that the landing's pattern takes.
 
-    `landing`: resolved, as all of `lake` is.
+    The landing's url is resolved, as all of `lake` is.
     """
+    landing, pattern = pipeline.landing.url, glob_pattern(pipeline.landing.pattern)
     refuse_globs(document, LANDING, landing)
-    if _is_in(landing, lake.warehouse) or _is_in(lake.warehouse, landing):
+    if _is_in_tables(landing, lake.warehouse, pipeline.namespace):
         raise _refused(
-            document,
-            LANDING,
-            "a place neither in the warehouse nor around it, whose files would be landed, got "
-            f"{landing!r} beside the warehouse {lake.warehouse!r}",
+            document, LANDING, f"a place that is not among the tables' own files, got {landing!r}"
         )
-    own = [project_file, *([lake.catalog.sqlite_path] if lake.catalog.is_sqlite else [])]
-    for path in own:
-        if _is_in(str(path), landing):
+    tables = [f"{lake.warehouse}/{file}" for file in _of_tables(pipeline.namespace)]
+    catalog = [str(lake.catalog.sqlite_path)] if lake.catalog.is_sqlite else []
+    for own in (*tables, str(project_file), *catalog):
+        key = _below(landing, own)
+        if key and pattern.fullmatch(key) and not is_hidden(key):
+            where = f"the warehouse {lake.warehouse!r}" if own in tables else repr(own)
             raise _refused(
-                document,
-                LANDING,
-                f"a folder of its own, for {str(path)!r} would be landed, got {landing!r}",
-            )
+                document, LANDING,
+                f"a place whose files are of events alone, for what is in {where} would be landed, "
+                f"got {landing!r} with the pattern {pipeline.landing.pattern!r}",
+            )  # fmt: skip
 
 
-def _is_in(inner: str, outer: str) -> bool:
-    within = _parts(outer)
-    return _parts(inner)[: len(within)] == within
+def _of_tables(namespace: str) -> Iterator[str]:
+    """What files of tables are called, below the warehouse."""
+    for name in (namespace, changelog_namespace(namespace), LEDGER_NAMESPACE):
+        for file in ("data/0-0-a.parquet", "metadata/0-a.metadata.json", "metadata/0-a.avro"):
+            yield f"{name}/{name}/{file}"
+
+
+def _is_in_tables(landing: str, warehouse: str, namespace: str) -> bool:
+    names = (namespace, changelog_namespace(namespace), LEDGER_NAMESPACE, BATCH_FILES)
+    first, _, _ = (_below(warehouse, landing) or "").partition("/")
+    return first in names
+
+
+def _below(outer: str, inner: str) -> str | None:
+    """The key of `inner` in `outer`; None where it is not in there."""
+    around, parts = _parts(outer), _parts(inner)
+    return "/".join(parts[len(around) :]) if parts[: len(around)] == around else None
 
 
 def _parts(location: str) -> tuple[str, ...]:

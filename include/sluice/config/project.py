@@ -336,7 +336,7 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, st
         try:
             document = read_yaml(path)
             pipeline = _resolve_landing(root, _checked(Pipeline, document))
-            refuse_landing(document, pipeline.landing.url, lake, root / PROJECT_FILE)
+            refuse_landing(document, pipeline, lake, root / PROJECT_FILE)
             pipelines.append((document, pipeline))
         except ConfigError as error:
             mistakes[path] = str(error)

@@ -10,10 +10,10 @@ from typing import Final
 from sluice.config.project import Project
 from sluice.errors import TerminalError
 from sluice.manifest import Manifest, SourceFile
+from sluice.names import BATCH_FILES
 from sluice.objects.store import ObjectStore, open_store
 from sluice.result import BatchResult
 
-FOLDER: Final = "_sluice"
 SCRATCH: Final = "decoded-"
 
 
@@ -26,7 +26,7 @@ class BatchFiles:
     """Reads and writes what belongs to batches in the project's warehouse."""
 
     def __init__(self, project: Project) -> None:
-        self.store: ObjectStore = open_store(f"{project.lake.warehouse}/{FOLDER}")
+        self.store: ObjectStore = open_store(f"{project.lake.warehouse}/{BATCH_FILES}")
 
     def manifest_key(self, pipeline: str, batch_id: str) -> str:
         """Where a batch's manifest is; this is what tasks hand on."""
