@@ -41,12 +41,16 @@ def write(writer: Writer) -> None:
     All published ones, where the table lacks some.
     """
     table = events_id(writer.plan)
-    if not writer.plan.append or writer.span.lowest is None:
+    if not writer.plan.append:
+        return
+    lacks = behind(writer, table)
+    # What lacks something gets it from any batch that writes to it, see `history.write`.
+    if writer.span.lowest is None and not lacks:
         return
     there = stored(writer)
     if there is None:
         _append(writer, keep(once(writer.changelog(), _data(writer))))
-    elif behind(writer, table):
+    elif lacks:
         # What was told of its columns meanwhile nobody told the table: its rows are made anew.
         floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
         rebuild(writer, writer.changelog(), None, floor)

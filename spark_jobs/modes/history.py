@@ -32,16 +32,19 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     """
     if not writer.plan.history:
         return
-    if writer.span.lowest is None and not writer.refolds():
-        return
     table = history_id(writer.plan)
+    # One that lacks something gets it from any batch that writes to it, as by a rename alone:
+    # after that it would pass for whole.
+    whole = not behind(writer, table)
+    if writer.span.lowest is None and whole and not writer.refolds():
+        return
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     kept = Kept(
         None if rows is None else writer.now.rows(rows, writer.before, writer.types),
         source_ts=names.VALID_FROM,
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,
-        whole=not behind(writer, table),
+        whole=whole,
         forgotten=_forgotten(writer, stored),
     )
     found = replay(writer, kept, newer, stored)

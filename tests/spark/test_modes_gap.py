@@ -186,3 +186,18 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
         found = sorted((r["id"], r["girth"], r["size"]) for r in shop.rows(table))
         assert found == [(ident, "girth", "size") for ident in (1, 3, 4, 8, 9)], table
     assert shop.agrees()
+
+
+@pytest.mark.long
+def test_a_batch_of_ddl_alone_gives_them_what_they_lack(drive: Drive) -> None:
+    """To give stored rows another name is to write the tables: they must not pass for whole."""
+    old = {"id": 1, "title": "untouched"}
+    missed = [
+        renamed.event("u", 5, old, id=1, title="missed"),
+        renamed.event("c", 6, id=6, title="missed"),
+    ]
+    shop = drive((ON, RENAMED["before"]), (OFF, missed), (ON, RENAMED["renamed"]))
+    for table in ("orders__history", "orders__events"):
+        found = {(row["id"], row["name"]) for row in shop.rows(table)}
+        assert {(1, "untouched"), (1, "missed"), (6, "missed")} < found, table
+    assert shop.agrees()
