@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Never
 
 import pytest
+from botocore.exceptions import ClientError
 
 from sluice.errors import TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
@@ -24,6 +25,8 @@ from tests.unit.lake import LINES, Lake
         ("topic/dt=2026-03-01/hour=23/a", "20260301T23"),
         ("dt=2026-13-01/hr=05/a", "20260704T11"),
         ("dt=2026-03-01/hr=24/a", "20260704T11"),
+        ("dt=0001-01-01/hr=00/a", "00010101T00"),
+        ("dt=0000-01-01/hr=00/a", "20260704T11"),
         ("dt=2026-03-01/a", "20260704T11"),
         ("xdt=2026-03-01/hr=05/a", "20260704T11"),
     ],
@@ -118,17 +121,21 @@ def test_an_absent_folder_is_empty(tmp_path: Path) -> None:
         open_store(str(tmp_path / "none")).get("x")
 
 
-class _KeepsOne:
-    """A bucket of two objects; one of them may not be deleted."""
+class _Keeps:
+    """A bucket of some objects; `p/b/y` may not be deleted."""
 
-    def get_paginator(self, _: str) -> _KeepsOne:
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
+
+    def get_bucket_versioning(self, **_: str) -> dict[str, str]:
+        return {}
+
+    def get_paginator(self, _: str) -> _Keeps:
         return self
 
     def paginate(self, **_: str) -> list[dict[str, Any]]:
         now = datetime.now(UTC)
-        found = [
-            {"Key": f"p/b/{name}", "Size": 1, "ETag": "e", "LastModified": now} for name in "xy"
-        ]
+        found = [{"Key": key, "Size": 1, "ETag": "e", "LastModified": now} for key in self.keys]
         return [{"Contents": found}]
 
     def delete_objects(self, **_: object) -> dict[str, Any]:
@@ -137,6 +144,31 @@ class _KeepsOne:
 
 def test_an_object_that_is_not_deleted_is_told() -> None:
     store = S3Store("bucket", "p")
-    store.__dict__["client"] = _KeepsOne()
+    store.__dict__["client"] = _Keeps("p/b/x", "p/b/y")
     with pytest.raises(TransientError, match="s3://bucket/p/b/y: not deleted: AccessDenied: no"):
         store.delete_prefix("b/")
+
+
+class _SaysNothingOfVersions:
+    """A bucket that is asked too often, once it has told of the object."""
+
+    def head_object(self, **_: str) -> dict[str, Any]:
+        return {"ContentLength": 1, "ETag": "e", "LastModified": datetime.now(UTC)}
+
+    def get_bucket_versioning(self, **_: str) -> dict[str, str]:
+        answer = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+        raise ClientError(answer, "GetBucketVersioning")  # type: ignore[arg-type]
+
+
+def test_a_bucket_that_is_asked_too_often_is_asked_again() -> None:
+    store = S3Store("bucket", "p")
+    store.__dict__["client"] = _SaysNothingOfVersions()
+    with pytest.raises(TransientError, match="s3://bucket/p/a: "):
+        store.describe("a")
+
+
+def test_a_folder_made_by_hand_is_no_object() -> None:
+    """Consoles make an object of no bytes, called as the folder; also of the landing place."""
+    store = S3Store("bucket", "p/b")
+    store.__dict__["client"] = _Keeps("p/b/", "p/b/x", "p/b/y/")
+    assert [found.key for found in store.list()] == ["x"]

@@ -68,7 +68,9 @@ class S3Store:
         with self._explained(start):
             found = self._versions(start) if self._is_versioned else self._objects(start)
             for one in found:
-                if wanted.fullmatch(one.key) and not is_hidden(one.key) and one.key[-1:] != "/":
+                # A folder that was made by hand is an object too, the prefix itself among them.
+                is_folder = one.key == "" or one.key.endswith("/")
+                if wanted.fullmatch(one.key) and not is_hidden(one.key) and not is_folder:
                     yield one
 
     @cached_property
@@ -112,7 +114,7 @@ class S3Store:
         """See `ObjectStore`."""
         with self._explained(key):
             found = self.client.head_object(Bucket=self.bucket, Key=self.prefix + key)
-        version = found.get("VersionId", "null") if self._is_versioned else "null"
+            version = found.get("VersionId", "null") if self._is_versioned else "null"
         return self._stored(
             self.prefix + key, found["ContentLength"], found["ETag"], found["LastModified"], version
         )

@@ -47,8 +47,10 @@ def _hour_in(key: str) -> str:
     found = _DAY_AND_HOUR.search(key)
     if not found:
         return ""
+    year, *rest = (int(part) for part in found.groups())
     try:
-        return datetime(*(int(part) for part in found.groups())).strftime(_HOUR)  # type: ignore[arg-type]
+        # The C library writes a year before 1000 in fewer digits than it reads.
+        return f"{year:04d}" + datetime(year, *rest).strftime(_HOUR.removeprefix("%Y"))  # type: ignore[arg-type]
     except ValueError:
         return ""
 
