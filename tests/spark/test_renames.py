@@ -193,6 +193,25 @@ def test_the_configuration_tells_what_the_source_does_not(
     assert names_of(shop) == WANTED | more
 
 
+@pytest.mark.parametrize("told", ["source", pytest.param("configuration", marks=pytest.mark.long)])
+def test_a_moved_row_keeps_what_was_not_sent_when_a_rename_is_told_with_newer_rows(
+    spark: SparkSession, tmp_path: Path, told: str
+) -> None:
+    shop = shop_of(spark, tmp_path)
+    unsent: Row = {"doc": PLACEHOLDER}
+    moved = event("u", 12, {"id": 1, "name": "t", **unsent}, id=2, name="n", **unsent)
+    shop.load_records([event("c", 1, id=1, title="t", doc="big"), moved])
+    newer: list[Row] = [event("c", 30, id=9, name="x", doc="d")]
+    if told == "source":
+        newer.append(ddl(10))
+    else:
+        orders = {"key": ["id"], "columns": {"id": "int"}, "renamed_columns": {"title": "name"}}
+        shop.configure(format="debezium", tables={"orders": orders})
+    shop.load_records(newer)
+    docs = {row["id"]: (row["name"], row["doc"]) for row in shop.rows("orders")}
+    assert docs == {2: ("n", "big"), 9: ("x", "d")}
+
+
 def test_a_column_gets_its_name_back_and_another_one_the_other(
     spark: SparkSession, tmp_path: Path
 ) -> None:
