@@ -8,7 +8,7 @@ stored version counts where maintenance has expired its event.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -73,6 +73,8 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
         changes = _changes(writer, log)
         rows = rows.where(F.col(kept.ended_at).isNull())
         rows = _of(writer, rows, changes)
+        # Of what is above the floor only the batch's own events are looked at.
+        kept = replace(kept, floor=None)
     else:
         keys = _concerned(writer, _mine(writer, log), kept, rows, stored.cut)
         if moved is not None:

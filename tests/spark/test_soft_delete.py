@@ -110,6 +110,17 @@ def test_a_moved_row_keeps_a_forgotten_value_when_its_old_key_is_used_again(lake
     assert rows == {1: ("e", "another", False), 2: ("d", "big", False)}
 
 
+@pytest.mark.long
+def test_a_row_from_above_the_floor_keeps_its_place_when_it_is_deleted(lake: Sandbox) -> None:
+    lake.load_records([event(10, 1, "a")])
+    forget_first_batch(lake)
+    lake.load_records([event(20, 2, "b")])
+    places = {r["id"]: r["_position"] for r in lake.rows("orders", metadata=True)}
+    lake.load_records([event(30, 2)])
+    assert told(lake) == [(1, "a", None), (2, "b", 30)]
+    assert {r["id"]: r["_position"] for r in lake.rows("orders", metadata=True)} == places
+
+
 def forget_first_batch(lake: Sandbox) -> None:
     forget(lake, lake.published[0])
 
