@@ -74,7 +74,8 @@ class Remains:
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
         self.cut_at = truncation(log).position
-        self.undone = writer.changes_of(*asked.without) if asked.without else None
+        undone = writer.changes_of(*asked.without) if asked.without else None
+        self.undone = undone if undone is None else writer.now.changes(undone)
         self.truncates_gone = self._truncates_gone()
         self.truncated_at = self._truncated_at()
         rows = log.where(~_is_truncate())

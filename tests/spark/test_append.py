@@ -15,6 +15,7 @@ from sluice.errors import PlanError
 from sluice.operations import refolding, stages
 from tests import reference
 from tests.reference import Change, Event, row
+from tests.spark import renamed
 from tests.spark.dialects import debezium
 from tests.spark.histories import TABLES, as_rows, meaning, of_table, spelled
 from tests.spark.sandbox import Sandbox
@@ -107,6 +108,23 @@ def test_events_of_a_batch_are_undone_beneath_another(lake: Sandbox) -> None:
     assert lake.agrees()
     for table in ("keyed", "keyless"):
         assert as_rows(lake.rows(table)) == meaning(second, table)
+
+
+@pytest.mark.long
+def test_events_of_a_batch_are_undone_beneath_a_rename(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = renamed.shop_of(spark, tmp_path, modes=["current", "append"])
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    stays = renamed.event("c", 1, id=1, title="one")
+    undone = renamed.event("c", 2, id=2, title="undone")
+    batches = []
+    for n, told in enumerate(([stays], [undone], [renamed.ddl(10)])):
+        shop.write(f"{n}.jsonl", told)
+        batches.append(shop.run().batch_id)
+    refolding.rollback(shop.context(), batches[1])
+    assert [(r["id"], r["name"]) for r in shop.rows("orders__events")] == [(1, "one")]
+    assert shop.agrees()
 
 
 @pytest.mark.long
