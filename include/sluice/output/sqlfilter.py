@@ -5,7 +5,7 @@ DuckDB asks them all again: what is passed on here only has to leave out no row 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import reduce
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ Node = dict[str, Any]
 BASE_TABLE: Final = "BASE_TABLE"
 _COLUMN: Final = "COLUMN_REF"
 _SELECT: Final = "SELECT_NODE"
+_EVERY_ROW: Final[BooleanExpression] = AlwaysTrue()
 
 
 def row_filter(tree: Node, schema: Schema) -> BooleanExpression:
@@ -26,13 +27,14 @@ def row_filter(tree: Node, schema: Schema) -> BooleanExpression:
 
     `tree`: the statement as DuckDB's `json_serialize_sql` shows it.
     """
-    texts = {f.name for f in schema.fields if isinstance(f.field_type, StringType)}
-    by_name = {name.lower(): name for name in texts}
-    spelled = [f.name.lower() for f in schema.fields]
-    found: BooleanExpression = AlwaysTrue()
-    told = [(c.lower(), text) for c, text in _texts(_where(tree))]
-    known = [equals(by_name[c], text) for c, text in told if spelled.count(c) == 1 and c in by_name]
-    return reduce(And, known, found)
+    select = _of_one_table(tree)
+    by_name = {f.name.lower(): f for f in schema.fields}
+    if select is None or len(by_name) < len(schema.fields):
+        return _EVERY_ROW
+    told = [(_column(path, select["from_table"], by_name), text) for path, text in _texts(select)]
+    fields = [(by_name[c], text) for c, text in told if c in by_name]
+    known = [equals(f.name, text) for f, text in fields if isinstance(f.field_type, StringType)]
+    return reduce(And, known, _EVERY_ROW)
 
 
 def nodes(tree: Any) -> Iterator[Node]:
@@ -45,29 +47,44 @@ def nodes(tree: Any) -> Iterator[Node]:
             yield from nodes(part)
 
 
-def _where(tree: Node) -> Node | None:
-    """The condition of a query of one table; None where there is more to it than that."""
-    node = tree["statements"][0]["node"]
+def _of_one_table(tree: Node) -> Node | None:
+    """The query, if it is of one table; None where there is more to it than that."""
+    node: Node = tree["statements"][0]["node"]
     selects = [n for n in nodes(tree) if n.get("type") == _SELECT]
     tables = [n for n in nodes(tree) if n.get("type") == BASE_TABLE]
     if [*selects, *tables] != [node, node.get("from_table")] or node.get("sample"):
         return None
-    where: Node | None = node.get("where_clause")
-    return where
+    return node
 
 
-def _texts(condition: Node | None) -> Iterator[tuple[str, str]]:
-    """Column and text of each equality that has to hold."""
-    if condition is None:
-        return
-    if condition["type"] == "CONJUNCTION_AND":
-        for part in condition["children"]:
-            yield from _texts(part)
-    elif condition["type"] == "COMPARE_EQUAL":
-        sides = sorted((condition["left"], condition["right"]), key=_is_constant)
+def _column(path: list[str], table: Node, columns: Collection[str]) -> str | None:
+    """The column that a name means; None for what may be a field of a struct."""
+    path = [part.lower() for part in path]
+    known_as = (table["alias"] or table["table_name"]).lower()
+    if path[:-1] == [known_as] and known_as not in columns:
+        return path[-1]
+    return path[0] if len(path) == 1 else None
+
+
+def _texts(select: Node) -> Iterator[tuple[list[str], str]]:
+    """Name and text of each equality that has to hold."""
+    for part in _all_of(select.get("where_clause")):
+        if part["type"] != "COMPARE_EQUAL":
+            continue
+        sides = sorted((part["left"], part["right"]), key=_is_constant)
         literal = sides[1].get("literal") or {}
         if sides[0]["type"] == _COLUMN and literal.get("kind") == "STRING":
-            yield sides[0]["column_names"][-1], literal["text"]
+            yield sides[0]["column_names"], literal["text"]
+
+
+def _all_of(condition: Node | None) -> Iterator[Node]:
+    if condition is None:
+        return
+    if condition["type"] != "CONJUNCTION_AND":
+        yield condition
+        return
+    for part in condition["children"]:
+        yield from _all_of(part)
 
 
 def _is_constant(side: Node) -> bool:

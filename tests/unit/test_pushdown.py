@@ -1,0 +1,57 @@
+"""What is left unread of a table changes no answer: its columns, and its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from sluice.catalog.client import open_catalog
+from sluice.config.project import CatalogConfig, Lake, Project, Spark
+from sluice.output.query import run_sql
+
+PEOPLE = pa.table({
+    "id": pa.array([1, 2, 3], pa.int64()),
+    "name": ["a", "b", "c"],
+    "p": [{"name": "c"}, {"name": "a"}, {"name": "b"}],
+})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    root = tmp_path_factory.mktemp("lake")
+    catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
+    found = Project(
+        root=root, lake=Lake(catalog=catalog, warehouse=str(root / "w")), spark=Spark(),
+        pipelines={},
+    )  # fmt: skip
+    _fill(open_catalog(found))
+    return found
+
+
+def _fill(catalog: Catalog) -> None:
+    catalog.create_namespace("shop")
+    for name, rows in (("people", PEOPLE),):
+        catalog.create_table(("shop", name), rows.schema).append(rows)
+
+
+def values(project: Project, statement: str) -> list[Any]:
+    return run_sql(project, statement).columns[0].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT id FROM shop.people WHERE p.name = 'a'", [2]),
+        ("SELECT id FROM shop.people o WHERE o.p.name = 'a'", [2]),
+        ("SELECT id FROM shop.people p WHERE p.name = 'a'", [1]),
+        ("SELECT id FROM shop.people WHERE people.name = 'a'", [1]),
+        ("SELECT id FROM shop.people WHERE shop.people.name = 'a'", [1]),
+    ],
+)
+def test_a_field_of_a_struct_is_no_column(
+    project: Project, statement: str, expected: list[Any]
+) -> None:
+    assert values(project, statement) == expected
