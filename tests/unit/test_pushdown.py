@@ -55,3 +55,15 @@ def test_a_field_of_a_struct_is_no_column(
     project: Project, statement: str, expected: list[Any]
 ) -> None:
     assert values(project, statement) == expected
+
+
+def test_a_column_named_anew_is_another(project: Project) -> None:
+    assert values(project, "FROM shop.people o(name, id) SELECT id WHERE id = 'a'") == ["a"]
+    assert values(project, "FROM shop.people o(name, x) SELECT x WHERE name = '2'") == ["b"]
+
+
+def test_a_sample_is_drawn_before_the_conditions(project: Project) -> None:
+    sample = "FROM shop.people TABLESAMPLE reservoir(1 ROWS) REPEATABLE (3)"
+    drawn = values(project, f"SELECT name {sample}")
+    kept = [values(project, f"SELECT name {sample} WHERE name = '{n}'") for n in "abc"]
+    assert [n for found in kept for n in found] == drawn

@@ -54,7 +54,12 @@ def _of_one_table(tree: Node) -> Node | None:
     tables = [n for n in nodes(tree) if n.get("type") == BASE_TABLE]
     if [*selects, *tables] != [node, node.get("from_table")] or node.get("sample"):
         return None
-    return node
+    return None if _sampled_or_renamed(tables[0]) else node
+
+
+def _sampled_or_renamed(table: Node) -> bool:
+    """A sample is drawn of the rows before any condition, and `t(a, b)` gives names of its own."""
+    return bool(table.get("sample") or table["column_name_alias"])
 
 
 def _column(path: list[str], table: Node, columns: Collection[str]) -> str | None:
