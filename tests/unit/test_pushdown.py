@@ -67,3 +67,9 @@ def test_a_sample_is_drawn_before_the_conditions(project: Project) -> None:
     drawn = values(project, f"SELECT name {sample}")
     kept = [values(project, f"SELECT name {sample} WHERE name = '{n}'") for n in "abc"]
     assert [n for found in kept for n in found] == drawn
+
+
+@pytest.mark.parametrize("row", ["people", "shop.people", "lake.shop.people", '"PEOPLE"'])
+def test_a_table_s_name_means_the_whole_row(project: Project, row: str) -> None:
+    found = values(project, f"SELECT {row} FROM shop.people ORDER BY id")
+    assert found == PEOPLE.to_pylist()

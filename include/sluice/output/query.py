@@ -193,11 +193,13 @@ def _columns(tree: Node) -> set[str] | None:
             tables |= {node["table_name"].lower(), node["alias"].lower()}
             if node["column_name_alias"]:
                 return None
-    whole_row = any(
-        len(n.get("column_names") or []) == 1 and n["column_names"][0].lower() in tables
-        for n in nodes(tree)
-    )
-    return None if whole_row else names
+    return None if any(_ends_with(n, tables) for n in nodes(tree)) else names
+
+
+def _ends_with(node: Node, tables: set[str]) -> bool:
+    """Whether it is a name like `orders` or `shop.orders`, which may mean the whole row."""
+    path = node.get("column_names") or []
+    return bool(path) and path[-1].lower() in tables
 
 
 def _scan(catalog: Catalog, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
