@@ -17,6 +17,7 @@ PEOPLE = pa.table({
     "name": ["a", "b", "c"],
     "p": [{"name": "c"}, {"name": "a"}, {"name": "b"}],
 })  # fmt: skip
+TWINS = pa.table([["x", "y"], ["y", "x"], ["p", "q"]], ["k", "K", "K_1"])
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def _fill(catalog: Catalog) -> None:
     catalog.create_namespace("shop")
-    for name, rows in (("people", PEOPLE),):
+    for name, rows in (("people", PEOPLE), ("twins", TWINS)):
         catalog.create_table(("shop", name), rows.schema).append(rows)
 
 
@@ -73,3 +74,17 @@ def test_a_sample_is_drawn_before_the_conditions(project: Project) -> None:
 def test_a_table_s_name_means_the_whole_row(project: Project, row: str) -> None:
     found = values(project, f"SELECT {row} FROM shop.people ORDER BY id")
     assert found == PEOPLE.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT K_1 FROM shop.twins", ["y", "x"]),
+        ("SELECT K_1_1 FROM shop.twins", ["p", "q"]),
+        ("SELECT K_1_1 FROM shop.twins WHERE K_1 = 'y'", ["p"]),
+    ],
+)
+def test_columns_that_differ_in_case_alone_keep_their_numbers(
+    project: Project, statement: str, expected: list[str]
+) -> None:
+    assert values(project, statement) == expected

@@ -222,7 +222,8 @@ def _register(
 
 def _selected(table: Table, columns: set[str] | None) -> tuple[str, ...]:
     names = [field.name for field in table.schema().fields]
-    if columns is None:
+    # Of names that differ in case alone DuckDB numbers all but the first: K beside k is K_1.
+    if columns is None or len({name.lower() for name in names}) < len(names):
         return ("*",)
     return tuple(name for name in names if name.lower() in columns) or tuple(names[:1])
 
