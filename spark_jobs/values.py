@@ -256,6 +256,14 @@ def _clock(time: Column, digits: int) -> Column:
 
 
 def _binary(text: Column, kind: ColumnType) -> Column:
+    value = _bytes(text, kind)
+    if not kind.width:
+        return value
+    filled = F.call_function("rpad", value, F.lit(kind.width), F.lit(b"\x00"))
+    return F.when(F.octet_length(value) < kind.width, filled).otherwise(value)
+
+
+def _bytes(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "utf8":
         return F.encode(text, "UTF-8")
     if kind.encoding == "latin1":

@@ -22,6 +22,8 @@ VARIABLE: Final = "variable"
 """A decimal that brings its scale along, as Debezium's VariableScaleDecimal does."""
 UNSIGNED: Final = "unsigned"
 """An unsigned number of 64 bits, which may have come as the negative one of the same bits."""
+_WIDEST_BINARY: Final = 8000
+"""Bytes: what SQL Server's BINARY may have at most; MySQL's has 255."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("", *TIME_UNITS),
     "timestamp_ntz": ("", *TIME_UNITS),
@@ -50,12 +52,17 @@ _PATTERN: Final = re.compile(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type by `name` (one of the keys above), with encoding; precision and scale of decimals."""
+    """A type by `name` (one of the keys above), with encoding; precision and scale of decimals.
+
+    `width`: the bytes that a value of a `binary` has at least, zeros at its end (MySQL's binary log
+    leaves these out).
+    """
 
     name: str
     encoding: str = ""
     precision: int = 0
     scale: int = 0
+    width: int = 0
 
     @property
     def spark(self) -> str:
@@ -87,7 +94,14 @@ def parse_type(text: str) -> ColumnType:
         raise ValueError(f"{text!r}: {name} takes {[e for e in allowed if e] or 'no encoding'}")
     if name == "decimal":
         return decimal(int(found["p"] or 10), int(found["s"] or 0), encoding)
-    return ColumnType(name, encoding)
+    return ColumnType(name, encoding, width=binary_width(found["p"]) if name == "binary" else 0)
+
+
+def binary_width(told: str | None) -> int:
+    """What stands behind `binary` in parentheses; 0 for nothing, and for more than any database
+    fills up, which would be a size of memory that a text chooses."""
+    width = int(told or 0)
+    return width if width <= _WIDEST_BINARY else 0
 
 
 _NUMBERS: Final = frozenset({"decimal", "int", "bigint", "float", "double", "string"})
@@ -100,6 +114,8 @@ def as_described(hint: ColumnType, described: ColumnType, typed: bool = False) -
     Of `typed` values a hint of their own kind says nothing of that: their text is a reader's.
     """
     coded = described.encoding
+    if hint.name == described.name == "binary" and not hint.width:
+        hint = replace(hint, width=described.width)
     if typed and ({hint.name, described.name} <= _INSTANTS or hint.name == described.name):
         hint = replace(hint, encoding="")
     if hint.encoding or not coded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.coltypes import STRING, ColumnType, binary_width, decimal
 
 _NAME: Final = re.compile(
     r"(?:unsigned\s+)?(?P<name>[a-z]\w*)\s*(?:\(\s*(?P<p>\d+)\s*(?:,\s*(?P<s>\d+)\s*)?\))?"
@@ -72,6 +72,8 @@ def mysql_type(text: str, binary: str = "latin1") -> ColumnType:
     if name == "float":
         single = scale is not None or (precision or 0) <= _LONGEST_FLOAT
         return ColumnType("float" if single else "double")
+    if name == "binary":
+        return ColumnType("binary", binary, width=binary_width(found["p"]))
     return ColumnType("binary", binary) if name in _BYTES else _PLAIN.get(name, STRING)
 
 

@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats]
         ("enum('unsigned','b')", ColumnType("string")), ("set('a','b')", ColumnType("string")),
         ("json", ColumnType("string")), ("longtext", ColumnType("string")),
         ("varbinary(10)", ColumnType("binary", "latin1")),
+        ("binary(16)", ColumnType("binary", "latin1", width=16)),
+        ("BINARY", ColumnType("binary", "latin1")),
         ("MEDIUMBLOB", ColumnType("binary", "latin1")),
         ("geometry", ColumnType("binary", "latin1")), ("", ColumnType("string")),
         ("?", ColumnType("string")),

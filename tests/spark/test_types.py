@@ -195,6 +195,8 @@ EXACT: list[tuple[str, str, Any]] = [
     ("binary[hex]", "00fF80", b"\x00\xff\x80"), ("binary[hex]", "0g", None),
     ("binary[hex]", "", b""), ("binary[utf8]", "ü", "ü".encode()),
     ("binary[latin1]", "\x00é\xff\n", b"\x00\xe9\xff\n"), ("binary[latin1]", "", b""),
+    ("binary(4)[latin1]", "\x00é", b"\x00\xe9\x00\x00"), ("binary(2)", "AP+A", b"\x00\xff\x80"),
+    ("binary(2)[latin1]", "", b"\x00\x00"), ("binary(2)[latin1]", "€", None),
     ("binary[latin1]", "€", None), ("binary[latin1]", "a\u2028", None),
     # text
     ("string", " 1.10 ", " 1.10 "), ("string", "", ""),

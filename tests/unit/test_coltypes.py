@@ -31,6 +31,8 @@ SAMPLES = [
         ("date[days]", ColumnType("date", "days")),
         ("time[ns]", ColumnType("time", "ns")),
         ("binary[hex]", ColumnType("binary", "hex")),
+        ("binary(16)[hex]", ColumnType("binary", "hex", width=16)),
+        ("binary(99999999)", ColumnType("binary")),
         ("string[variable]", ColumnType("string", "variable")),
         ("decimal(10,2)[variable]", ColumnType("decimal", "variable", 10, 2)),
         ("smallint", ColumnType("int")),
