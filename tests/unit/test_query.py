@@ -88,6 +88,11 @@ def test_select(project: Project) -> None:
         ("SELECT max(id) FROM shop.orders VERSION AS OF 'batch-1'", [1]),
         ("SELECT max(id) FROM shop.orders o version as of 'main'", [3]),
         ("SELECT 'VERSION AS OF 1' || max(id) FROM shop.orders", ["VERSION AS OF 13"]),
+        ("SELECT $$VERSION AS OF 1$$", ["VERSION AS OF 1"]),
+        ("SELECT $é$ it's $$ VERSION AS OF 1$é$", [" it's $$ VERSION AS OF 1"]),
+        (r"SELECT E'it\'s VERSION AS OF 1'", ["it's VERSION AS OF 1"]),
+        ("/* /* */ VERSION AS OF 1 */ SELECT 1 -- VERSION AS OF 1", [1]),
+        ("SELECT 'é' FROM shop.orders o Version\nAS OF'batch-1'WHERE 2=2 -- é", ["é"]),
         ("SELECT column_name FROM (DESCRIBE shop.orders)", ["id", "Status"]),
     ],
 )

@@ -8,9 +8,9 @@ snapshot's number.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, TextIO
 
 import duckdb
@@ -32,11 +32,8 @@ _OF_DUCKDB: Final = NAMESPACES_OF_SQL
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
 _WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
-_VERSION_AS_OF: Final = re.compile(
-    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
-      | \bVERSION\s+AS\s+OF\s+(?P<version>'(?:[^']|'')*'|\d+)""",
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
+_VERSION_AS_OF: Final = ["VERSION", "AS", "OF"]
+_LITERAL: Final = tuple("'0123456789")
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ def _shut_in(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _parse(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, Node]:
     """The statement in DuckDB's own words, and its syntax tree."""
-    statement = _VERSION_AS_OF.sub(_at_version, statement)
+    statement = _at_versions(statement)
     tree = _tree(connection, statement)
     original = json.loads(json.dumps(tree))
     for node in _base_tables(tree):
@@ -118,9 +115,22 @@ def _one(connection: duckdb.DuckDBPyConnection, statement: str, parameter: str) 
     return str(connection.execute(statement, [parameter]).fetchall()[0][0])
 
 
-def _at_version(found: re.Match[str]) -> str:
-    version = found["version"]
-    return f"AT (VERSION => {version})" if version else found[0]
+def _at_versions(statement: str) -> str:
+    """With `VERSION AS OF v` spelled as DuckDB has it."""
+    parts = _tokens(statement)
+    words = [part.strip().upper() for part in parts]
+    for at in range(len(parts) - 3):
+        if words[at : at + 3] == _VERSION_AS_OF and words[at + 3][:1] in _LITERAL:
+            # Four parts for four: the places of those that follow stay.
+            parts[at : at + 4] = ["AT ", "(VERSION ", "=> ", f"{parts[at + 3].strip()}) "]
+    return "".join(parts)
+
+
+def _tokens(statement: str) -> list[str]:
+    """The statement cut by DuckDB, which knows all its quotes and comments; it counts in bytes."""
+    text = statement.encode()
+    ends = [start for start, _ in duckdb.tokenize(statement)] + [len(text)]
+    return [text[a:b].decode() for a, b in pairwise([0, *ends])]
 
 
 def _tree(connection: duckdb.DuckDBPyConnection, statement: str) -> Node:
