@@ -28,6 +28,7 @@ from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, changelog_id, target_id
+from spark_jobs.modes.gap import begin_soft_delete
 from spark_jobs.planning import defaults, opening
 from spark_jobs.planning.discover import Found, Source, discover, short_name
 from spark_jobs.planning.plan import (
@@ -351,6 +352,7 @@ def _plan(
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     """Write the batch's partition of the changelog; without events it opens no epoch."""
+    begin_soft_delete(job.lake, plan)
     created = job.lake.ensure(plan)
     typed = typed_changes(job, envelope, plan)
     seen = Observation()

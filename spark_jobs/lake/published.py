@@ -36,7 +36,7 @@ def living_at(spark: SparkSession, cut: Cut, trio: Trio, like: DataFrame) -> Dat
     """A target without the rows that mode soft_delete keeps."""
     target = rows_at(spark, cut, trio.target, like)
     kept = names.IS_DELETED in target.columns
-    return target.where(~F.col(names.IS_DELETED)) if kept else target
+    return target.where(~F.coalesce(names.IS_DELETED, F.lit(False))) if kept else target
 
 
 def is_partial(changes: DataFrame, trio: Trio) -> bool:

@@ -138,8 +138,11 @@ class Remains:
         return reduce(DataFrame.union, every).distinct()
 
     def _lacks_versions(self) -> bool:
-        """Whether a history was switched off, so that it lacks versions of any key."""
-        return self.plan.history and behind(self.writer, history_id(self.plan))
+        """Whether a history was switched off, so that it lacks versions of any key, or the target
+        lacks the rows that were deleted before soft_delete was switched on."""
+        plan, writer = self.plan, self.writer
+        history_lacks = plan.history and behind(writer, history_id(plan))
+        return history_lacks or (plan.soft_delete and behind(writer, target_id(plan)))
 
     def _truncates_gone(self) -> tuple[str, ...]:
         """The places of undone TRUNCATEs that no batch which stays has too."""

@@ -19,6 +19,7 @@ from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import target_id
 from spark_jobs.lake.writer import Writer
+from spark_jobs.modes.gap import behind
 from spark_jobs.modes.replay import Kept, replay
 
 _NEWEST = "_sluice_newest"
@@ -29,21 +30,24 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
 
     `newer`: the batch is above everything that it concerns.
     """
-    if writer.span.lowest is None and not writer.refolds():
+    target = target_id(writer.plan)
+    whole = not behind(writer, target)
+    # A target that never had a row may get its first snapshot from DDL alone, and be whole by that.
+    if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
         return
-    floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
-    found = replay(writer, kept(stored.rows, floor), newer, stored)
+    floor = writer.lake.property(target, names.PROP_FLOOR)
+    found = replay(writer, kept(stored.rows, floor, whole), newer, stored)
     rows = newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
-    writer.upsert(target_id(writer.plan), rows, by=writer.plan.key)
+    writer.upsert(target, rows, by=writer.plan.key)
 
 
-def kept(rows: DataFrame | None, floor: str | None = None) -> Kept:
+def kept(rows: DataFrame | None, floor: str | None = None, whole: bool = True) -> Kept:
     """The target's rows, and up to where their events have expired.
 
-    Rows from before the target had this mode are all alive, and deleted ones are missing.
+    Rows from before the target had this mode are all alive, and deleted ones are missing: it is
+    not `whole`.
     """
-    whole = rows is None or names.DELETED_POSITION in rows.columns
-    if rows is not None and not whole:
+    if rows is not None and names.DELETED_POSITION not in rows.columns:
         rows = rows.withColumns(
             {
                 names.DELETED_POSITION: F.lit(None).cast("string"),

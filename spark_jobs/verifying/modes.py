@@ -36,11 +36,12 @@ def compare_modes(
     """History, deleted rows that stay, and events, each where the table has them.
 
     Above the floor alone, and of versions those of which every column is known. What a mode made
-    before it was switched off is not looked at.
+    before it was switched off is not looked at, nor a target whose deleted rows are to come back.
     """
     target = above(rows_at(spark, cut, trio.target, changelog), floor)
     data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
-    soft, history = names.IS_DELETED in target.columns, cut.is_whole(trio.history)
+    soft = names.IS_DELETED in target.columns and cut.is_whole(trio.target)
+    history = cut.is_whole(trio.history)
     found: list[Comparison] = []
     if soft or history:
         versions = keep(versions_of(changelog, trio.key, data))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,12 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
+from tests.spark import renamed
 from tests.spark.sandbox import Sandbox, total
+from tests.spark.shop import Shop, orders
+from tests.spark.shop import event as change
+from tests.spark.test_column_defaults import INT
+from tests.spark.test_column_defaults import event as typed
 from tests.spark.test_history import _clock, event, pipeline, truncate
 
 pytestmark = pytest.mark.spark
@@ -174,3 +181,70 @@ def test_a_late_truncate_takes_what_a_row_was_completed_with(lake: Sandbox) -> N
     lake.load_records([truncate(30)])
     (row,) = lake.rows("orders")
     assert (row["note"], row["doc"], row["_is_deleted"]) == ("d", None, False)
+
+
+def modes(asked: str, *tables: str) -> dict[str, Any]:
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": [asked]}
+    keep = {"small_files": 2, "delete_share": 0.1}
+    return {"format": "debezium", "tables": dict.fromkeys(tables, table), "maintenance": keep}
+
+
+def marked(shop: Sandbox) -> list[tuple[int, bool | None]]:
+    return sorted((row["id"], row["_is_deleted"]) for row in shop.rows("orders"))
+
+
+@pytest.mark.long
+def test_a_batch_of_ddl_alone_switches_the_mode_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where no row lives that says whether it is marked."""
+    shop = Sandbox(spark, tmp_path, modes("current", "orders"))
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    gone = {"id": 2, "title": "two"}
+    for number, events in enumerate(
+        ([renamed.event("c", 2, **gone)], [renamed.event("d", 3, gone)], [renamed.ddl(10)])
+    ):
+        if number == 2:
+            shop.configure(**modes("soft_delete", "orders"))
+        shop.write(f"{number}.jsonl", events)
+        shop.run()
+    assert [(r["id"], r["name"], r["_is_deleted"]) for r in shop.rows("orders")] == [
+        (2, "two", True)
+    ]
+    assert shop.agrees()
+
+
+@pytest.mark.long
+def test_a_batch_of_another_table_does_not_switch_the_mode_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It adds the columns, and maintenance writes the rows under them."""
+    shop = Shop(spark, tmp_path, modes("current", "orders", "other"))
+    shop.run(*orders(("c", 1, 1, "a"), ("c", 2, 2, "b")), change("c", "other", 3, id=1, status="x"))
+    shop.run(*orders(("d", 4, 2, "b"), ("u", 5, 1, "aa")))
+    shop.configure(**modes("soft_delete", "orders", "other"))
+    shop.run(change("c", "other", 10, id=3, status="z"))
+    steps = shop.maintain(after=timedelta(days=2)).steps
+    assert ("shop.orders", "data files") in {(step.table, step.step) for step in steps}
+    assert shop.agrees()
+    shop.run(*orders(("c", 20, 9, "n")))
+    assert marked(shop) == [(1, False), (2, True), (9, False)]
+    assert shop.agrees()
+
+
+@pytest.mark.long
+def test_a_batch_that_widens_a_column_switches_the_mode_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shop = Shop(spark, tmp_path, modes("current", "orders"))
+    whole = {"id": INT, "v": INT}
+    decimal = {
+        "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2", "connect.decimal.precision": "14"},
+    }  # fmt: skip
+    first = [typed("c", number, whole, id=number, v=number) for number in (1, 2)]
+    shop.run(*map(json.dumps, [*first, typed("d", 3, whole, before={"id": 2, "v": 2})]))
+    shop.configure(**modes("soft_delete", "orders"))
+    shop.run(json.dumps(typed("c", 30, {"id": INT, "v": decimal}, id=3, v="AMg=")))
+    assert marked(shop) == [(1, False), (2, True), (3, False)]
+    assert shop.agrees()
