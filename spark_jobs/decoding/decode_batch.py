@@ -27,8 +27,8 @@ from spark_jobs.decoding.renames_told import told_by
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
+from spark_jobs.lake.gaps import begin_soft_delete
 from spark_jobs.lake.tables import TableId, changelog_id, target_id
-from spark_jobs.modes.gap import begin_soft_delete
 from spark_jobs.planning import defaults, opening
 from spark_jobs.planning.discover import Found, Source, discover, short_name
 from spark_jobs.planning.plan import (
