@@ -202,7 +202,9 @@ class Remains:
                 f"{self.plan.name}: snapshot {base}, from before batches "
                 f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
             )
-        return self.lake.rows(target, base) if self.floor else None
+        rows, writer = self.lake.rows(target, base) if self.floor else None, self.writer
+        # By what these were written is not kept; what is told now fills whatever lacked a column.
+        return None if rows is None else writer.now.rows(rows, Told(), writer.types)
 
 
 def _is_truncate() -> Column:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from sluice.ledger.ledger import PUBLISHED, Ledger
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
+from tests.spark import test_column_defaults as with_schema
 from tests.spark.shop import LONG_AFTER, Shop, event, truncate
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -90,4 +91,17 @@ def test_a_row_lives_again_that_an_undone_truncate_took(shop: Shop) -> None:
     assert versions(shop)[: len(before[1])] == before[1]
     shop.run(order("u", 15, 1, "late"))
     assert (1, "late") in shop.seen()
+    assert shop.agrees()
+
+
+@pytest.mark.parametrize("changelog_days", [30])
+def test_a_row_from_before_has_a_default_that_was_told_since(shop: Shop) -> None:
+    told, before = with_schema.event, with_schema.BEFORE
+    shop.run(told("c", 1, before, id=1, v="a"), told("c", 2, before, id=2, v="b"))
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    batch = shop.run(told("u", 20, before, id=1, v="undone"))
+    shop.run(told("c", 30, with_schema.NEW, id=3, v="c", status="x"))
+    refolding.rollback(shop.context(), batch.batch_id)
+    assert shop.seen() == [(1, "a", "new"), (2, "b", "new"), (3, "c", "x")]
     assert shop.agrees()
