@@ -281,6 +281,8 @@ def _kept_rows(remains: Remains) -> Kept:
         return softdelete.kept(None)
     if remains.writer.partial:
         return softdelete.kept(remains.of_keys(rows), remains.floor)
+    # They may be from before soft_delete was switched on.
+    rows = softdelete.with_marks(rows)
     return softdelete.kept(_forgotten(remains, rows, names.DELETED_POSITION))
 
 

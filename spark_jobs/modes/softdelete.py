@@ -47,14 +47,21 @@ def kept(rows: DataFrame | None, floor: str | None = None, whole: bool = True) -
     Rows from before the target had this mode are all alive, and deleted ones are missing: it is
     not `whole`.
     """
-    if rows is not None and names.DELETED_POSITION not in rows.columns:
-        rows = rows.withColumns(
-            {
-                names.DELETED_POSITION: F.lit(None).cast("string"),
-                names.DELETED_AT: F.lit(None).cast("timestamp"),
-            }
-        )
+    rows = None if rows is None else with_marks(rows)
     return Kept(rows, names.SOURCE_TS, names.DELETED_POSITION, names.DELETED_AT, whole, floor)
+
+
+def with_marks(rows: DataFrame) -> DataFrame:
+    """A target's rows with the columns of deletes, which those from before this mode have not."""
+    if names.DELETED_POSITION in rows.columns:
+        return rows
+    nothing = F.lit(None)
+    return rows.withColumns(
+        {
+            names.DELETED_POSITION: nothing.cast("string"),
+            names.DELETED_AT: nothing.cast("timestamp"),
+        }
+    )
 
 
 def living(rows: DataFrame) -> DataFrame:

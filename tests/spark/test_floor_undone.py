@@ -105,3 +105,24 @@ def test_a_row_from_before_has_a_default_that_was_told_since(shop: Shop) -> None
     refolding.rollback(shop.context(), batch.batch_id)
     assert shop.seen() == [(1, "a", "new"), (2, "b", "new"), (3, "c", "x")]
     assert shop.agrees()
+
+
+def test_a_target_that_keeps_deleted_rows_since(shop: Shop) -> None:
+    """The rows from before the undone batch have no columns of that mode yet."""
+
+    def asked(*modes: str) -> dict[str, Any]:
+        table = {"key": ["id"], "columns": {"id": "int"}, "modes": list(modes)}
+        keep = {"tombstone_days": 30, "changelog_days": 90}
+        return {"format": "debezium", "tables": {"orders": table}, "maintenance": keep}
+
+    shop.configure(**asked("current"))
+    shop.run(order("c", 1, 1, "new"), order("d", 2, 7, "gone"))
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    batch = shop.run(order("u", 10, 1, "undone"))
+    shop.configure(**asked("soft_delete"))
+    shop.run(order("c", 20, 3, "paid"))
+    refolding.rollback(shop.context(), batch.batch_id)
+    found = sorted((r["id"], r["status"], r["_is_deleted"]) for r in shop.rows("orders"))
+    assert found == [(1, "new", False), (3, "paid", False)]
+    assert shop.agrees()
