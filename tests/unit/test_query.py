@@ -93,6 +93,7 @@ def test_select(project: Project) -> None:
         (r"SELECT E'it\'s VERSION AS OF 1'", ["it's VERSION AS OF 1"]),
         ("/* /* */ VERSION AS OF 1 */ SELECT 1 -- VERSION AS OF 1", [1]),
         ("SELECT 'é' FROM shop.orders o Version\nAS OF'batch-1'WHERE 2=2 -- é", ["é"]),
+        ("SELECT count(*) FROM summary((SELECT id FROM shop.orders))", [3]),
         ("SELECT column_name FROM (DESCRIBE shop.orders)", ["id", "Status"]),
     ],
 )
@@ -166,6 +167,9 @@ def test_limit(project: Project) -> None:
         ("SELEC", "this is not a query: "),
         ("DELETE FROM shop.orders", "this is not a query: only SELECT"),
         ("SELECT 1; SELECT 2", "expected one query, got 2"),
+        ("FROM summary(shop.orders)", "summary(…) is not answered: name the table in FROM or SUMM"),
+        ("SELECT q FROM shop.orders o, query('FROM shop.orders') q", "query(…) is not answered"),
+        ("FROM system.main.QUERY_TABLE('shop.orders')", "query_table(…) is not answered"),
         ("SELECT * FROM shop.orders VERSION AS OF 'no'", "no version 'no'; there are: batch-1, ma"),
         ("SELECT * FROM shop.orders VERSION AS OF 12", "no version 12"),
     ],

@@ -32,6 +32,11 @@ _OF_DUCKDB: Final = NAMESPACES_OF_SQL
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
 _WHOLE_ROWS: Final = ("SHOW_REF", "PIVOT")
+# They look a table up by a text or a bare name, unseen here; `summary` of a name never ends.
+_BY_NAME: Final = (
+    "histogram", "histogram_values", "json_execute_serialized_sql", "query", "query_table",
+    "summary",
+)  # fmt: skip
 _VERSION_AS_OF: Final = ["VERSION", "AS", "OF"]
 _LITERAL: Final = tuple("'0123456789")
 
@@ -80,6 +85,7 @@ def _answer(
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET python_enable_replacements = false")
     statement, tree = _parse(connection, statement)
+    _refuse_by_name(tree)
     used, columns = _tables(catalog, tree), _columns(tree)
     for number, table in enumerate(sorted(used, key=str)):
         _register(connection, _scan(catalog, table, columns, tree), table, f"loaded_{number}")
@@ -172,6 +178,20 @@ def _point_to_view(node: Node) -> None:
     node["alias"] = node["alias"] or node["table_name"]
     node["table_name"] = node["qualified_name"]["path"][-1] = view
     node["at_clause"] = None
+
+
+def _refuse_by_name(tree: Node) -> None:
+    for node in nodes(tree):
+        if node.get("type") != "TABLE_FUNCTION":
+            continue
+        function = node["function"]
+        name = function["function_name"].lower()
+        if name in _BY_NAME and not all(_is_query(a) for a in function["arguments"]):
+            raise TerminalError(f"{name}(…) is not answered: name the table in FROM or SUMMARIZE")
+
+
+def _is_query(argument: Node) -> bool:
+    return bool(argument["expression"]["type"] == "SUBQUERY")
 
 
 def _tables(catalog: Catalog, tree: Node) -> set[Used]:
