@@ -78,6 +78,7 @@ def test_select(project: Project) -> None:
         ("SELECT sum(id) FROM lake.shop.orders", [6]),
         ("SELECT STATUS FROM Shop.ORDERS o WHERE o.iD = 1", ["new"]),
         ("SELECT max(o.id) FROM shop.orders o JOIN shop.orders p USING (id)", [3]),
+        ("SELECT max(o.id) FROM shop.orders o JOIN Shop.ORDERS p USING (id)", [3]),
         ("WITH orders AS (SELECT id FROM shop.orders) SELECT max(id) FROM orders", [3]),
         ("SELECT count(*) FROM shop.empty", [0]),
         (f"""SELECT "a b" FROM shop__cdc."{ODD.replace('"', '""')}" """, [7]),

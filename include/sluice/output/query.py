@@ -86,9 +86,9 @@ def _answer(
     connection.execute("SET python_enable_replacements = false")
     statement, tree = _parse(connection, statement)
     _refuse_by_name(tree)
-    used, columns = _tables(catalog, tree), _columns(tree)
-    for number, table in enumerate(sorted(used, key=str)):
-        _register(connection, _scan(catalog, table, columns, tree), table, f"loaded_{number}")
+    columns = _columns(tree)
+    for number, (used, table) in enumerate(_loaded(catalog, tree)):
+        _register(connection, _scan(table, used, columns, tree), used, f"loaded_{number}")
     _shut_in(connection)
     relation = connection.sql(statement)
     if limit is not None:
@@ -203,6 +203,12 @@ def _tables(catalog: Catalog, tree: Node) -> set[Used]:
     return {t for t in used if t.namespace and t.namespace.lower() not in _OF_DUCKDB}
 
 
+def _loaded(catalog: Catalog, tree: Node) -> list[tuple[Used, Table]]:
+    """Each table and version once, in however many spellings the statement has its name."""
+    loaded = [(used, _load(catalog, used)) for used in sorted(_tables(catalog, tree), key=str)]
+    return list({(table.name(), used.version): (used, table) for used, table in loaded}.values())
+
+
 def _ctes(node: Node) -> list[Node]:
     found: list[Node] = (node.get("cte_map") or {}).get("map", [])
     return found
@@ -232,8 +238,7 @@ def _ends_with(node: Node, tables: set[str]) -> bool:
     return bool(path) and path[-1].lower() in tables
 
 
-def _scan(catalog: Catalog, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
-    table = _load(catalog, used)
+def _scan(table: Table, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
     return table.scan(
         row_filter=row_filter(tree, table.schema()) if used.version is None else AlwaysTrue(),
         selected_fields=_selected(table, None if used.version else columns),
