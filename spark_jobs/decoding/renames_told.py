@@ -44,7 +44,9 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     for row in rows:
         source = Source(row["database"], row["schema"], row["table"])
         for of, rename in _of_statement(source, row, ordered, with_rows):
-            if table_config(job.pipeline, of) is not None:
+            # What nobody can tell the table of is of none that is listed, and may be of each.
+            unknown = rename.problem is not None and not of.name
+            if unknown or table_config(job.pipeline, of) is not None:
                 told.setdefault(of, []).append(rename)
     return told
 
@@ -92,18 +94,21 @@ def _of_statement(
 
 def _named_by(one: Altered, source: Source, with_rows: Collection[Source]) -> Source:
     """The table that a statement names, where its event does not: that of the event's schema
-    unless the statement says another, for which the batch has to have rows of it."""
+    unless the statement says another. Of that one, and where neither says any, as of a statement
+    that Canal's parser cannot read, the batch has to have rows."""
     said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
-    if not said or said in here:
+    if not one.table or (any(here) and (not said or said in here)):
         return Source(source.database, source.schema, one.table)
     named = [
         other
         for other in with_rows
         if other.table.lower() == one.table.lower()
-        and said == (other.schema or other.database).lower()
+        and said in ("", (other.schema or other.database).lower())
     ]
     if len(named) != 1:
-        raise UnreadableDdl(f"it names {one.schema}.{one.table}, of which the batch has no rows")
+        name = Source("", one.schema, one.table).name
+        count = "several of the name" if named else "no rows"
+        raise UnreadableDdl(f"it names {name}, of which the batch has {count}")
     return named[0]
 
 

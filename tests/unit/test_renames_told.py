@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from pyspark.sql import Row
 
 from sluice.ddl import Altered, altered
+from spark_jobs.decoding import renames_told
 from spark_jobs.decoding.renames_told import _of_statement
-from spark_jobs.planning.discover import Source
+from spark_jobs.planning.discover import Found, Source
 
 TOLD = (("a", "b"),)
 MYSQL, POSTGRESQL = Source("db", "", ""), Source("pg", "", "")
 WITH_ROWS = {Source("db", "", "t"), Source("db2", "", "t"), Source("pg", "public", "t")}
 
 
-def of(event: Source, statement: str) -> list[tuple[str, bool]]:
+def of(
+    event: Source, statement: str, with_rows: Collection[Source] = WITH_ROWS
+) -> list[tuple[str, bool]]:
     """The table's name, and whether the statement was followed."""
     row = Row(at="1", lost=False, ddl=statement)
-    found = list(_of_statement(event, row, frozenset(), WITH_ROWS))
+    found = list(_of_statement(event, row, frozenset(), with_rows))
     return [(source.name, rename.problem is None) for source, rename in found]
 
 
@@ -36,6 +43,49 @@ def test_a_statement_is_of_the_table_that_it_names(
     event: Source, statement: str, table: str
 ) -> None:
     assert of(event, statement) == [(table, True)]
+
+
+NOWHERE = Source("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("ALTER TABLE U RENAME COLUMN IF EXISTS a TO b", ("db.u", True)),
+        ("ALTER TABLE t RENAME COLUMN a TO b", ("", False)),
+        ("ALTER TABLE w RENAME COLUMN a TO b", ("", False)),
+        ("ALTER TABLE db2.t RENAME COLUMN a TO b", ("db2.t", True)),
+    ],
+)
+def test_where_nothing_names_a_database_it_is_of_the_one_table_of_that_name(
+    statement: str, told: tuple[str, bool]
+) -> None:
+    """As Canal writes a statement that its parser cannot read."""
+    assert of(NOWHERE, statement, {*WITH_ROWS, Source("db", "", "u")}) == [told]
+
+
+class Statements:
+    """Of a batch, collected."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.rows = list(rows)
+
+    def limit(self, most: int) -> Statements:
+        return Statements(*self.rows[:most])
+
+    def collect(self) -> list[Row]:
+        return self.rows
+
+
+def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ddl = "ALTER TABLE t RENAME COLUMN a TO b"
+    row = Row(database="", schema="", table="", at="1", lost=False, ddl=ddl)
+    monkeypatch.setattr(renames_told, "_statements", lambda *_: Statements(row))
+    job: Any = SimpleNamespace(pipeline=SimpleNamespace(tables={"db.t": None}))
+    told = renames_told.told_by(job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)])
+    assert [one.problem is not None for one in told[NOWHERE]] == [True]
 
 
 def test_columns_of_no_table_are_not_followed() -> None:
