@@ -52,6 +52,7 @@ from spark_jobs.formats.envelope import (
     with_arrival,
 )
 from spark_jobs.formats.mysqltypes import is_known, mysql_type
+from spark_jobs.values import decode
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"
@@ -79,6 +80,10 @@ _TRUE: Final = "true"
 _LAST_OF_TEN_DIGITS: Final = 9_999_999_999
 _COMMENT: Final = r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*"
 _BYTES: Final = r"(?i)^\s*(var)?binary|blob"
+_JSON: Final = "json"
+# `java.sql.Types.BLOB`
+_BLOB: Final = "2004"
+_CHARACTERS: Final = ColumnType("binary", "latin1")
 _NUMBERS: Final = r"^\[[\d\s,+-]*\]$"
 _TEXTS: Final = (
     "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
@@ -87,6 +92,8 @@ _FIELDS: Final = {
     **dict.fromkeys(_TEXTS, "string"),
     "pkNames": "array<string>",
     "mysqlType": IMAGE_TYPE,
+    # Text, so that no shape of it makes a message bad.
+    "sqlType": "string",
     "data": f"array<{IMAGE_TYPE}>",
     "old": f"array<{IMAGE_TYPE}>",
     "updateBefore": f"array<{IMAGE_TYPE}>",
@@ -126,7 +133,8 @@ class Canal:
         """The columns that `mysqlType` describes; a type that nobody knows describes none.
 
         `sqlType` says less (nothing of unsigned) and not the same everywhere: JDBC's codes in
-        Canal, where one column's code changes with its value, DTS's own numbers in DTS.
+        Canal, where one column's code changes with its value, DTS's own numbers in DTS. It tells
+        alone how JSON is written.
         """
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
@@ -184,8 +192,8 @@ def _parts(told: _Told) -> dict[str, Column]:
     return {
         "_op": op,
         **_names(told),
-        "_rows": _drs_rows(rows) if told.drs else rows,
-        "_olds": _drs_rows(olds) if told.drs else olds,
+        "_rows": _drs_rows(rows) if told.drs else _json_rows(rows),
+        "_olds": _drs_rows(olds) if told.drs else _json_rows(olds),
         "_strays": F.when((op == OP_DELETE) & deleted.isNull(), stray),
     }
 
@@ -210,6 +218,23 @@ def _drs_rows(rows: Column) -> Column:
         return F.coalesce(F.when(listed, _characters(value)), value)
 
     return F.transform(rows, lambda row: F.transform_values(row, as_canal))
+
+
+def _json_rows(rows: Column) -> Column:
+    """With JSON as text: of MariaDB's, a LONGTEXT to it, Canal has bytes, one character a byte.
+
+    Seen of Canal 1.1.7, of a column that its DDL calls JSON. MySQL's JSON comes as text (12).
+    """
+    codes = F.from_json("sqlType", IMAGE_TYPE)
+
+    def as_text(name: Column, value: Column) -> Column:
+        of_bytes = (F.lower(F.col("mysqlType")[name]) == _JSON) & (codes[name] == _BLOB)
+        text = F.try_validate_utf8(decode(value, _CHARACTERS).cast("string"))
+        return F.coalesce(F.when(of_bytes, text), value)
+
+    may_be = F.exists(F.map_values("mysqlType"), lambda kind: F.lower(kind) == _JSON)
+    mended = F.transform(rows, lambda row: F.transform_values(row, as_text))
+    return F.when(may_be & F.col("sqlType").contains(_BLOB), mended).otherwise(rows)
 
 
 def _characters(numbers: Column) -> Column:

@@ -334,3 +334,24 @@ def test_messages_that_name_no_table(spark: SparkSession, tmp_path: Path) -> Non
     assert told == {"bare": ("shop", "orders"), "named": (None, "t")}
     found = decode(spark, tmp_path, records, table="orders")
     assert (found["bare"][0]["database"], found["bare"][0]["table"]) == (None, "orders")
+
+
+def test_json_that_is_a_blob_is_its_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    """As Canal writes MariaDB's; MySQL's has the code of a text, and what is no UTF-8 stays."""
+    text = '{"\xe9": "\U0001f600"}'
+    coded = text.encode().decode("latin1")
+    rows = [row("1", coded), row("2", "\xe9"), row("3", None), row("4", "\u20ac")]
+
+    def changed(code: object, kind: str = "json") -> dict[str, Any]:
+        types = {"mysqlType": {"id": "bigint(20)", "v": kind}, "sqlType": code}
+        return message("UPDATE", *rows, old=[{"v": coded}] * 4, **types)
+
+    found = decode(spark, tmp_path, {
+        "blob": changed({"id": -5, "v": 2004}), "upper": changed({"v": 2004}, "JSON"),
+        "text": changed({"id": -5, "v": 12}), "clob": changed({"v": 2005}, "longtext"),
+        "other": changed({"id": 2004, "v": 12}), "none": changed(None), "odd": changed([2004]),
+    })  # fmt: skip
+    for name, each in found.items():
+        expected = text if name in ("blob", "upper") else coded
+        assert [r["after"]["v"] for r in each] == [expected, "\xe9", None, "\u20ac"], name
+        assert {r["before"]["v"] for r in each} == {expected}, name
