@@ -3,8 +3,7 @@
 Source: maxwells-daemon.io, "Data format" and "Bootstrapping". Order: `position` (number of the
 binlog file, offset) where it is there, else `xid`; then the row that commits after the others of
 its transaction, `xoffset`, and the kind of change. Of a transaction whose rows have neither
-`position` nor `xoffset`, as Maxwell writes by default, arrival is the order. Bootstrapped rows are
-below every change.
+`position` nor `xoffset` arrival is the order. Bootstrapped rows are below every change.
 """
 
 from __future__ import annotations
