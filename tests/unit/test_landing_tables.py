@@ -44,9 +44,13 @@ def taken(inspection: Inspection) -> bytes:
 
 @pytest.mark.parametrize(
     ("key", "content"),
-    [("a.csv", CSV), ("a.csv.gz", gzip.compress(CSV)), ("a.csv.zst", zstandard.compress(CSV)),
-     ("a.csv", gzip.compress(CSV))],
-)  # fmt: skip
+    [
+        ("a.csv", CSV),
+        ("a.csv.gz", gzip.compress(CSV, mtime=0)),
+        ("a.csv.zst", zstandard.compress(CSV)),
+        ("a.csv", gzip.compress(CSV, mtime=0)),
+    ],
+)
 def test_csv_becomes_json_lines(tmp_path: Path, key: str, content: bytes) -> None:
     found = look(tmp_path, key, content, CsvStyle())
     assert (found.file.container, found.file.staged, found.rejects) == (JSONL, True, ())
@@ -93,7 +97,9 @@ def test_compressed_parquet_is_staged(tmp_path: Path) -> None:
     assert found.file.url.endswith(".parquet")
 
 
-@pytest.mark.parametrize("content", [parquet_bytes()[:-9], gzip.compress(parquet_bytes())[:-9]])
+@pytest.mark.parametrize(
+    "content", [parquet_bytes()[:-9], gzip.compress(parquet_bytes(), mtime=0)[:-9]]
+)
 def test_cut_parquet_is_rejected_whole(tmp_path: Path, content: bytes) -> None:
     found = look(tmp_path, "a.parquet", content, CsvStyle())
     assert [r.reason for r in found.rejects] == ["damaged_parquet"]
