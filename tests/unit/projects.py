@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sluice.config.project import CatalogConfig, Lake, Project, Spark
 from sluice.operations.context import Context, Say, open_context
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
@@ -17,3 +18,10 @@ def open_shop(root: Path, pipeline: str = PIPELINE, say: Say = lambda _: None) -
     (root / "sluice.yaml").write_text(PROJECT)
     (root / "pipelines" / "shop.yaml").write_text(pipeline)
     return open_context(root, "shop", say)
+
+
+def empty_lake(root: Path) -> Project:
+    """A project without pipelines, whose tables are the test's own."""
+    catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
+    lake = Lake(catalog=catalog, warehouse=str(root / "w"))
+    return Project(root=root, lake=lake, spark=Spark(), pipelines={})

@@ -9,8 +9,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
-from sluice.config.project import CatalogConfig, Lake, Project, Spark
+from sluice.config.project import Project
 from sluice.output.query import run_sql
+from tests.unit.projects import empty_lake
 
 PEOPLE = pa.table({
     "id": pa.array([1, 2, 3], pa.int64()),
@@ -22,12 +23,7 @@ TWINS = pa.table([["x", "y"], ["y", "x"], ["p", "q"]], ["k", "K", "K_1"])
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    root = tmp_path_factory.mktemp("lake")
-    catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
-    found = Project(
-        root=root, lake=Lake(catalog=catalog, warehouse=str(root / "w")), spark=Spark(),
-        pipelines={},
-    )  # fmt: skip
+    found = empty_lake(tmp_path_factory.mktemp("lake"))
     _fill(open_catalog(found))
     return found
 

@@ -13,11 +13,12 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
-from sluice.config.project import CatalogConfig, Lake, Project, Spark
+from sluice.config.project import Project
 from sluice.errors import TerminalError
 from sluice.output import query
 from sluice.output.query import print_sql, run_sql
 from sluice.output.rows import write_rows
+from tests.unit.projects import empty_lake
 
 ORDERS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "Status": ["new", "paid", None]})
 ODD = 'Odd "table"'
@@ -25,12 +26,7 @@ ODD = 'Odd "table"'
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    root = tmp_path_factory.mktemp("lake")
-    catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{root}/catalog.db")
-    found = Project(
-        root=root, lake=Lake(catalog=catalog, warehouse=str(root / "w")), spark=Spark(),
-        pipelines={},
-    )  # fmt: skip
+    found = empty_lake(tmp_path_factory.mktemp("lake"))
     _fill(open_catalog(found))
     return found
 

@@ -101,6 +101,11 @@ class BatchRow:
         return replace(self, holder="", lease_until=None)
 
 
+def seq_of(row: BatchRow | None) -> int:
+    """What a row that was looked at is known by when it is looked at again; 0 for none."""
+    return 0 if row is None else row.seq
+
+
 def landed_anew(row: BatchRow | None) -> bool:
     """Whether a batch with claimed files waits to be recorded as landed: never, or not again."""
     return row is None or row.state == ROLLED_BACK

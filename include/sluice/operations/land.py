@@ -24,7 +24,7 @@ from sluice.landing.tablefolders import content_of
 from sluice.ledger import ledger as states
 from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FILE_HELD, BatchRow, landed_anew
+from sluice.ledger.rows import FILE_HELD, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.context import Context
@@ -250,7 +250,7 @@ def _claim(
     def fix(won: tuple[SourceFile, ...]) -> str:
         lost = tuple(r for f in won for r in rejects[f.key])
         manifest = _write_manifest(ctx, won, lost)
-        seen[manifest.batch_id] = _seq(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
+        seen[manifest.batch_id] = seq_of(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
@@ -271,7 +271,7 @@ def _claim(
         states.LANDED,
         manifest=key,
         lease=lease,
-        expected=lambda now: landed_anew(now) and _seq(now) == seen[batch_id],
+        expected=lambda now: landed_anew(now) and seq_of(now) == seen[batch_id],
     )
     reach(Point.LAND_RECORDED)
     if not mine:
@@ -279,10 +279,6 @@ def _claim(
         return ""
     ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
     return key
-
-
-def _seq(row: BatchRow | None) -> int:
-    return 0 if row is None else row.seq
 
 
 def _write_manifest(

@@ -11,7 +11,7 @@ from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import ledger as states
 from sluice.ledger.leases import this_holder
-from sluice.ledger.rows import landed_anew
+from sluice.ledger.rows import landed_anew, seq_of
 from sluice.manifest import Manifest
 from sluice.objects.batchfiles import batch_of
 from sluice.operations.ahead import land_tables, told_tables
@@ -264,7 +264,7 @@ def _record_landed(ctx: Context, seen: states.BatchRow, key: str) -> bool:
 
 
 def _is_as_seen(seen: states.BatchRow, now: states.BatchRow | None) -> bool:
-    return (now.seq if now is not None else 0) == seen.seq
+    return seq_of(now) == seen.seq
 
 
 def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:

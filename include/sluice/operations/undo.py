@@ -25,6 +25,7 @@ from sluice.ledger import ledger as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.leases import this_holder
 from sluice.ledger.ledger import BatchRow, Publication
+from sluice.ledger.rows import seq_of
 from sluice.names import (
     branch_name,
     tag_name,
@@ -253,7 +254,7 @@ def take_out(ctx: Context, batch_id: str) -> None:
     for p in published:
         table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
         drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
-    _close(ctx, batch_id, published, lambda now: now is not None and now.seq == seen.seq)
+    _close(ctx, batch_id, published, lambda now: seq_of(now) == seen.seq)
 
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:

@@ -27,7 +27,6 @@ from sluice.names import CATALOG, NAMESPACES_OF_SQL
 from sluice.output.rows import FORMATS, write_rows
 from sluice.output.sqlfilter import BASE_TABLE, Node, nodes, row_filter
 
-_OF_DUCKDB: Final = NAMESPACES_OF_SQL
 # A schema of such a name is one of two meanings of it: DuckDB refuses to choose.
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)
 _ALL_COLUMNS: Final = ("STAR", "POSITIONAL_REFERENCE")
@@ -200,7 +199,7 @@ def _tables(catalog: Catalog, tree: Node) -> set[Used]:
     for table in used:
         if not table.namespace and table.name.lower() not in queries:
             raise TerminalError(_unknown(catalog, table))
-    return {t for t in used if t.namespace and t.namespace.lower() not in _OF_DUCKDB}
+    return {t for t in used if t.namespace and t.namespace.lower() not in NAMESPACES_OF_SQL}
 
 
 def _loaded(catalog: Catalog, tree: Node) -> list[tuple[Used, Table]]:
