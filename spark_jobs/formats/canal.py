@@ -234,7 +234,8 @@ def _json_rows(rows: Column) -> Column:
 
     may_be = F.exists(F.map_values("mysqlType"), lambda kind: F.lower(kind) == _JSON)
     mended = F.transform(rows, lambda row: F.transform_values(row, as_text))
-    return F.when(may_be & F.col("sqlType").contains(_BLOB), mended).otherwise(rows)
+    # The code first: few messages have one, and only of these every column's type is looked at.
+    return F.when(F.col("sqlType").contains(_BLOB) & may_be, mended).otherwise(rows)
 
 
 def _characters(numbers: Column) -> Column:
