@@ -84,3 +84,21 @@ def test_columns_that_differ_in_case_alone_keep_their_numbers(
     project: Project, statement: str, expected: list[str]
 ) -> None:
     assert values(project, statement) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT name.upper() FROM shop.people WHERE id = 1", ["A"]),
+        ("SELECT shop.people.to_json() = people.to_json() FROM shop.people LIMIT 1", [True]),
+        ("SELECT people.name.upper() FROM shop.people WHERE id = 1", ["A"]),
+        ("SELECT p.name.upper() FROM shop.people WHERE id = 1", ["C"]),
+        ("SELECT max(name.upper()) OVER () FROM shop.people LIMIT 1", ["C"]),
+        ("SELECT o.to_json() FROM shop.people o WHERE id = 1",
+         ['{"id":1,"name":"a","p":{"name":"c"}}']),
+    ],
+)  # fmt: skip
+def test_what_a_method_is_called_of_is_read(
+    project: Project, statement: str, expected: list[Any]
+) -> None:
+    assert values(project, statement) == expected

@@ -222,7 +222,7 @@ def _columns(tree: Node) -> set[str] | None:
             return None
         if node.get("ref_type") == "NATURAL":
             return None
-        names |= {str(n).lower() for n in node.get("column_names") or []}
+        names |= set(_path(node))
         names |= {str(n).lower() for n in node.get("using_columns") or []}
         if node.get("type") == BASE_TABLE:
             tables |= {node["table_name"].lower(), node["alias"].lower()}
@@ -233,8 +233,15 @@ def _columns(tree: Node) -> set[str] | None:
 
 def _ends_with(node: Node, tables: set[str]) -> bool:
     """Whether it is a name like `orders` or `shop.orders`, which may mean the whole row."""
+    return any(last in tables for last in _path(node)[-1:])
+
+
+def _path(node: Node) -> list[str]:
+    """The parts of a name, in lower case: of a column, or of what `name.upper()` is called of."""
     path = node.get("column_names") or []
-    return bool(path) and path[-1].lower() in tables
+    if node.get("class") == "FUNCTION":
+        path = node["qualified_name"]["path"][:-1]
+    return [str(part).lower() for part in path]
 
 
 def _scan(table: Table, used: Used, columns: set[str] | None, tree: Node) -> pa.Table:
