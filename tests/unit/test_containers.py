@@ -195,6 +195,28 @@ def test_a_document_beyond_the_limit(size: int) -> None:
     assert found[2:] == [b'{"b":2}', b'{"b":3}']
 
 
+@pytest.mark.parametrize("lead", ["", "/*c*/", '{"p":1}\n', '{"p":"' + "z" * 3000 + '"}\n'])
+@pytest.mark.parametrize("large", ['{"a":"%s"}', '{\n"a":"%s"\n}', '7^{"a":"%s"}', '{"%s":1}^'])
+@pytest.mark.parametrize("text", ["y" * 4096, "€" * 1400])
+def test_a_document_beyond_the_limit_is_refused_wherever_it_stands(
+    lead: str, large: str, text: str
+) -> None:
+    for size in (64, 1 << 16):
+        found = parts(f'{lead}{large % text}\n{{"b":2}}', size, limit=4096)
+        assert [part[0] for part in found if isinstance(part, tuple)] == [TOO_LARGE]
+        assert found[-1] == b'{"b":2}'
+    assert isinstance(parts(f"{lead}{large % text}", 1 << 16, limit=4212)[-1], bytes)
+
+
+@pytest.mark.parametrize("before", [1, 3000])
+def test_a_line_beyond_the_limit_is_not_for_spark(before: int) -> None:
+    for end in (b"", b"\n"):
+        check = LineCheck(4096)
+        check.add(b'{"a":1}\n' * before + b'{"a":"%s"}' % (b"y" * 4096) + end)
+        check.finish()
+        assert check.split_needed
+
+
 VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 OBJECTS = st.dictionaries(st.text(max_size=4), VALUES | st.lists(VALUES, max_size=3), max_size=4)
 

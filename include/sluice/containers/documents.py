@@ -122,7 +122,8 @@ def is_lossy(text: str, value: Any) -> bool:
 def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Refused]:
     """Every document of a file on a line of its own, in order; damage shows as Refused.
 
-    A key and its value become `{"key": …, "value": …}`, without `keys` the value alone.
+    A key and its value become `{"key": …, "value": …}`, without `keys` the value alone. `limit`:
+    bytes of the largest document, with its key.
     Raises Damage where nothing of the file can be trusted.
     """
     return _Splitter(chunks, limit, keys).run()
@@ -264,7 +265,7 @@ class _Splitter:
         if other and self._is_of_key(found.value, offset := other.end() - self.at):
             return self._key_and_value(key, offset)
         text = self._pass_to(self.at + len(key))
-        return _line(text, is_lossy(text, found.value))
+        return self._unless_large(text, _line(text, is_lossy(text, found.value)))
 
     def _is_of_key(self, key: Any, offset: int) -> bool:
         """Whether a record is at `offset` and `key` is its key: two records share a field's name.
@@ -284,15 +285,24 @@ class _Splitter:
         if not self._line_from(self.at + offset).strip():
             if self.cut and _line_end(self.text, self.at + offset) == len(self.text):
                 return self._cut_off()  # of what follows nobody knows that it was nothing
-            self._pass_to(self.at + offset)
-            return _line(self._pair(key, "null"))
+            whole = self._pass_to(self.at + offset)
+            return self._unless_large(whole, _line(self._pair(key, "null")))
         blanks = _BLANKS.match(self.text, self.at + offset)
         value_at = blanks.end() - self.at if blanks else offset
         found = self._document(value_at)
         if not found.found:
             return self._take_broken(found)
-        value = self._pass_to(found.end)[value_at:]
-        return _line(self._pair(key, value), is_lossy(key + value, [key, found.value]))
+        whole = self._pass_to(found.end)
+        value = whole[value_at:]
+        lossy = is_lossy(key + value, [key, found.value])
+        return self._unless_large(whole, _line(self._pair(key, value), lossy))
+
+    def _unless_large(self, whole: str, part: Line | Refused) -> Line | Refused:
+        """The part, where its text in the file is within the limit: a window may hold more."""
+        may_be_large = 4 * len(whole) > self.limit  # a character has up to four bytes
+        if may_be_large and len(raw := _bytes(whole)) > self.limit:
+            return Refused(TOO_LARGE, raw)
+        return part
 
     def _pair(self, key: str, value: str) -> str:
         return f'{{"key":{key},"value":{value}}}' if self.keys else value

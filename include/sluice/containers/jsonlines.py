@@ -24,7 +24,10 @@ _SPLIT_BEGINNINGS: Final = ("[", "/*", BOM)
 
 
 class LineCheck:
-    """Takes a file's bytes piece by piece; `split_needed` once Spark could misread them."""
+    """Takes a file's bytes piece by piece; `split_needed` once Spark could misread them.
+
+    So it could where a line has more bytes than `limit`: the splitter has to refuse that.
+    """
 
     def __init__(self, limit: int) -> None:
         self.split_needed = False
@@ -47,7 +50,7 @@ class LineCheck:
         self._check_whole_lines()
         rest = b"".join(self._waiting)
         if rest and not self.split_needed:
-            self.split_needed = _is_odd(rest, last=True)
+            self.split_needed = len(rest) > self._limit or _is_odd(rest, last=True)
         if self._judge is not None:
             self._judge.close()
 
@@ -63,12 +66,15 @@ class LineCheck:
         if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
             return True
         if len(block) <= _SMALL:
-            return any(_is_odd(line) for line in block.split(b"\n")[:-1])
+            lines = block.split(b"\n")[:-1]
+            return any(len(line) > self._limit or _is_odd(line) for line in lines)
         return self._odd_in_large(block)
 
     def _odd_in_large(self, block: bytes) -> bool:
         data = np.frombuffer(block, dtype=np.uint8)
         offsets = np.concatenate(([0], np.flatnonzero(data == _NEWLINE) + 1)).astype(np.int64)
+        if np.diff(offsets).max() - 1 > self._limit:
+            return True
         suspects = ~self._valid(block, offsets) | (data[offsets[:-1]] != _BRACE)
         return any(
             _is_odd(block[offsets[n] : offsets[n + 1] - 1]) for n in np.flatnonzero(suspects)
