@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import threading
 import time
@@ -23,7 +24,7 @@ from sluice.catalog import rest as restcatalog
 from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import CatalogConfig, Lake, Project, Spark
-from sluice.errors import CommitStateUnknown, TerminalError
+from sluice.errors import CommitStateUnknown, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import SourceFile
@@ -160,6 +161,42 @@ def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
     monkeypatch.setattr(ledger_tables.LedgerTables, "_open", failing(10_000, away()))
     with pytest.raises(CommitStateUnknown, match="the ledger could not be read: no answer in 90 s"):
         claim(ledger, "a")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), TransientError, "No space left; make room"),
+        (OSError(errno.EROFS, "Read-only"), TerminalError, "Read-only; let this process write"),
+        (PermissionError("access denied"), TerminalError, "access denied; let this process write"),
+        (away("attempt to write a readonly database"), TerminalError, "readonly database; let"),
+    ],
+)
+def test_a_ledger_that_cannot_be_written_says_so_at_once(
+    tmp_path: Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    kind: type[Exception],
+    told: str,
+) -> None:
+    ledger = Ledger(open_catalog(embedded(tmp_path)))
+    ledger.ensure()
+    monkeypatch.setattr(Table, "_do_commit", failing(10_000, error))
+    with pytest.raises(kind, match=rf"^sluice\.files cannot be written: \w+: .*{told}"):
+        claim(ledger, "a")
+    assert clock.slept == []
+
+
+def test_a_ledger_that_fails_in_each_try_tells_the_last_failure(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(open_catalog(embedded(tmp_path)))
+    ledger.ensure()
+    monkeypatch.setattr(Table, "_do_commit", failing(10_000, OSError("broken pipe")))
+    with pytest.raises(TransientError, match="in each of 60 tries: OSError: broken pipe; try"):
+        claim(ledger, "a")
+    assert len(clock.slept) == ledger_tables.MAX_TRIES
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ both win. Here the tables allow no retry (`commit.retry.num-retries` is 0), the 
 
 from __future__ import annotations
 
+import errno
 import time
 import uuid
 from collections.abc import Callable
@@ -41,8 +42,16 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from sluice.catalog.patience import OF_CATALOGS, CatalogAwayError, Errors, pause, retry
-from sluice.errors import CommitStateUnknown, TransientError
+from sluice.catalog.patience import (
+    OF_CATALOGS,
+    CatalogAwayError,
+    Errors,
+    in_words,
+    is_hopeless,
+    pause,
+    retry,
+)
+from sluice.errors import CommitStateUnknown, SluiceError, TerminalError, TransientError
 from sluice.names import LEDGER_NAMESPACE
 
 T = TypeVar("T")
@@ -127,8 +136,11 @@ class LedgerTables:
 
         Whoever loses is shown the table again. `decide` answers with rows and with what to
         return; no rows is a decision too. Every row gets the commit's number as its `seq`.
+        Raises TerminalError where this process may not write, TransientError where there is no
+        room, or no try of many succeeds.
         """
         sent: dict[str, T] = {}
+        problem: Exception | None = None
         for turn in range(MAX_TRIES):
             table = self.open(name)
             arrived = _arrived(table, sent)
@@ -139,11 +151,14 @@ class LedgerTables:
                 return answer
             token = uuid.uuid4().hex
             sent[token] = answer
-            if _commit_once(table, rows, token):
+            problem = _commit_once(table, rows, token)
+            if problem is None:
                 _tidy_up(table)
                 return answer
+            if _is_full(problem) or _is_closed(problem):
+                break
             time.sleep(pause(turn, LONGEST_WAIT))
-        return self._give_up(name, sent)
+        return self._give_up(name, sent, problem)
 
     def compact(
         self, name: str, keep: Callable[[Any], Any], dry_run: bool = False
@@ -160,14 +175,11 @@ class LedgerTables:
             _rewrite(table, kept)
         return rows.num_rows, kept.num_rows
 
-    def _give_up(self, name: str, sent: dict[str, T]) -> T:
+    def _give_up(self, name: str, sent: dict[str, T], problem: Exception | None) -> T:
         arrived = _arrived(self.open(name), sent)
         if arrived is not None:
             return sent[arrived]
-        raise TransientError(
-            f"{LEDGER_NAMESPACE}.{name} was written by others in each of {MAX_TRIES} tries;"
-            " try again when fewer runs are at work"
-        )
+        raise _not_written(f"{LEDGER_NAMESPACE}.{name}", problem) from problem
 
     def _open(self, name: str) -> Table:
         identifier = (LEDGER_NAMESPACE, name)
@@ -210,8 +222,8 @@ def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ("*"
     return table.scan(row_filter=where, selected_fields=columns).to_arrow()
 
 
-def _commit_once(table: Table, rows: list[Row], token: str) -> bool:
-    """Send one commit that requires `main` as read; False when it did not or may not have won."""
+def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
+    """Send one commit that requires `main` as read; why it did not, or may not, have won."""
     seq = _next_seq(table)
     data = pa.Table.from_pylist(
         [{**row, "seq": seq} for row in rows], schema=table.schema().as_arrow()
@@ -219,11 +231,37 @@ def _commit_once(table: Table, rows: list[Row], token: str) -> bool:
     try:
         with table.transaction() as transaction:
             transaction.append(data, snapshot_properties={SUMMARY_TOKEN: token})
-    except CommitFailedException:
-        return False
-    except _OUTCOME_UNKNOWN:
-        return False
-    return True
+    except CommitFailedException as lost:
+        return lost
+    except _OUTCOME_UNKNOWN as problem:
+        return problem
+    return None
+
+
+def _is_full(problem: Exception) -> bool:
+    return isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _is_closed(problem: Exception) -> bool:
+    read_only = isinstance(problem, OSError) and problem.errno == errno.EROFS
+    return read_only or is_hopeless(problem)
+
+
+def _not_written(table: str, problem: Exception | None) -> SluiceError:
+    """The error of a table that could not be written, by the problem of the last try."""
+    if problem is None or isinstance(problem, CommitFailedException):
+        return TransientError(
+            f"{table} was written by others in each of {MAX_TRIES} tries; try again when fewer "
+            "runs are at work"
+        )
+    why = in_words(problem)
+    if _is_closed(problem):
+        return TerminalError(f"{table} cannot be written: {why}; let this process write there")
+    if _is_full(problem):
+        return TransientError(f"{table} cannot be written: {why}; make room and try again")
+    return TransientError(
+        f"{table} could not be written in each of {MAX_TRIES} tries: {why}; try again"
+    )
 
 
 def _next_seq(table: Table) -> int:
