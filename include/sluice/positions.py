@@ -19,6 +19,8 @@ ROLE_OLD: Final = "0"
 ROLE_NEW: Final = "1"
 
 _DIGITS = re.compile(r"[0-9]+")
+# In a natural-sort key twenty digits follow such a beginning, or more.
+_GENERATION = re.compile(r"\.20[1-9][0-9]{1,9}\Z")
 
 
 def encode_number(value: int | str) -> str:
@@ -31,8 +33,21 @@ def encode_number(value: int | str) -> str:
 
 
 def natural_key(text: str) -> str:
-    """Rewrite every run of digits by `encode_number`: `part-9` sorts before `part-10`."""
-    return _DIGITS.sub(lambda run: encode_number(run.group()[-99:]), text)
+    """Rewrite every run of digits by `encode_number`: `part-9` sorts before `part-10`.
+
+    No two texts have one key. What the numbers leave out of their runs (zeros in front, and what
+    stands before the last 99 digits) follows at the end, behind `.00`, with which no number begins.
+    So it tells apart only what is alike without it: `part-01` comes just before `part-1`. A text
+    of which nothing is left out has nothing there.
+    """
+    key = _DIGITS.sub(lambda run: encode_number(run.group()[-99:]), text)
+    left_out = "".join(f",{_left_out(run)}" for run in _DIGITS.findall(text)).rstrip(",")
+    return f"{key}.00{left_out}" if left_out else key
+
+
+def _left_out(digits: str) -> str:
+    kept = digits[-99:].lstrip("0") or "0"
+    return digits[: len(digits) - len(kept)]
 
 
 def arrival_again(arrival: str, generation: int) -> str:
@@ -40,9 +55,10 @@ def arrival_again(arrival: str, generation: int) -> str:
 
     Where a record stands in Spark's reading depends on the other files of the batch, so records
     read again cannot be compared one by one with those of the first reading. Before, a block's
-    number followed here, which begins with 0 or 1.
+    number followed here, which begins with 0 or 1. An earlier generation gives way to this one.
     """
-    return f"{arrival}.2{encode_number(generation)}" if generation else arrival
+    first = _GENERATION.sub("", arrival)
+    return f"{first}.2{encode_number(generation)}" if generation else first
 
 
 def opening_position(epoch: int) -> str:

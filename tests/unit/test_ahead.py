@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sluice.landing import landed
 from sluice.ledger.ledger import FILE_LOADED, PUBLISHED
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.undo import release, rollback
+from sluice.positions import natural_key
 from spark_jobs.job import pipeline_of
 from tests.unit.projects import open_shop
 
@@ -87,3 +89,18 @@ def test_the_bytes_of_another_file_are_not_read_again(context: Context) -> None:
         write(context, name, "first" if name == "c.jsonl" else "second")
     write(context, "d.jsonl", "second")
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
+
+
+def test_a_loaded_file_is_read_at_the_place_that_its_events_have(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an earlier release gave it: numbers that are written otherwise shared one."""
+    write(context, "part-01.jsonl", "second")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(landed, "natural_key", lambda _: "part-011.jsonl")
+        load(context, epoch=0)
+    write(context, "part-02.jsonl", "third")
+    (key,) = land_tables(context, ["s.notes"])
+    found = {file.key: file.arrival for file in context.files.read_manifest(key).files}
+    assert found["part-01.jsonl"] == "part-011.jsonl"
+    assert found["part-02.jsonl"] == natural_key("part-02.jsonl")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,44 @@ def test_natural_order_of_object_keys(earlier: str, later: str) -> None:
     assert natural_key(earlier) < natural_key(later)
 
 
+def positions(key: str, *blocks: int) -> list[str]:
+    return [f"{natural_key(key)}.{encode_number(block)}.010" for block in blocks]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("part-01.jsonl", "part-1.jsonl"),
+        ("dt=2024-01-02/hr=05/a", "dt=2024-01-02/hr=5/a"),
+        ("part-000", "part-0"),
+        ("1" + "2" * 99, "2" * 99),
+        ("a-01", "a-01.0"),
+        ("a-01", "a-01.1"),
+        ("a-01.json", "a-01.json.gz"),
+        ("a-01.json", "a-1.json.gz"),
+        ("a-01-b", "a-01"),
+    ],
+)
+def test_files_whose_numbers_are_written_otherwise_have_places_of_their_own(
+    earlier: str, later: str
+) -> None:
+    places = [*positions(earlier, 0, 10**18), *positions(later, 0, 10**18)]
+    assert places == sorted(set(places))
+
+
+def test_no_two_texts_have_one_natural_key() -> None:
+    texts = [*product("01.,", repeat=5), *product("01.,", repeat=4), *product("01.,", repeat=3)]
+    assert len({natural_key("".join(text)) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("part-9.jsonl", "part-019.jsonl"), ("dt=2024-10-12/0", "dt=042024-0210-0212/010")],
+)
+def test_numbers_without_zeros_in_front_are_all_of_the_natural_key(text: str, key: str) -> None:
+    assert natural_key(text) == key
+
+
 def test_a_higher_epoch_sorts_above_everything_before_it() -> None:
     assert f"{epoch_prefix(0)}.2.{encode_number(10**98)}" < f"{epoch_prefix(1)}.0.010"
     assert epoch_prefix(9) < epoch_prefix(10) < epoch_prefix(9999)
@@ -75,3 +115,10 @@ def test_a_file_read_again_comes_after_its_first_reading_and_before_the_next_fil
     again = [f"{arrival_again(natural_key('a-9.jsonl'), n)}.010.010" for n in (1, 2, 10)]
     following = f"{natural_key('a-10.jsonl')}.010.010"
     assert sorted([following, *again[::-1], *first[::-1]]) == [*first, *again, following]
+
+
+@pytest.mark.parametrize("key", ["a-9.jsonl", "a-09", "a.12345678901234567890", "a.3"])
+def test_a_file_read_a_third_time_comes_after_its_second_reading(key: str) -> None:
+    arrival = natural_key(key)
+    assert arrival_again(arrival_again(arrival, 1), 12) == arrival_again(arrival, 12)
+    assert arrival_again(arrival_again(arrival, 12), 0) == arrival

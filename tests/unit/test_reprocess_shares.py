@@ -1,4 +1,4 @@
-"""A reprocess that left a table out, and the next one: what the table lacks still comes.
+"""One reprocess after another: what a table lacks still comes, and files keep their place.
 
 The driver is played; landing, ledger, reprocess and shares are the real ones.
 """
@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from sluice.landing import landed
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
+from sluice.positions import arrival_again
 from sluice.result import LeftOut
-from tests.unit.played import ONE, play, quarantined
+from tests.unit.played import ONE, play, quarantine, quarantined
 from tests.unit.projects import PIPELINE, open_shop
 
 LEFT = LeftOut("d.s.notes", 1, "fails its check")
@@ -35,3 +37,18 @@ def test_the_share_of_a_reprocess_is_not_given_up(
     reprocess(ctx)
     stages.run(ctx)
     assert [m.tables for m in loaded if m.share_of] == [("d.s.notes",)]
+
+
+def test_a_file_read_again_keeps_the_place_of_its_first_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an earlier release gave it: numbers that are written otherwise shared one."""
+    ctx = open_shop(tmp_path)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(landed, "natural_key", lambda _: "as-it-was")
+        quarantined(ctx, monkeypatch)
+    for generation in (1, 2):
+        (again,), _ = reprocess(ctx)
+        (file,) = ctx.files.read_manifest(ctx.files.manifest_key("shop", again.batch_id)).files
+        assert file.arrival == arrival_again("as-it-was", generation)
+        quarantine(ctx, again.batch_id, file.key)

@@ -53,7 +53,7 @@ def land_tables(
     for epoch, objects in _by_epoch(ctx, found, known):
         for chunk in chunks(ctx, objects):
             looks = inspect_all(ctx, store, chunk, named=files is not None)
-            whole = tuple(look.file for _, look in looks)
+            whole = _at_their_places(ctx, [look.file for _, look in looks], known)
             # What landing rejected is told by the batch that takes the file.
             manifest = Manifest(
                 ctx.pipeline.name,
@@ -91,6 +91,17 @@ def _by_epoch(
         epoch = None if row is None or row.state != FILE_LOADED else epochs.get(row.batch_id)
         groups.setdefault(None if epoch == ctx.pipeline.epoch else epoch, []).append(one)
     yield from groups.items()
+
+
+def _at_their_places(
+    ctx: Context, files: list[SourceFile], known: Mapping[str, FileRow]
+) -> tuple[SourceFile, ...]:
+    """Files that are loaded keep the place in the order of arrival that their events have."""
+    rows = (known.get(file.key) for file in files)
+    batches = {row.batch_id for row in rows if row is not None and row.state == FILE_LOADED}
+    keys = (ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in sorted(batches))
+    taken = {file.key: file for key in keys for file in ctx.files.read_manifest(key).files}
+    return tuple(replace(file, arrival=taken.get(file.key, file).arrival) for file in files)
 
 
 def _originals(

@@ -186,8 +186,12 @@ def _same(old: SourceFile, new: SourceFile) -> bool:
 
 
 def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:
-    """The file as it reads now, in its old hour and at its old place in the order of arrival."""
-    return replace(new, hour=old.hour, arrival=arrival_again(new.arrival, generation))
+    """The file as it reads now, in its old hour and at its old place in the order of arrival.
+
+    The place is the manifest's: an earlier release gave `part-01` that of `part-1`.
+    """
+    first = old.arrival or new.arrival
+    return replace(new, hour=old.hour, arrival=arrival_again(first, generation))
 
 
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
