@@ -75,8 +75,8 @@ class Rebuild:
     """Targets that are made again from their changelogs, where the batches `without` do not count.
 
     Those are undone so: only the keys that they changed are looked at. Where there are none, all
-    keys are. `bases`: `main` of each target before the first of them was published. `at`: when it
-    was asked for, which tells two alike apart.
+    keys are. `bases`: `main` of each target and its history before the first of them was
+    published. `at`: when it was asked for, which tells two alike apart.
     """
 
     targets: tuple[str, ...]

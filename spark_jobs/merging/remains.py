@@ -66,7 +66,9 @@ class Remains:
     def __init__(self, writer: Writer, asked: Rebuild, misnamed: bool = False) -> None:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
         self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
-        self.before = self._before(asked) if asked.without else None
+        self.before = self._before(asked, target_id(self.plan))
+        kept = self.plan.history
+        self.versions_before = self._before(asked, history_id(self.plan)) if kept else None
         self.misnamed = misnamed or (bool(asked.without) and self._forget_renames())
         if not self.misnamed:
             rename(writer)
@@ -194,15 +196,17 @@ class Remains:
         """The rows that stand for what is forgotten: those from before the undone batches."""
         return self.stored.rows if self.undone is None else self.before
 
-    def _before(self, asked: Rebuild) -> DataFrame | None:
-        target, base = target_id(self.plan), asked.bases.get(self.plan.target)
-        loaded = self.lake.load(target)
-        if base is not None and self.floor and loaded and loaded.snapshot_by_id(base) is None:
+    def _before(self, asked: Rebuild, table: TableId) -> DataFrame | None:
+        """What the table held before the undone batches; None too where there is no floor."""
+        if self.floor is None or not asked.without:
+            return None
+        base, loaded = asked.bases.get(table.name), self.lake.load(table)
+        if base is not None and loaded and loaded.snapshot_by_id(base) is None:
             raise RollbackRefused(
                 f"{self.plan.name}: snapshot {base}, from before batches "
                 f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
             )
-        rows, writer = self.lake.rows(target, base) if self.floor else None, self.writer
+        rows, writer = self.lake.rows(table, base), self.writer
         # By what these were written is not kept; what is told now fills whatever lacked a column.
         return None if rows is None else writer.now.rows(rows, Told(), writer.types)
 
@@ -263,7 +267,7 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
     """Settle the history; returns the target's rows, which with soft deletes are versions too."""
     plan, there = remains.plan, remains.versions()
     if plan.history:
-        old = None if there is None else _forgotten(remains, there, names.POSITION_TO)
+        old = None if there is None else _forgotten(remains, there)
         kept = Kept(old, names.VALID_FROM, names.POSITION_TO, names.VALID_TO)
         found = _versions(remains, data, kept)
         by = (*plan.key, names.POSITION)
@@ -283,16 +287,18 @@ def _kept_rows(remains: Remains) -> Kept:
         return softdelete.kept(remains.of_keys(rows), remains.floor)
     # They may be from before soft_delete was switched on.
     rows = softdelete.with_marks(rows)
-    return softdelete.kept(_forgotten(remains, rows, names.DELETED_POSITION))
+    return softdelete.kept(_below(remains, rows, names.DELETED_POSITION))
 
 
-def _forgotten(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame | None:
+def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
     """Stored versions, and their ends, of which maintenance may have expired the events."""
-    floor = remains.floor
-    if floor is None:
+    if remains.floor is None:
         return None
-    rows = _reopened(remains, _up_to_floor(remains, rows, floor), ended_at)
-    return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
+    if remains.undone is not None:
+        by = [*remains.plan.key, names.POSITION]
+        there = there.join(_brought(remains, remains.undone, names.POSITION), by, "left_anti")
+        there = _reopened(remains, _brought(remains, remains.undone, names.POSITION_TO), there)
+    return _below(remains, there, names.POSITION_TO)
 
 
 def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
@@ -303,15 +309,27 @@ def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
     return rows.join(remains.undone, [*remains.plan.key, names.POSITION], "left_anti")
 
 
-def _reopened(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame:
-    """Stored versions without the ends that undone events made: what stays ends them anew."""
-    if remains.undone is None:
-        return rows
+def _below(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame:
+    """Stored versions and ends, without those above the floor, which come with their events."""
+    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= remains.floor)
+    return rows.withColumn(ended_at, F.when(F.col(ended_at) <= remains.floor, F.col(ended_at)))
+
+
+def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
+    """Where undone events began versions, or ended them, that were not so before: what was had
+    another batch, which may be forgotten. `place`: the history's column for that."""
     key = [quoted(k) for k in remains.plan.key]
-    ends = remains.undone.select(*key, F.col(names.POSITION).alias(ended_at)).distinct()
+    found = undone.select(*key, F.col(names.POSITION).alias(place)).distinct()
+    before = remains.versions_before
+    return found if before is None else found.join(before, [*remains.plan.key, place], "left_anti")
+
+
+def _reopened(remains: Remains, ends: DataFrame, rows: DataFrame) -> DataFrame:
+    """Stored versions without the ends that undone events made: what stays ends them anew."""
+    ended_at = names.POSITION_TO
     rows = rows.join(ends.withColumn(_ENDED, F.lit(True)), [*remains.plan.key, ended_at], "left")
-    undone = F.col(_ENDED).isNotNull() | F.col(ended_at).isin(*remains.truncates_gone)
-    return rows.withColumn(ended_at, F.when(~undone, F.col(ended_at))).drop(_ENDED)
+    gone = F.col(_ENDED).isNotNull() | F.col(ended_at).isin(*remains.truncates_gone)
+    return rows.withColumn(ended_at, F.when(~gone, F.col(ended_at))).drop(_ENDED)
 
 
 def _versions(remains: Remains, data: list[str], kept: Kept) -> DataFrame:

@@ -28,10 +28,20 @@ def changelog_days() -> int:
 
 
 @pytest.fixture
+def mode() -> str:
+    """What the target is, beside the history."""
+    return "current"
+
+
+@pytest.fixture
 def shop(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changelog_days: int
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changelog_days: int,
+    mode: str,
 ) -> Shop:
-    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "history"]}
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": [mode, "history"]}
     pipeline: dict[str, Any] = {
         "format": "debezium",
         "tables": {"public.orders": table},
@@ -125,4 +135,20 @@ def test_a_target_that_keeps_deleted_rows_since(shop: Shop) -> None:
     refolding.rollback(shop.context(), batch.batch_id)
     found = sorted((r["id"], r["status"], r["_is_deleted"]) for r in shop.rows("orders"))
     assert found == [(1, "new", False), (3, "paid", False)]
+    assert shop.agrees()
+
+
+@pytest.mark.parametrize(("changelog_days", "mode"), [(30, "soft_delete")])
+def test_what_a_forgotten_batch_brought_too_stays(shop: Shop) -> None:
+    """The undone batch repeats what ended a version and began another."""
+    kept = order("c", 10, 1, "a"), order("u", 11, 1, "b"), order("c", 12, 4, "x")
+    shop.run(*kept)
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    before = versions(shop)
+    batch = shop.run(kept[1], order("c", 30, 2, "undone"))
+    shop.run(order("c", 40, 3, "c"))
+    refolding.rollback(shop.context(), batch.batch_id)
+    assert [row[:2] for row in shop.seen()] == [(1, "b"), (3, "c"), (4, "x")]
+    assert [v for v in versions(shop) if v[0] != 3] == before
     assert shop.agrees()

@@ -24,6 +24,7 @@ from sluice.names import (
     PROP_FLOOR,
     PROP_PIPELINE,
     PROP_SOURCE,
+    history_table,
     is_changelog,
     published_tables,
     target_of_changelog,
@@ -111,7 +112,8 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
         return [why, *(f"would fold again without: {line}" for line in told)]
     ctx.say(f"rollback: {why}: keys are folded again without it")
     targets = tuple(sorted({c.target for c in changes}))
-    bases = {target: _base(ctx, target, published) for target in targets}
+    rows_of = (name for target in targets for name in (target, history_table(target)))
+    bases = {name: _base(ctx, name, published) for name in rows_of}
     return told + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
 
 
