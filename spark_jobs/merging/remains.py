@@ -26,7 +26,7 @@ from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer, stored_at
 from spark_jobs.merging.retell import note, rename
 from spark_jobs.modes import events, history, softdelete
-from spark_jobs.modes.gap import behind
+from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
 from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames
@@ -169,7 +169,7 @@ class Remains:
         rows = self.lake.rows(table, writer.bases[table].snapshot)
         if rows is None or self.now is None:
             return rows
-        return self.now.rows(rows, writer.before, writer.types)
+        return self.now.rows(rows, written_by(writer, table), writer.types)
 
     def of_keys(self, rows: DataFrame) -> DataFrame:
         """The rows of the keys that are looked at."""

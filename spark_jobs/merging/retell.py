@@ -11,6 +11,7 @@ from sluice.catalog.snapshots import head
 from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.lake.tables import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
+from spark_jobs.modes.gap import written_by
 from spark_jobs.planning import defaults, renames
 from spark_jobs.planning.defaults import Defaults, Refill
 from spark_jobs.planning.renames import moves_of_rows
@@ -46,14 +47,15 @@ def _standing(writer: Writer) -> str:
 
 def rename(writer: Writer) -> None:
     """Give stored rows the names of now, before anything else is written on the branches."""
-    before, now = writer.before.renames, writer.now.renames
-    if before == now:
-        return
+    now = writer.now.renames
     for table in _of_rows(writer):
+        before = written_by(writer, table)
+        if before.renames == now:
+            continue
         # A default is of the column that it was told of, whatever that is called since.
-        _fill(writer, table, _refills(writer, writer.before.held(), defaults.NO_DEFAULTS))
+        _fill(writer, table, _refills(writer, before.held(), defaults.NO_DEFAULTS))
         listed = {names.ABSENT: "array<string>"} if table == events_id(writer.plan) else {}
-        values = moves_of_rows(before, now, {**writer.types, **listed}, "t.")
+        values = moves_of_rows(before.renames, now, {**writer.types, **listed}, "t.")
         if values:
             _update(writer, table, writer.lake.spark.range(1), values)
         loaded = writer.lake.load(table)
@@ -70,8 +72,9 @@ def _of_rows(writer: Writer) -> list[TableId]:
 
 def fill(writer: Writer) -> None:
     """Give stored rows what they hold in columns that came after them, by all that is told."""
-    before, now = writer.before, writer.now
+    now = writer.now
     for table in _of_rows(writer):
+        before = written_by(writer, table)
         rows = writer.lake.rows(table, writer.bases[table].snapshot)
         there = () if rows is None or before.renames != now.renames else rows.columns
         held = {name: default for name, default in before.held().items() if name in there}

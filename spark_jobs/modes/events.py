@@ -28,7 +28,7 @@ from spark_jobs.folding.fold import carried, event_hash
 from spark_jobs.kept import keep
 from spark_jobs.lake.tables import events_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind
+from spark_jobs.modes.gap import behind, written_by
 
 CONTENT: Final = "_sluice_content"
 IDENTITY: Final = (names.POSITION, CONTENT)
@@ -80,7 +80,7 @@ def stored(writer: Writer) -> DataFrame | None:
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     if rows is None:
         return None
-    told = writer.now.rows(rows, writer.before, writer.types)
+    told = writer.now.rows(rows, written_by(writer, table), writer.types)
     return identified(told, _data(writer))
 
 

@@ -7,10 +7,13 @@ which soft_delete is switched on has such a gap too: the rows that were deleted 
 from __future__ import annotations
 
 from sluice import names
-from sluice.catalog.snapshots import is_behind
+from sluice.catalog.snapshots import head, is_behind
 from spark_jobs.lake.gaps import remember
 from spark_jobs.lake.tables import TableId, events_id, history_id
 from spark_jobs.lake.writer import Writer
+from spark_jobs.planning import told
+from spark_jobs.planning.renames import clash
+from spark_jobs.planning.told import NOTHING_TOLD, Told
 
 
 def leave_behind(writer: Writer) -> None:
@@ -26,8 +29,23 @@ def leave_behind(writer: Writer) -> None:
 def _mark(writer: Writer, table: TableId, whose: str) -> None:
     """`whose`: the property by which the table is this target's, see `sluice.names.whose`."""
     found = writer.lake.load(table)
-    if found is not None and found.properties.get(whose) == writer.plan.name:
-        remember(writer.lake, table)
+    if found is None or found.properties.get(whose) != writer.plan.name:
+        return
+    if not is_behind(found, head(found)):
+        text = writer.before.text() or NOTHING_TOLD
+        writer.lake.set_property(table, names.PROP_GAP_TOLD, text)
+    remember(writer.lake, table)
+
+
+def written_by(writer: Writer, table: TableId) -> Told:
+    """What the table's rows were written by: of one that is behind what was told when its gap
+    began, where they can get the names of now from that."""
+    text = writer.lake.property(table, names.PROP_GAP_TOLD)
+    if text is None or not behind(writer, table):
+        return writer.before
+    found = told.read(text)
+    misnamed = clash(found.renames, writer.now.renames, writer.types)
+    return found if misnamed is None else writer.before
 
 
 def behind(writer: Writer, table: TableId) -> bool:

@@ -20,7 +20,7 @@ from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import ENDED_AT, ENDED_TS
 from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
-from spark_jobs.modes.gap import behind
+from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Forgotten, Kept, replay
 from spark_jobs.modes.softdelete import living
 
@@ -40,7 +40,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         return
     rows = writer.lake.rows(table, writer.bases[table].snapshot)
     kept = Kept(
-        None if rows is None else writer.now.rows(rows, writer.before, writer.types),
+        None if rows is None else writer.now.rows(rows, written_by(writer, table), writer.types),
         source_ts=names.VALID_FROM,
         ended_at=names.POSITION_TO,
         ended_ts=names.VALID_TO,

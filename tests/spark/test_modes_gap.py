@@ -3,6 +3,7 @@ happened between."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
 from tests.spark import renamed
 from tests.spark import test_used_again as used_again
@@ -201,3 +203,28 @@ def test_a_batch_of_ddl_alone_gives_them_what_they_lack(drive: Drive) -> None:
         found = {(row["id"], row["name"]) for row in shop.rows(table)}
         assert {(1, "untouched"), (1, "missed"), (6, "missed")} < found, table
     assert shop.agrees()
+
+
+@pytest.mark.long
+def test_a_rename_that_was_told_meanwhile_renames_what_is_forgotten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """By the floor the rows of the tables stand for their events, under the names of then."""
+
+    def modes(asked: Sequence[str]) -> dict[str, Any]:
+        keep = {"tombstone_days": 30, "changelog_days": 30}
+        return {**pipeline(asked), "maintenance": keep}
+
+    shop = Shop(spark, tmp_path, modes(ON))
+    gone = {"id": 2, "title": "two"}
+    first = [renamed.event("c", 1, id=1, title="one"), renamed.event("c", 2, **gone)]
+    shop.run(*map(json.dumps, [*first, renamed.event("d", 3, gone)]))
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    shop.configure(**modes(OFF))
+    shop.run(*map(json.dumps, [renamed.ddl(10), renamed.event("c", 11, id=4, name="four")]))
+    shop.configure(**modes(ON))
+    shop.run(json.dumps(renamed.event("c", 20, id=9, name="nine")))
+    for table in ("orders__history", "orders__events"):
+        begun = [(r["id"], r["name"]) for r in shop.rows(table) if r.get("_op") != "delete"]
+        assert sorted(begun, key=str) == [(1, "one"), (2, "two"), (4, "four"), (9, "nine")], table
