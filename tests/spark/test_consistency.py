@@ -86,6 +86,7 @@ def test_one_table_waits_and_catches_up(lake: Sandbox) -> None:
     assert newer.left_out == ()
 
 
+@pytest.mark.long
 def test_a_table_that_no_plan_can_be_made_for_is_left_out(lake: Sandbox) -> None:
     lake.configure(**pipeline(None))
     keyed = {"id": 1, "text": "a"}

@@ -51,6 +51,7 @@ def test_a_mended_hint_and_key_are_taken_after_a_batch_that_failed(lake: Sandbox
     assert sorted(str(row["amount"]) for row in lake.rows("orders")) == ["1.50", "2.00"]
 
 
+@pytest.mark.long
 def test_a_first_batch_that_is_rolled_back_can_be_loaded_with_other_types(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, 1, "7"), event(11, 2, "2")])
     (published,), _ = stages.run(lake.context())

@@ -50,6 +50,7 @@ class Overtaken(list[str]):
         return super().__iter__()
 
 
+@pytest.mark.long
 def test_nothing_is_rounded_into_a_type_that_was_put_back_meanwhile(
     spark: SparkSession, tmp_path: Path
 ) -> None:

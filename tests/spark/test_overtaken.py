@@ -36,6 +36,7 @@ def overtake(shop: Sandbox, records: list[dict[str, Any]]) -> None:
     shop.published = Overtaken(shop.published, lambda: shop.load_records(records, "a.jsonl"))
 
 
+@pytest.mark.long
 def test_a_rollback_leaves_the_column_of_the_batch_that_overtook(
     spark: SparkSession, tmp_path: Path
 ) -> None:

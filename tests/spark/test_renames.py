@@ -193,7 +193,8 @@ def test_the_configuration_tells_what_the_source_does_not(
     assert names_of(shop) == WANTED | more
 
 
-@pytest.mark.parametrize("told", ["source", pytest.param("configuration", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("told", ["source", "configuration"])
 def test_a_moved_row_keeps_what_was_not_sent_when_a_rename_is_told_with_newer_rows(
     spark: SparkSession, tmp_path: Path, told: str
 ) -> None:

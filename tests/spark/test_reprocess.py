@@ -71,6 +71,7 @@ def resolved(sandbox: Sandbox) -> dict[str, str]:
     return resolutions(sandbox.context().ledger.batches("p"))
 
 
+@pytest.mark.long
 def test_records_of_an_older_epoch_stay_below_the_newer_one(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(50, 1, "100.25"), event(51, 2, "1.00"), event(52, 3, "100.50")])
     first = run(lake)

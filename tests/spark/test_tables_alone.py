@@ -77,6 +77,7 @@ def test_a_table_that_is_not_listed_is_refused(lake: Sandbox) -> None:
         stages.run(lake.context(), tables=["notes"])
 
 
+@pytest.mark.long
 def test_a_batch_is_not_undone_beneath_one_that_read_its_files_again(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a")])
     (whole,) = run(lake)

@@ -124,14 +124,11 @@ TAKEN = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "batches",
-    [
-        pytest.param(
-            [[statement] for statement in (DROP, *TAKEN)], id="each", marks=pytest.mark.long
-        ),
-        pytest.param([[*reversed(TAKEN), DROP]], id="together"),
-    ],
+    [[[statement] for statement in (DROP, *TAKEN)], [[*reversed(TAKEN), DROP]]],
+    ids=["each", "together"],
 )
 def test_a_dropped_name_that_a_rename_takes_over(lake: Sandbox, batches: list[list[Row]]) -> None:
     run(lake, [event("c", 5, 1, size=(INT, 1), weight=(INT, 2))], *batches)
