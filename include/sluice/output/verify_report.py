@@ -27,7 +27,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { border: 1px solid #ccc; padding: .3rem .6rem; text-align: left; vertical-align: top;
          overflow-wrap: anywhere; }
-td.number { text-align: right; }
+.counts td:nth-child(n+2):nth-child(-n+4) { text-align: right; }
 .ok { color: #17692c; } .bad { color: #b01818; font-weight: 600; }
 mark { background: #ffe08a; }
 """
@@ -81,7 +81,7 @@ def as_html(found: Verification) -> str:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title}: {result}</h1>"
         f"<p>{escape(found.at)}, {escape(_beside(found))}, in {found.seconds} s</p>"
-        f"{notes}{_html_table(_HEADINGS, rows)}"
+        f"{notes}{_html_table(_HEADINGS, rows, kind='counts')}"
         f"{''.join(_html_keys(c) for c in _comparisons(found) if not c.agrees)}</body></html>\n"
     )
 
@@ -105,11 +105,11 @@ def _html_row(row: Row | None, marked: Iterable[str]) -> str:
     return "<br>".join(lines)
 
 
-def _html_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _html_table(headings: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "rows") -> str:
     """Cells are HTML already."""
     head = "".join(f"<th>{escape(h)}</th>" for h in headings)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f'<table class="{kind}"><tr>{head}</tr>{body}</table>'
 
 
 def _result(agrees: bool, good: str, bad: str) -> str:
