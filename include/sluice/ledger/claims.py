@@ -12,11 +12,6 @@ Content = Callable[[str, str], str]
 """What objects with the same records have in common, of an object's key and its checksum."""
 
 
-def by_bytes(_key: str, checksum: str) -> str:
-    """The content of files whose records say all that there is to know of them."""
-    return checksum
-
-
 def is_free(row: FileRow | None) -> bool:
     """True for a file that no batch has."""
     return row is None or row.state == FILE_RELEASED
@@ -29,14 +24,10 @@ def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
 
 
 def available(
-    files: tuple[SourceFile, ...], known: Mapping[str, FileRow], again: frozenset[str]
+    files: tuple[SourceFile, ...], known: Mapping[str, FileRow]
 ) -> tuple[SourceFile, ...]:
-    """Those that no batch has; one whose object changed only where `again` lists its key."""
-    return tuple(f for f in files if _is_available(f, known.get(f.key), f.key in again))
-
-
-def _is_available(file: SourceFile, row: FileRow | None, again: bool) -> bool:
-    return row is None or is_free(row) or (again and is_replaced(file, row))
+    """Those that no batch has."""
+    return tuple(file for file in files if is_free(known.get(file.key)))
 
 
 def fresh_content(

@@ -1,7 +1,7 @@
 """The ledger: which files, batches and publications there are, in Iceberg tables of their own.
 
 Every table only grows: the state of a thing is its row with the highest `seq`. All writes are
-compare-and-set on the table (see `ledger_tables`), so two runs never both win a claim.
+compare-and-set on the table (see `tables.py`), so two runs never both win a claim.
 """
 
 from __future__ import annotations
@@ -117,7 +117,6 @@ class Ledger:
         files: tuple[SourceFile, ...],
         name: Callable[[tuple[SourceFile, ...]], str],
         *,
-        again: frozenset[str] = frozenset(),
         once_by: Content | None = None,
         modified: Mapping[str, datetime] | None = None,
     ) -> tuple[str, tuple[SourceFile, ...]]:
@@ -125,14 +124,14 @@ class Ledger:
 
         `name` is asked before the commit, again after a lost race: where it also writes the
         manifest, a claim never stands without one. A changed object (other ETag, version or
-        size) under a known key is taken only when `again` lists the key. `once_by`
-        leaves out content that another object brought. Returns ("", ()) when nothing is left.
+        size) under a known key is not taken. `once_by` leaves out content that another object
+        brought. Returns ("", ()) when nothing is left.
         """
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
             known = latest(FileRow, scan(table, _of(pipeline)), "object_key")
-            won = available(files, known, again)
+            won = available(files, known)
             if once_by is not None:
                 won = fresh_content(won, contents(known, once_by), once_by)
             if not won:
