@@ -149,10 +149,6 @@ def test_two_columns_of_one_name(project: Project) -> None:
     assert rows(project, f"{statement} ORDER BY 1")[0] == {"id": 1, "id_1": 2}
 
 
-def test_limit(project: Project) -> None:
-    assert run_sql(project, "SELECT id FROM shop.orders ORDER BY id", limit=2).num_rows == 2
-
-
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

@@ -54,15 +54,15 @@ class Used:
         return self.name if self.version is None else f"{self.name}@{self.version}"
 
 
-def run_sql(project: Project, statement: str, limit: int | None = None) -> pa.Table:
-    """Answer one query; at most `limit` rows of it.
+def run_sql(project: Project, statement: str) -> pa.Table:
+    """Answer one query.
 
     Raises TerminalError for SQL that does not parse or run, and for unknown tables, naming those
     there are.
     """
     connection = duckdb.connect(":memory:")
     try:
-        return _answer(connection, open_catalog(project), statement, limit)
+        return _answer(connection, open_catalog(project), statement)
     except duckdb.Error as error:
         raise TerminalError(f"the query failed: {error}").in_lines() from error
     finally:
@@ -76,9 +76,7 @@ def print_sql(project: Project, statement: str, output: str, to: TextIO) -> None
     write_rows(run_sql(project, statement), output, to)
 
 
-def _answer(
-    connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: str, limit: int | None
-) -> pa.Table:
+def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: str) -> pa.Table:
     connection.execute(f"ATTACH ':memory:' AS {CATALOG}")
     connection.execute(f"USE {CATALOG}")
     connection.execute("SET TimeZone = 'UTC'")
@@ -90,8 +88,6 @@ def _answer(
         _register(connection, _scan(table, used, columns, tree), used, f"loaded_{number}")
     _shut_in(connection)
     relation = connection.sql(statement)
-    if limit is not None:
-        relation = relation.limit(limit)
     return _integers(relation, relation.to_arrow_table())
 
 
