@@ -18,7 +18,6 @@ from sluice.names import OWN_COLUMNS
 
 NOCASE: Final = "nocase"
 RTRIM: Final = "rtrim"
-NOCASE_RTRIM: Final = "nocase_rtrim"
 NULL: Final = "null"
 
 Collation = Literal["nocase", "rtrim", "nocase_rtrim"]

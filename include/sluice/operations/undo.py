@@ -234,7 +234,7 @@ def _close(ctx: Context, batch_id: str, published: list[Publication], mine: Unch
     _require(ctx, batch_id, mine)
     ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
     reach(Point.ROLLBACK_RECORDED)
-    _end(ctx, batch_id, states.FILE_HELD, mine)
+    _end(ctx, batch_id, mine)
     return done
 
 
@@ -269,7 +269,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
         mine = _is_at(given_up)
         done += _forget(ctx, row.batch_id, mine)
         _require(ctx, row.batch_id, mine)
-        _end(ctx, row.batch_id, states.FILE_HELD, mine)
+        _end(ctx, row.batch_id, mine)
     return done or [_nothing_staged(row)]
 
 
@@ -316,8 +316,8 @@ def _nothing_staged(row: BatchRow) -> str:
     return f"batch {row.batch_id} had nothing staged; every table is as it was"
 
 
-def _end(ctx: Context, batch_id: str, files: str, mine: Unchanged) -> None:
-    ctx.ledger.mark_files(ctx.pipeline.name, batch_id, files)
+def _end(ctx: Context, batch_id: str, mine: Unchanged) -> None:
+    ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_HELD)
     reach(Point.ROLLBACK_FILES)
     ended = ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=mine)
     if not ended:
