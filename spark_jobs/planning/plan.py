@@ -1,25 +1,11 @@
-"""The plan of a batch: for every source table its target, key, columns and their types.
-
-A column's type follows from hints, the existing table and *all* descriptions in the events, by
-`widest` or, with `on_type_change: string`, `widest_or_text`; never by the order in which they came.
-With `on_type_change: quarantine` a stored column's type stands against those that do not fit it.
-"""
+"""The plan of a batch: for every source table its target, key and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sluice.coltypes import (
-    STRING,
-    VARIABLE,
-    ColumnType,
-    as_described,
-    parse_type,
-    widest,
-    widest_or_text,
-)
 from sluice.config.collations import rules, source_name
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.sourcetables import FAIL, listed_name, truncate_policy
@@ -42,6 +28,7 @@ from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.spelling import spelling
+from spark_jobs.planning.storedtypes import Stated, planned
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
@@ -153,12 +140,10 @@ def plan_table(
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
     key = _key(pipeline, heard, hints, stored_key, names)
-    stated = _Stated(
+    stated = Stated(
         found.source.name, hints.columns, existing or {}, pipeline.on_type_change, used_again
     )
-    columns = tuple(
-        replace(_planned(n, described, stated), others=spelled.others(n)) for n in names
-    )
+    columns = tuple(replace(planned(n, described, stated), others=spelled.others(n)) for n in names)
     read = as_read(described, columns)
     compared = rules(hints.collations, hints.null_keys)
     key, columns = key_by_rules(stated.table, key, columns, compared)
@@ -292,92 +277,6 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
         f"Add to pipelines/{pipeline.name}.yaml:\n"
         f"tables:{others if pipeline.tables is None else ''}\n"
         f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
-    )
-
-
-@dataclass(frozen=True)
-class _Stated:
-    """What is known of a table's types beside its events: the hints, and the columns as stored.
-
-    `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
-    """
-
-    table: str
-    hints: Mapping[str, str]
-    existing: Mapping[str, str]
-    policy: str = "fail"
-    used_again: Collection[str] = ()
-
-    def stands(self, column: str) -> bool:
-        """Whether the column's stored type stands against any other that does not fit it."""
-        asked = self.policy == "quarantine" and column.lower() not in self.used_again
-        return asked and column in self.existing
-
-    def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
-        """What tells the type that holds two others, or None."""
-        text = self.policy == "string" or column.lower() in self.used_again
-        return widest_or_text if text else widest
-
-
-def _planned(
-    name: str, described: Mapping[int, Mapping[str, SourceColumn]], stated: _Stated
-) -> PlannedColumn:
-    readings: dict[int | None, ColumnType] = {
-        ident: columns[name].type for ident, columns in described.items() if name in columns
-    }
-    if name in stated.hints:
-        hint = parse_type(stated.hints[name])
-        typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
-        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings, typed))
-    if not readings:
-        plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
-        readings = {None: plain}
-    kinds = list(readings.values())
-    if stated.stands(name):
-        return PlannedColumn(name, _wider(parse_type(stated.existing[name]), kinds), readings)
-    return PlannedColumn(name, _stored(name, kinds, stated), readings)
-
-
-def _hinted(
-    hint: ColumnType, described: Mapping[int | None, ColumnType], typed: Collection[int | None]
-) -> dict[int | None, ColumnType]:
-    """The hint, written as each description tells; one of VARIABLE numbers reads plain ones too."""
-    written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
-    kinds = set(written.values())
-    if any(kind.encoding == VARIABLE for kind in kinds):
-        return {None: replace(hint, encoding=VARIABLE)}
-    return {None: hint} if kinds <= {hint} else {**written, None: hint}
-
-
-def _stored(name: str, kinds: list[ColumnType], stated: _Stated) -> ColumnType:
-    existing = stated.existing
-    everything = kinds + ([parse_type(existing[name])] if name in existing else [])
-    result = _stored_form(everything[0])
-    join = stated.join(name)
-    for kind in everything[1:]:
-        wider = join(result, _stored_form(kind))
-        if wider is None:
-            raise PlanError(
-                f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
-                f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
-                "stored (on_type_change: string), which bytes have none of, or, of a column that "
-                "is stored, what does not fit it quarantined (on_type_change: quarantine)"
-            )
-        result = wider
-    return result
-
-
-def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
-    """The stored type, or one that holds it and those kinds that fit it."""
-    for kind in sorted(kinds, key=str):
-        stored = widest(stored, _stored_form(kind)) or stored
-    return stored
-
-
-def _stored_form(kind: ColumnType) -> ColumnType:
-    """The type as the table has it: text for times of day."""
-    return (
-        STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
     )
 
 

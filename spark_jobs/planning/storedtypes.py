@@ -1,0 +1,111 @@
+"""The type that a column of a table is stored as, and how its values are read.
+
+It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
+with `on_type_change: string`, `widest_or_text`; never by the order in which they came. With
+`on_type_change: quarantine` a stored column's type stands against those that do not fit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sluice.coltypes import (
+    STRING,
+    VARIABLE,
+    ColumnType,
+    as_described,
+    parse_type,
+    widest,
+    widest_or_text,
+)
+from sluice.errors import PlanError
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is known of a table's types beside its events: the hints, and the columns as stored.
+
+    `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
+    """
+
+    table: str
+    hints: Mapping[str, str]
+    existing: Mapping[str, str]
+    policy: str = "fail"
+    used_again: Collection[str] = ()
+
+    def stands(self, column: str) -> bool:
+        """Whether the column's stored type stands against any other that does not fit it."""
+        asked = self.policy == "quarantine" and column.lower() not in self.used_again
+        return asked and column in self.existing
+
+    def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
+        """What tells the type that holds two others, or None."""
+        text = self.policy == "string" or column.lower() in self.used_again
+        return widest_or_text if text else widest
+
+
+def planned(
+    name: str, described: Mapping[int, Mapping[str, SourceColumn]], stated: Stated
+) -> PlannedColumn:
+    """Plan one column; raises PlanError where no type holds all that is told of it."""
+    readings: dict[int | None, ColumnType] = {
+        ident: columns[name].type for ident, columns in described.items() if name in columns
+    }
+    if name in stated.hints:
+        hint = parse_type(stated.hints[name])
+        typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
+        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings, typed))
+    if not readings:
+        plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
+        readings = {None: plain}
+    kinds = list(readings.values())
+    if stated.stands(name):
+        return PlannedColumn(name, _wider(parse_type(stated.existing[name]), kinds), readings)
+    return PlannedColumn(name, _stored(name, kinds, stated), readings)
+
+
+def _hinted(
+    hint: ColumnType, described: Mapping[int | None, ColumnType], typed: Collection[int | None]
+) -> dict[int | None, ColumnType]:
+    """The hint, written as each description tells; one of VARIABLE numbers reads plain ones too."""
+    written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
+    kinds = set(written.values())
+    if any(kind.encoding == VARIABLE for kind in kinds):
+        return {None: replace(hint, encoding=VARIABLE)}
+    return {None: hint} if kinds <= {hint} else {**written, None: hint}
+
+
+def _stored(name: str, kinds: list[ColumnType], stated: Stated) -> ColumnType:
+    existing = stated.existing
+    everything = kinds + ([parse_type(existing[name])] if name in existing else [])
+    result = _stored_form(everything[0])
+    join = stated.join(name)
+    for kind in everything[1:]:
+        wider = join(result, _stored_form(kind))
+        if wider is None:
+            raise PlanError(
+                f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
+                f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
+                "stored (on_type_change: string), which bytes have none of, or, of a column that "
+                "is stored, what does not fit it quarantined (on_type_change: quarantine)"
+            )
+        result = wider
+    return result
+
+
+def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
+    """The stored type, or one that holds it and those kinds that fit it."""
+    for kind in sorted(kinds, key=str):
+        stored = widest(stored, _stored_form(kind)) or stored
+    return stored
+
+
+def _stored_form(kind: ColumnType) -> ColumnType:
+    """The type as the table has it: text for times of day."""
+    return (
+        STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
+    )
