@@ -126,11 +126,7 @@ def plan_table(
 
     `used_again`: in lower case, names that two columns of the source had, one after the other.
     """
-    if found.truncates and truncate_policy(pipeline, config) == FAIL:
-        raise PlanError(
-            f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
-            "or ignore and run again, or roll the batch back to go on without its files"
-        )
+    _refuse_truncates(pipeline, found, config)
     told = descriptions(fmt, found, pipeline.format_options)
     refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
     spelled = spelling(found, told, existing or {})
@@ -148,11 +144,11 @@ def plan_table(
     compared = rules(hints.collations, hints.null_keys)
     key, columns = key_by_rules(stated.table, key, columns, compared)
     _refuse_other_key(stated.table, key, stored_key)
-    _check_names(found, names)
+    _refuse_reserved(found, names)
     if not existing:
-        _check_partitions(stated.table, config, names)
+        _refuse_partitions(stated.table, config, names)
     modes = pipeline.modes_of(config)
-    _check_modes(found, modes, key, existing or {})
+    _refuse_modes(found, modes, key, existing or {})
     return TablePlan(
         found.source,
         pipeline.namespace,
@@ -167,7 +163,15 @@ def plan_table(
     )
 
 
-def _check_partitions(table: str, config: TableConfig, names: Iterable[str]) -> None:
+def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> None:
+    if found.truncates and truncate_policy(pipeline, config) == FAIL:
+        raise PlanError(
+            f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
+            "or ignore and run again, or roll the batch back to go on without its files"
+        )
+
+
+def _refuse_partitions(table: str, config: TableConfig, names: Iterable[str]) -> None:
     known = list(names)
     named = [p.column for p in config.partitions]
     if others := [n for n in named if n not in known and not is_reserved(n)]:
@@ -212,7 +216,7 @@ def is_reserved(name: str) -> bool:
     return name in _RESERVED or name.startswith(OWN_COLUMNS)
 
 
-def _check_names(found: Found, names: list[str]) -> None:
+def _refuse_reserved(found: Found, names: list[str]) -> None:
     reserved = sorted(filter(is_reserved, names))
     if reserved:
         raise PlanError(
@@ -221,7 +225,7 @@ def _check_names(found: Found, names: list[str]) -> None:
         )
 
 
-def _check_modes(
+def _refuse_modes(
     found: Found, modes: tuple[str, ...], key: tuple[str, ...], existing: Mapping[str, str]
 ) -> None:
     if not key and needs_key(modes):
