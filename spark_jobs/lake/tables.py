@@ -12,11 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
 from sluice.catalog.snapshots import head, restore_schema, with_equal_rows
-from sluice.config.partitions import Partition
 from sluice.errors import PlanError
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
 from spark_jobs.canonical import literal, quoted
+from spark_jobs.lake.tableoptions import (
+    TableOptions,
+    changelog_options,
+    events_options,
+    history_options,
+    target_options,
+    tombstone_options,
+)
 from spark_jobs.planning import told
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.tablecolumns import (
@@ -38,16 +45,6 @@ from spark_jobs.planning.widening import (
     set_aside,
     under_names_of_now,
 )
-
-_COMMON = {
-    "format-version": "2",
-    "commit.retry.num-retries": "20",
-    "commit.retry.max-wait-ms": "5000",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-}
-# By default a file's bounds have the first 16 characters of a text.
-_BOUNDED = {f"write.metadata.metrics.column.{names.POSITION}": "full"}
 
 
 @dataclass(frozen=True)
@@ -109,16 +106,6 @@ def history_id(plan: TablePlan) -> TableId:
 def events_id(plan: TablePlan) -> TableId:
     """The table of every event; there where the plan has mode append."""
     return TableId(plan.namespace, names.events_table(plan.target))
-
-
-@dataclass(frozen=True)
-class _Options:
-    """How a table is made; `rewrites`: it may be written again for a wider type."""
-
-    partition: str
-    properties: dict[str, str]
-    identifier: Sequence[str]
-    rewrites: bool
 
 
 class Lake:
@@ -202,18 +189,16 @@ class Lake:
     def ensure(self, plan: TablePlan) -> bool:
         """Create what is missing of the tables, add new columns, widen types; True: target is
         new."""
-        created = self._ensure(target_id(plan), target_columns(plan), self._target_options(plan))
-        self._ensure(changelog_id(plan), changelog_columns(plan), self._changelog_options(plan))
-        self._ensure(tombstone_id(plan), tombstone_columns(plan), self._tombstone_options(plan))
+        owner = self.pipeline
+        created = self._ensure(target_id(plan), target_columns(plan), target_options(plan, owner))
+        self._ensure(changelog_id(plan), changelog_columns(plan), changelog_options(plan, owner))
+        self._ensure(tombstone_id(plan), tombstone_columns(plan), tombstone_options(plan, owner))
         if plan.history:
-            options = self._beside_options(plan, {names.PROP_HISTORY_OF: plan.name})
             self._refuse_foreign(plan, HISTORY, history_id(plan), names.PROP_HISTORY_OF)
-            self._ensure(history_id(plan), history_columns(plan), options)
+            self._ensure(history_id(plan), history_columns(plan), history_options(plan, owner))
         if plan.append:
-            marks = {names.PROP_EVENTS_OF: plan.name, **_BOUNDED}
-            options = self._beside_options(plan, marks)
             self._refuse_foreign(plan, APPEND, events_id(plan), names.PROP_EVENTS_OF)
-            self._ensure(events_id(plan), events_columns(plan), options)
+            self._ensure(events_id(plan), events_columns(plan), events_options(plan, owner))
         return created
 
     def _refuse_foreign(self, plan: TablePlan, mode: str, table: TableId, mark: str) -> None:
@@ -227,7 +212,7 @@ class Lake:
                 f"table; take {mode} out of its `modes`, or choose another `table_name`"
             )
 
-    def _ensure(self, table: TableId, columns: Sequence[Column], options: _Options) -> bool:
+    def _ensure(self, table: TableId, columns: Sequence[Column], options: TableOptions) -> bool:
         existing = self.columns(table)
         if existing is None:
             self._create(table, columns, options)
@@ -246,7 +231,7 @@ class Lake:
         self,
         table: TableId,
         columns: Sequence[Column],
-        options: _Options,
+        options: TableOptions,
     ) -> None:
         listed = ", ".join(
             f"{quoted(c.name)} {c.type}{' NOT NULL' if c.required else ''}" for c in columns
@@ -286,43 +271,6 @@ class Lake:
             set_aside(self.spark, table, before, others)
         elif others:
             rewrite(self.spark, self.catalog, table, before, others)
-
-    def _target_options(self, plan: TablePlan) -> _Options:
-        mode = plan.config.write_mode
-        properties = {
-            **self._marks(plan),
-            "format-version": str(plan.config.format_version),
-            **{f"write.{w}.mode": mode for w in ("merge", "update", "delete")},
-        }
-        floating = any(
-            c.stored.name in ("float", "double") for c in plan.columns if c.name in plan.key
-        )
-        identifier = () if floating else plan.key
-        partition = _partitioned(plan.config.partitions)
-        return _Options(partition, properties, identifier, plan.follows)
-
-    def _beside_options(self, plan: TablePlan, marks: Mapping[str, str]) -> _Options:
-        properties = {**self._target_options(plan).properties, **marks}
-        columns = {c.name for c in plan.columns}
-        clause = _partitioned([p for p in plan.config.partitions if p.column in columns])
-        return _Options(clause, properties, (), plan.follows)
-
-    def _changelog_options(self, plan: TablePlan) -> _Options:
-        properties = {**self._marks(plan), "write.distribution-mode": "none"}
-        clause = f"PARTITIONED BY ({quoted(names.BATCH_ID)})"
-        return _Options(clause, properties, (), plan.follows)
-
-    def _tombstone_options(self, plan: TablePlan) -> _Options:
-        modes = {f"write.{w}.mode": "merge-on-read" for w in ("merge", "update", "delete")}
-        return _Options("", {**self._marks(plan), **modes}, (), plan.follows)
-
-    def _marks(self, plan: TablePlan) -> dict[str, str]:
-        return {
-            **_COMMON,
-            names.PROP_PIPELINE: self.pipeline,
-            names.PROP_SOURCE: plan.source.name,
-            names.PROP_KEY: names.encode_key(plan.key),
-        }
 
     def restore_schemas(self) -> list[str]:
         """Take back the columns that this session added, where nobody changed a table since: who
@@ -394,7 +342,3 @@ class Lake:
             base.schema,
             highest=highest,
         )
-
-
-def _partitioned(fields: Sequence[Partition]) -> str:
-    return f"PARTITIONED BY ({', '.join(p.sql for p in fields)})" if fields else ""
