@@ -64,6 +64,13 @@ def test_a_pattern_that_a_file_may_match(tmp_path: Path, pattern: str) -> None:
     assert shop(tmp_path, landing=landing).landing.pattern == pattern
 
 
+def test_a_check_may_be_called_as_no_pipeline_may(tmp_path: Path) -> None:
+    check = {"name": "rollback", "sql": "SELECT * FROM {table}"}
+    tables = shop(tmp_path, tables={"public.orders": {"key": ["id"], "checks": [check]}}).tables
+    assert tables is not None
+    assert tables["public.orders"].checks[0].name == "rollback"
+
+
 def test_a_schedule_that_never_comes(tmp_path: Path) -> None:
     for never in ("0 0 30 2 *", "0 0 31 4,6 *"):
         told = refusal(tmp_path, schedule=never)

@@ -151,7 +151,8 @@ def is_pipeline_name(value: str) -> bool:
 
 OPERATIONS: Final = ("maintain", "reconcile", "reprocess", "rollback")
 """What the DAGs are called, behind `sluice_`, that are of all pipelines."""
-Name = Annotated[str, Field(pattern=_NAME), AfterValidator(_pipeline_name)]
+Name = Annotated[str, Field(pattern=_NAME)]
+PipelineName = Annotated[Name, AfterValidator(_pipeline_name)]
 Location = Annotated[str, AfterValidator(_location)]
 Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]

@@ -26,10 +26,10 @@ from sluice.config.fields import (
     Hints,
     Key,
     Location,
-    Name,
     Namespace,
     PartitionText,
     Pattern,
+    PipelineName,
     Region,
     Schedule,
     Strict,
@@ -171,7 +171,7 @@ class TableConfig(SourceTables):
 class Pipeline(ListedTables):
     """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
 
-    name: Name
+    name: PipelineName
     format: FormatName
     format_options: dict[str, Any] = Field(default_factory=dict)
     landing: Landing
