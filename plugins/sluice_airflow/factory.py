@@ -80,9 +80,9 @@ DEFAULTS: Final[dict[str, Any]] = {
 BATCH_OF_LOAD: Final = "{{ task.application_args[3].split('/')[-2] }}"
 
 
-def dag_id(pipeline: str) -> str:
-    """The DAG of a pipeline."""
-    return f"sluice_{pipeline}"
+def dag_id(name: str) -> str:
+    """The DAG of a pipeline, or of one of OPERATIONS, which no pipeline is called."""
+    return f"sluice_{name}"
 
 
 def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
@@ -223,7 +223,7 @@ def _documentation(pipeline: Pipeline) -> str:
 
 def rollback_dag(project: Project) -> DAG:
     """The form that undoes a batch, or all down to one."""
-    with _manual_dag("sluice_rollback", "Undo a batch: all of its tables", project) as dag:
+    with _manual_dag("rollback", "Undo a batch: all of its tables", project) as dag:
         dag.params["batch"] = batch_id("Batch", "The one to undo, as `sluice status` lists it.")
         dag.params["to"] = batch_id("To", "Or: undo every batch that was published after this one.")
         dag.params["rebuild"] = tick("Rebuild", "Or: make every target again from its changelog.")
@@ -257,7 +257,7 @@ def rollback_dag(project: Project) -> DAG:
 def reprocess_dag(project: Project) -> DAG:
     """The form that decodes quarantined records again, through the stages of every batch."""
     about = "Decode quarantined records again, after a mend of configuration or code"
-    with _manual_dag("sluice_reprocess", about, project) as dag:
+    with _manual_dag("reprocess", about, project) as dag:
         dag.max_active_runs = 1
         dag.params["batch"] = batch_id("Batch", "Only what this batch quarantined.")
         dag.params["reason"] = line_of_text("Reason", "Kept in the ledger.", LONGEST_REASON)
@@ -287,7 +287,7 @@ def reprocess_dag(project: Project) -> DAG:
 
 def reconcile_dag(project: Project) -> DAG:
     """The form that completes or undoes what a killed run left."""
-    with _manual_dag("sluice_reconcile", "Complete or undo what a killed run left", project) as dag:
+    with _manual_dag("reconcile", "Complete or undo what a killed run left", project) as dag:
 
         @task(task_id="reconcile")
         def reconcile() -> list[str]:
@@ -301,7 +301,7 @@ def maintain_dag(project: Project) -> DAG:
     """Daily: every pipeline's tables maintained, a mapped task each; a form for a run by hand."""
     names = sorted(project.pipelines)
     with DAG(
-        dag_id="sluice_maintain",
+        dag_id=dag_id("maintain"),
         description="Rewrite small files, expire snapshots and history, remove orphans",
         schedule=CronDataIntervalTimetable(MAINTENANCE_SCHEDULE, timezone="UTC"),
         start_date=START,
@@ -326,11 +326,11 @@ def maintain_dag(project: Project) -> DAG:
     return dag
 
 
-def _manual_dag(name: str, description: str, project: Project) -> DAG:
+def _manual_dag(operation: str, description: str, project: Project) -> DAG:
     names = sorted(project.pipelines)
     chosen = Param(type="string", enum=names) if names else Param(type="string", minLength=1)
     return DAG(
-        dag_id=name,
+        dag_id=dag_id(operation),
         description=description,
         schedule=None,
         start_date=START,
