@@ -350,15 +350,12 @@ def _undo(ctx: Any, asked: Undoing) -> list[str]:
 
 def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
     """Keep in the ledger who had a batch undone, and its files released."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch)
-    if row is None or row.state != ROLLED_BACK:
-        return
     told = {ROLLED_BACK_BY: asked.user} | ({RELEASED_BY: asked.user} if asked.release else {})
     ctx.ledger.record_batch(
         ctx.pipeline.name,
         batch,
         ROLLED_BACK,
-        detail={**row.details, **told},
+        more=told,
         expected=lambda now: now is not None and now.state == ROLLED_BACK,
     )
 
