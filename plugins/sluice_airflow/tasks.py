@@ -317,9 +317,11 @@ def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
     from sluice.operations import stages
 
     with advised("rollback", pipeline):
-        if [bool(asked.batch), bool(asked.to), asked.rebuild].count(True) != 1:
+        one = [bool(asked.batch), bool(asked.to), asked.rebuild].count(True) == 1
+        if not one or (asked.table and not asked.rebuild):
             raise ConfigError(
-                "the form: name the batch to undo, or the batch to go back to, or ask for a rebuild"
+                "the form: name the batch to undo, or the batch to go back to, or ask for a "
+                "rebuild, with the table for one alone"
             )
         # Where later batches are built on what is undone, a driver folds keys again.
         require_spark_connection()

@@ -298,8 +298,15 @@ def test_the_rollback_form_makes_a_target_again(stages: Stages, run: Runs) -> No
     run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "table": "orders"})
     assert stages.of("rollback") == [("rebuild", "orders", False)]
     assert stages.of("release") == []
-    finished, _ = run("sluice_rollback", run_conf={"pipeline": "shop", "rebuild": True, "to": "b"})
+
+
+@pytest.mark.parametrize("conf", [{"rebuild": True, "to": "b"}, {"batch": "b", "table": "orders"}])
+def test_the_rollback_form_refuses_what_does_not_go_together(
+    stages: Stages, run: Runs, conf: dict[str, Any]
+) -> None:
+    finished, _ = run("sluice_rollback", run_conf={"pipeline": "shop", **conf})
     assert finished.state == "failed"
+    assert stages.of("rollback") == []
 
 
 def test_the_rollback_form_undoes_all_after_a_batch(stages: Stages, run: Runs) -> None:
