@@ -24,6 +24,7 @@ from airflow.sdk import (
 from sluice.config.fields import is_pipeline_name
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
+from sluice.manifest import Reprocess
 from sluice.objects.batchfiles import batch_of
 from sluice_airflow import tasks
 from sluice_airflow.forms import (
@@ -270,15 +271,16 @@ def reprocess_dag(project: Project) -> DAG:
         def land() -> list[str]:
             context = get_current_context()
             params = context["params"]
-            return tasks.land_again(
-                str(project.root),
-                params["pipeline"],
-                params["batch"] or "",
-                params["reason"] or "",
-                tasks.asked_by(dict(context)),
-                bool(params["accept_late"]),
-                bool(params["accept_open"]),
+            asked = Reprocess(
+                (),
+                0,
+                reason=params["reason"] or "",
+                accept_late=params["accept_late"],
+                accept_open=params["accept_open"],
             )
+            user = tasks.asked_by(dict(context))
+            batch = params["batch"] or ""
+            return tasks.land_again(str(project.root), params["pipeline"], batch, asked, user)
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
         _batches(str(project.root), pipelines, land())

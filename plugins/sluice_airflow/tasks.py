@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 
 from sluice.errors import ConfigError
 from sluice.ledger.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
+from sluice.manifest import Reprocess
 from sluice.objects.batchfiles import batch_of
 from sluice.operations.shares import waiting_files
 from sluice.result import BatchResult
@@ -267,29 +268,20 @@ def asked_by(context: dict[str, Any]) -> str:
 
 
 def land_again(
-    project: str,
-    pipeline: str,
-    batch_id: str,
-    reason: str,
-    user: str = "",
-    accept_late: bool = False,
-    accept_open: bool = False,
+    project: str, pipeline: str, batch_id: str, asked: Reprocess, user: str = ""
 ) -> list[str]:
     """Make batches of the files with quarantined records; skips when there are none.
 
-    The ledger keeps the reason, and with it the `user` who asked; `accept_late` is for those
-    beyond the floor, `accept_open` for those of transactions that have not ended.
+    The ledger keeps the reason, and with it the `user` who asked.
     """
-    from sluice.manifest import Reprocess
     from sluice.operations import reprocess
 
     with advised("land", pipeline):
         require_spark_connection()
         use_connections_master()
-        told = f"{reason} (asked for by {user})".strip() if user else reason
-        ctx = open_context(project, pipeline)
-        asked = Reprocess((), 0, reason=told, accept_late=accept_late, accept_open=accept_open)
-        manifests = reprocess.land_again(ctx, batch_id, asked)
+        if user:
+            asked = replace(asked, reason=f"{asked.reason} (asked for by {user})".strip())
+        manifests = reprocess.land_again(open_context(project, pipeline), batch_id, asked)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return manifests
