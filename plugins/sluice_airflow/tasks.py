@@ -127,10 +127,10 @@ def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) 
     if chosen.tables:
         return list(stages.land_tables(ctx, chosen.tables, window, chosen.until, files))
     new = stages.land(ctx, window, chosen.until, files)
-    return list(dict.fromkeys([*leftovers(ctx, chosen, again), *(str(path) for path in new)]))
+    return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 
-def leftovers(ctx: Any, chosen: Selection, again: bool) -> list[str]:
+def taken_over(ctx: Any, chosen: Selection, again: bool) -> list[str]:
     """Batches of this selection, and such as are half published, that an earlier run landed and
     nobody works on any more.
 

@@ -14,7 +14,7 @@ from sluice.ledger.ledger import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, 
 from sluice.manifest import Manifest, SourceFile
 from sluice_airflow import submit
 from sluice_airflow.selection import Selection
-from sluice_airflow.tasks import STALE, leftovers, selection_of
+from sluice_airflow.tasks import STALE, selection_of, taken_over
 
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
@@ -56,7 +56,7 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
 def test_what_a_run_takes_over(
     state: str, at: datetime, chosen: Selection, again: bool, taken: bool
 ) -> None:
-    found = leftovers(context(state, at), chosen, again)
+    found = taken_over(context(state, at), chosen, again)
     assert found == (["shop/b/manifest.json"] if taken else [])
 
 
@@ -70,7 +70,7 @@ def test_a_run_takes_over_what_another_batch_left_out(chosen: Selection, taken: 
     manifest = Manifest("shop", "b", (SourceFile("a", "file:///a", 1, hour="20260101T05"),))
     shared.ledger.unfinished = lambda pipeline: [row]
     shared.files = SimpleNamespace(read_manifest=lambda key: manifest)
-    assert leftovers(shared, chosen, False) == (["shop/b/manifest.json"] if taken else [])
+    assert taken_over(shared, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_any_run_completes_what_is_half_published(
     row = replace(half.ledger.unfinished("shop")[0], detail='{"half_published": true}')
     half.ledger.unfinished = lambda pipeline: [row]
     half.ledger.batch_files = lambda pipeline, batch: []
-    assert leftovers(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
+    assert taken_over(half, chosen, False) == (["shop/b/manifest.json"] if taken else [])
 
 
 def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
@@ -101,7 +101,7 @@ def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
 
 
 def test_a_batch_that_somebody_holds_is_left_alone() -> None:
-    assert leftovers(context(LOADING, OLD, lapsed=False), EVERYTHING, True) == []
+    assert taken_over(context(LOADING, OLD, lapsed=False), EVERYTHING, True) == []
 
 
 @pytest.mark.parametrize(
