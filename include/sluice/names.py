@@ -85,6 +85,11 @@ def changelog_namespace(namespace: str) -> str:
     return f"{namespace}{_BESIDE}"
 
 
+def is_changelog_namespace(namespace: str) -> bool:
+    """Whether it is the namespace of changelogs and tombstones."""
+    return namespace.endswith(_BESIDE)
+
+
 def changelog_table(target: str) -> str:
     """The changelog's name for a target's name."""
     return f"{target}{_CHANGES}"
@@ -97,7 +102,7 @@ def target_of_changelog(name: str) -> str:
 
 def is_changelog(namespace: str, name: str) -> bool:
     """Whether it is the name of a changelog."""
-    return namespace.endswith(_BESIDE) and name.endswith(_CHANGES)
+    return is_changelog_namespace(namespace) and name.endswith(_CHANGES)
 
 
 def tombstone_table(target: str) -> str:

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from sluice.errors import ConfigError
 from sluice.ledger.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Reprocess
+from sluice.names import is_changelog_namespace
 from sluice.objects.batchfiles import batch_of
 from sluice.operations.shares import waiting_files
 from sluice.result import BatchResult
@@ -210,7 +211,7 @@ def emit_assets(result: BatchResult, events: Any) -> None:
     """One asset event for each target that got a snapshot."""
     for table in result.tables:
         for staged in table.staged:
-            if staged.namespace.endswith("__cdc"):
+            if is_changelog_namespace(staged.namespace):
                 continue
             events.add(
                 Asset(name=f"{staged.namespace}.{staged.name}", uri=asset_uri(staged)),

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sluice.coltypes import parse_type
 from sluice.config.partitions import parse_partition
 from sluice.globs import glob_pattern, matches_nothing
-from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL
+from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, is_changelog_namespace
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
@@ -59,7 +59,7 @@ class Strict(BaseModel):
 def _namespace(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value):
         raise ValueError("letters, digits and underscores, beginning with a letter")
-    if value.lower() == LEDGER_NAMESPACE or value.lower().endswith("__cdc"):
+    if value.lower() == LEDGER_NAMESPACE or is_changelog_namespace(value.lower()):
         raise ValueError(f"a name other than {LEDGER_NAMESPACE!r} that does not end with __cdc")
     if value.lower() in NAMESPACES_OF_SQL:
         raise ValueError(
