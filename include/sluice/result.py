@@ -105,6 +105,11 @@ class BatchResult:
         """The outcomes of all its records."""
         return sum((table.counts for table in self.tables), self.unassigned)
 
+    @property
+    def staged(self) -> tuple[StagedTable, ...]:
+        """What it staged of all its targets."""
+        return tuple(staged for table in self.tables for staged in table.staged)
+
     def to_json(self) -> str:
         """The document that the driver writes last, when everything else is done."""
         return json.dumps(asdict(self), sort_keys=True)

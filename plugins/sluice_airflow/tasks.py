@@ -209,19 +209,18 @@ def alias_name(pipeline: str) -> str:
 
 def emit_assets(result: BatchResult, events: Any) -> None:
     """One asset event for each target that got a snapshot."""
-    for table in result.tables:
-        for staged in table.staged:
-            if is_changelog_namespace(staged.namespace):
-                continue
-            events.add(
-                Asset(name=f"{staged.namespace}.{staged.name}", uri=asset_uri(staged)),
-                extra={
-                    "batch_id": result.batch_id,
-                    "snapshot_id": staged.head_snapshot,
-                    "previous_snapshot_id": staged.base_snapshot,
-                    "pipeline": result.pipeline,
-                },
-            )
+    for staged in result.staged:
+        if is_changelog_namespace(staged.namespace):
+            continue
+        events.add(
+            Asset(name=f"{staged.namespace}.{staged.name}", uri=asset_uri(staged)),
+            extra={
+                "batch_id": result.batch_id,
+                "snapshot_id": staged.head_snapshot,
+                "previous_snapshot_id": staged.base_snapshot,
+                "pipeline": result.pipeline,
+            },
+        )
 
 
 def asset_uri(staged: Any) -> str:

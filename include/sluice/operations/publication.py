@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from sluice.catalog.snapshots import head, is_published
 from sluice.errors import PublishRefused
 from sluice.ledger import ledger as states
@@ -11,18 +9,16 @@ from sluice.ledger.ledger import Publication
 from sluice.operations.context import Context
 from sluice.operations.deadletters import EPOCH
 from sluice.operations.undoable import is_counted
-from sluice.result import BatchResult, ComparedTable, StagedTable
+from sluice.result import BatchResult
 
 
-def refuse_moved(
-    ctx: Context, staged: Iterable[StagedTable], compared: Iterable[ComparedTable] = ()
-) -> None:
+def refuse_moved(ctx: Context, result: BatchResult) -> None:
     """Look at every table before the first commit: most races end here, with nothing published.
 
     What was only compared is looked at as long as nothing is published.
     """
     begun = False
-    for table in staged:
+    for table in result.staged:
         now = ctx.catalog.load_table((table.namespace, table.name))
         begun = begun or is_published(now, table)
         if not is_published(now, table) and head(now) != table.base_snapshot:
@@ -30,6 +26,7 @@ def refuse_moved(
                 f"{table.namespace}.{table.name}: main is at {head(now)}, "
                 f"the batch was staged on {table.base_snapshot}"
             )
+    compared = (other for table in result.tables for other in table.compared)
     for other in () if begun else compared:
         at = head(ctx.catalog.load_table((other.namespace, other.name)))
         if at != other.snapshot:
@@ -39,9 +36,7 @@ def refuse_moved(
             )
 
 
-def intents(
-    ctx: Context, result: BatchResult, staged: list[StagedTable], state: str = states.INTENT
-) -> list[Publication]:
+def intents(ctx: Context, result: BatchResult, state: str = states.INTENT) -> list[Publication]:
     """A record for each staged table, `state` being what has become of it."""
     bases = _first_bases(ctx, result)
     return [
@@ -50,7 +45,7 @@ def intents(
             *bases.get((s.namespace, s.name), (s.base_snapshot, s.base_schema)), None,
             s.head_snapshot, s.branch, s.created, state,
         )
-        for s in staged
+        for s in result.staged
     ]  # fmt: skip
 
 

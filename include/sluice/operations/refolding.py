@@ -215,8 +215,9 @@ def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
     except BaseException:  # Airflow's own limit of time among them: no later task would know of it
         _give_up(ctx, batch_id)
         raise
-    moved = [s for table in result.tables for s in table.staged]
-    return [f"{s.namespace}.{s.name}: main {s.base_snapshot} → {s.head_snapshot}" for s in moved]
+    return [
+        f"{s.namespace}.{s.name}: main {s.base_snapshot} → {s.head_snapshot}" for s in result.staged
+    ]
 
 
 def _record(ctx: Context, manifest: Manifest) -> str:

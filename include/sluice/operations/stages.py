@@ -127,7 +127,13 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         return
     _hold(ctx, result)
     reach(Point.PUBLISH_HELD)
-    staged = [s for table in result.tables for s in table.staged]
+    _begin(ctx, result)
+    _move(ctx, result)
+    _finish(ctx, manifest, result)
+
+
+def _begin(ctx: Context, result: BatchResult) -> None:
+    """Record what is about to happen to the batch's tables, for whoever has to complete it."""
     # A process that was suspended here is refused; one that dies is completed by reconcile.
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
@@ -136,16 +142,24 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     if not begun:
         _require_mine(ctx, result)
     reach(Point.PUBLISH_MARKED)
-    ctx.ledger.record_publications(intents(ctx, result, staged))
+    ctx.ledger.record_publications(intents(ctx, result))
     reach(Point.PUBLISH_INTENT)
-    refuse_moved(ctx, staged, [c for table in result.tables for c in table.compared])
-    for table in staged:
+
+
+def _move(ctx: Context, result: BatchResult) -> None:
+    """Move `main` of every table, and record it."""
+    refuse_moved(ctx, result)
+    for table in result.staged:
         publish_table(ctx.catalog, table, result.batch_id)
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
     _require_mine(ctx, result)
-    ctx.ledger.record_publications(intents(ctx, result, staged, states.PUBLISHED))
+    ctx.ledger.record_publications(intents(ctx, result, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)
+
+
+def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
+    """What follows once all tables have the batch: what it undid goes, its files are loaded."""
     for undone in manifest.rebuild.without if manifest.rebuild else ():
         _require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
