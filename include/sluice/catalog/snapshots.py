@@ -264,7 +264,7 @@ def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
     while snapshot is not None:
         yield snapshot
         found = table.snapshot_by_id(snapshot)
-        if found is None or not (_operation(found) == "replace" or _is_maintenance(found)):
+        if found is None or _changes_rows(found):
             return
         snapshot = found.parent_snapshot_id
 
@@ -281,12 +281,11 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
     walk: int | None = current
     while walk is not None and walk != head_snapshot:
         snapshot = snapshots[walk]
-        operation = _operation(snapshot)
-        if operation != "replace" and not _is_maintenance(snapshot):
+        if _changes_rows(snapshot):
             writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
             raise (RollbackRefused if writer is None else Followed)(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
-                f"snapshot {walk} ({operation}) after batch {batch_id}"
+                f"snapshot {walk} ({_operation(snapshot)}) after batch {batch_id}"
                 + ("" if writer else f"; {_MAKE_AGAIN}")
             )
         walk = snapshot.parent_snapshot_id
@@ -308,18 +307,19 @@ def foreign(table: Table, among: Container[int]) -> list[str]:
 def _is_foreign(snapshot: Snapshot) -> bool:
     """To make a branch of an empty table writes a snapshot that changed nothing."""
     told = snapshot.summary.additional_properties if snapshot.summary else {}
-    ours = SUMMARY_BATCH in told or SUMMARY_MAINTENANCE in told
     empty = told.get("changed-partition-count") == "0"
-    return not ours and _operation(snapshot) != "replace" and not empty
+    return _changes_rows(snapshot) and SUMMARY_BATCH not in told and not empty
 
 
 def _operation(snapshot: Snapshot) -> str:
     return snapshot.summary.operation.value if snapshot.summary else "unknown"
 
 
-def _is_maintenance(snapshot: Snapshot) -> bool:
-    """Retention's delete of tombstones, which nobody misses: the floor covers them."""
-    return snapshot.summary is not None and snapshot.summary.get(SUMMARY_MAINTENANCE) is not None
+def _changes_rows(snapshot: Snapshot) -> bool:
+    """Not by our maintenance: what retention deletes the floor covers, a wider type is the same
+    values."""
+    told = snapshot.summary.additional_properties if snapshot.summary else {}
+    return _operation(snapshot) != "replace" and SUMMARY_MAINTENANCE not in told
 
 
 def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
