@@ -21,7 +21,8 @@ from pyiceberg.table import Table
 
 from sluice import names
 from sluice.catalog.client import open_catalog
-from sluice.catalog.snapshots import drop_tags, gap_followed
+from sluice.catalog.gaps import gap_followed
+from sluice.catalog.snapshots import drop_tags
 from sluice.config.project import load_sound
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.compaction import compact_ledger

@@ -12,7 +12,8 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
 from sluice import names
-from sluice.catalog.snapshots import ancestors, foreign, head, is_behind
+from sluice.catalog.gaps import is_behind
+from sluice.catalog.snapshots import ancestors, foreign, head
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import ledger as states
 from sluice.ledger.ledger import Ledger

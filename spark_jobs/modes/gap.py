@@ -7,7 +7,8 @@ which soft_delete is switched on has such a gap too: the rows that were deleted 
 from __future__ import annotations
 
 from sluice import names
-from sluice.catalog.snapshots import head, is_behind
+from sluice.catalog.gaps import is_behind
+from sluice.catalog.snapshots import head
 from spark_jobs.lake.gaps import remember
 from spark_jobs.lake.tables import TableId, events_id, history_id
 from spark_jobs.lake.writer import Writer

@@ -18,7 +18,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from sluice.catalog.snapshots import MAIN, commit, gap_moved, head, point
+from sluice.catalog.gaps import gap_moved
+from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import PublishRefused
 
 

@@ -38,7 +38,6 @@ from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
     PROP_DEFAULTS,
-    PROP_GAP,
     PROP_HIGHEST,
     SUMMARY_BATCH,
     SUMMARY_MAINTENANCE,
@@ -240,25 +239,6 @@ def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) 
     return True
 
 
-def is_behind(table: Table, snapshot: int | None) -> bool:
-    """Whether a table that a mode makes lacks, at a snapshot, what came since it was switched off;
-    True until a batch has been published that closed the gap, and again where that is undone."""
-    gap = table.properties.get(PROP_GAP)
-    if gap is None:
-        return False
-    lacking = ancestors(table, int(gap))
-    return any(past in lacking for past in with_equal_rows(table, snapshot))
-
-
-def gap_followed(table: Table) -> str | None:
-    """The snapshot to which maintenance has brought a table that is behind, as `PROP_GAP`; None
-    where that is told already. To be told before the snapshots between expire."""
-    now = head(table)
-    if now is None or not is_behind(table, now) or table.properties[PROP_GAP] == str(now):
-        return None
-    return str(now)
-
-
 def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
     """A snapshot, and those before it, as long as maintenance alone lies between."""
     while snapshot is not None:
@@ -267,13 +247,6 @@ def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
         if found is None or _changes_rows(found):
             return
         snapshot = found.parent_snapshot_id
-
-
-def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
-    """A history that lacks versions since a snapshot lacks them in the new one too."""
-    if not is_behind(table, base):
-        return []
-    return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]
 
 
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:
