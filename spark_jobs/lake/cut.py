@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 
 from sluice import names
+from sluice.catalog.client import find_table
 from sluice.catalog.gaps import is_behind
 from sluice.catalog.snapshots import ancestors, foreign, head
 from sluice.errors import TerminalError, TransientError
@@ -164,10 +165,7 @@ class Cutter:
         return Cut(published, heads, compared, tables)
 
     def _load(self, table: TableId) -> Table | None:
-        try:
-            return self.catalog.load_table((table.namespace, table.name))
-        except NoSuchTableError:
-            return None
+        return find_table(self.catalog, table.namespace, table.name)
 
 
 def _of(trios: list[Trio]) -> list[TableId]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import names
+from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import head, restore_schema, with_equal_rows
 from sluice.errors import PlanError
 from sluice.modes import APPEND, HISTORY
@@ -121,10 +122,7 @@ class Lake:
 
     def load(self, table: TableId) -> Table | None:
         """The table's current metadata, None where there is no such table."""
-        try:
-            return self.catalog.load_table((table.namespace, table.name))
-        except NoSuchTableError:
-            return None
+        return find_table(self.catalog, table.namespace, table.name)
 
     def columns(self, table: TableId) -> dict[str, str] | None:
         """Stored column names and Spark types, without what changes of types have made; None

@@ -1,4 +1,4 @@
-"""The one Iceberg catalog as pyiceberg opens it; see `sparkcatalog` for Spark.
+"""The one Iceberg catalog as pyiceberg opens it; see `spark.py` for Spark.
 
 Both sides use the same catalog name, the same database and the same spelling of the warehouse
 (an absolute path, or s3://), so a table made by one is the other's too.
@@ -15,6 +15,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from sluice.catalog.patience import retry
@@ -62,6 +64,14 @@ def open_catalog(project: Project) -> Catalog:
         raise TerminalError(
             f"what answers at {catalog.uri} is no Iceberg REST catalog; correct lake.catalog.uri"
         ) from error
+
+
+def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
+    """A table as it is now; None where there is none of that name."""
+    try:
+        return catalog.load_table((namespace, name))
+    except NoSuchTableError:
+        return None
 
 
 def _load(properties: dict[str, str]) -> Catalog:

@@ -16,7 +16,6 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NoSuchNamespaceError,
-    NoSuchTableError,
 )
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -34,6 +33,7 @@ from pyiceberg.table.update import (
 )
 from sqlalchemy.exc import DBAPIError
 
+from sluice.catalog.client import find_table
 from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
@@ -297,9 +297,8 @@ def _changes_rows(snapshot: Snapshot) -> bool:
 
 def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
     """The branches of a table whose name begins with `prefix`."""
-    try:
-        table = catalog.load_table((namespace, name))
-    except NoSuchTableError:
+    table = find_table(catalog, namespace, name)
+    if table is None:
         return []
     return [r for r in table.metadata.refs if r.startswith(prefix) and r != MAIN]
 

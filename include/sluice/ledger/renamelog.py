@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from sluice.catalog.client import find_table
 from sluice.catalog.patience import retry
 from sluice.ddl import ColumnChange
 from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals, scan
@@ -64,11 +64,8 @@ def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
 
 
 def _rows(catalog: Catalog, pipeline: str) -> list[dict[str, Any]]:
-    try:
-        table = catalog.load_table((LEDGER_NAMESPACE, RENAMES))
-    except NoSuchTableError:
-        return []
-    return _of_pipeline(table, pipeline)
+    table = find_table(catalog, LEDGER_NAMESPACE, RENAMES)
+    return [] if table is None else _of_pipeline(table, pipeline)
 
 
 def _of_pipeline(table: Table, pipeline: str) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import ledger as states
@@ -137,7 +137,7 @@ def _base(ctx: Context, target: str, published: Published) -> int | None:
 
 
 def _main(ctx: Context, target: str) -> int | None:
-    table = _load(ctx, ctx.pipeline.namespace, target)
+    table = find_table(ctx.catalog, ctx.pipeline.namespace, target)
     return None if table is None else head(table)
 
 
@@ -168,7 +168,7 @@ def _changes(
 
 
 def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
-    table = _load(ctx, p.namespace, p.table_name)
+    table = find_table(ctx.catalog, p.namespace, p.table_name)
     strangers = [] if table is None else strangers_since(table, p.head_snapshot)
     if strangers:
         raise RollbackRefused(
@@ -178,26 +178,21 @@ def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
 
 
 def _has_floor(ctx: Context, target: str) -> bool:
-    table = _load(ctx, ctx.pipeline.namespace, target)
+    table = find_table(ctx.catalog, ctx.pipeline.namespace, target)
     return table is not None and PROP_FLOOR in table.properties
 
 
 def _changelogs(ctx: Context) -> dict[str, Table]:
     """The changelogs of the pipeline by their targets' names."""
     listed = [(where, name) for where, name in undoable.tables(ctx) if is_changelog(where, name)]
-    found = {target_of_changelog(name): _load(ctx, where, name) for where, name in listed}
+    found = {
+        target_of_changelog(name): find_table(ctx.catalog, where, name) for where, name in listed
+    }
     return {
         target: table
         for target, table in found.items()
         if table is not None and table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
     }
-
-
-def _load(ctx: Context, namespace: str, name: str) -> Table | None:
-    try:
-        return ctx.catalog.load_table((namespace, name))
-    except NoSuchTableError:
-        return None
 
 
 def _now() -> str:

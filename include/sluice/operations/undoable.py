@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Container
 from typing import Final
 
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import ledger as states
@@ -47,9 +47,8 @@ def is_counted(ctx: Context, p: Publication) -> bool:
     nothing was ever published in it, or somebody dropped it."""
     if p.state not in (states.PUBLISHED, states.INTENT):
         return False
-    try:
-        table = ctx.catalog.load_table((p.namespace, p.table_name))
-    except NoSuchTableError:
+    table = find_table(ctx.catalog, p.namespace, p.table_name)
+    if table is None:
         return False
     return p.state == states.PUBLISHED or p.head_snapshot in ancestors(table, head(table))
 

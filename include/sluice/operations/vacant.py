@@ -9,6 +9,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
+from sluice.catalog.client import find_table
 from sluice.ledger import ledger as states
 from sluice.ledger.leases import this_holder
 from sluice.names import (
@@ -79,9 +80,8 @@ def _modes(ctx: Context, target: str) -> list[tuple[str, str]]:
 
 
 def _existing(ctx: Context, idents: list[tuple[str, str]]) -> Iterator[Table]:
-    for ident in idents:
-        with suppress(NoSuchTableError):
-            yield ctx.catalog.load_table(ident)
+    found = (find_table(ctx.catalog, *ident) for ident in idents)
+    return (table for table in found if table is not None)
 
 
 def _drop(ctx: Context, target: str) -> None:
