@@ -27,6 +27,7 @@ part of one and of what ends it, and `ends`, a boolean; where it costs, only whe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column
@@ -63,6 +64,11 @@ those too that only later events name. No source allows it as a column's name.""
 def quoted(name: str) -> str:
     """An identifier in backticks; text from files never becomes SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def by_name(names: Iterable[str]) -> list[Column]:
+    """Columns of a frame by their names, whatever stands in these."""
+    return [F.col(quoted(name)) for name in names]
 
 
 def literal(text: str) -> str:

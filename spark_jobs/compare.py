@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
 from sluice.driver.verification import BUCKETS, DIFFERS, MISSING, REPEATED, UNEXPECTED
-from spark_jobs.canonical import quoted
+from spark_jobs.canonical import by_name, quoted
 
 BUCKET: Final = "bucket"
 ROWS: Final = "rows"
@@ -66,17 +66,13 @@ def by_bucket(rows: DataFrame, layout: Layout) -> DataFrame:
 
 
 def _bucket(layout: Layout) -> Column:
-    return F.pmod(F.xxhash64(*_columns(layout.key)), F.lit(BUCKETS)).cast("int")
+    return F.pmod(F.xxhash64(*by_name(layout.key)), F.lit(BUCKETS)).cast("int")
 
 
 def _hash(columns: Sequence[str]) -> Column:
     """Of a whole row: the function passes over a NULL, so where they are is hashed too."""
-    parts = [part for c in _columns(columns) for part in (c.isNull(), c)]
+    parts = [part for c in by_name(columns) for part in (c.isNull(), c)]
     return F.xxhash64(*parts).cast("decimal(20,0)")
-
-
-def _columns(listed: Sequence[str]) -> list[Column]:
-    return [F.col(quoted(c)) for c in listed]
 
 
 def differing_keys(
@@ -109,8 +105,8 @@ def _side(rows: DataFrame, layout: Layout, wanted: bool) -> DataFrame:
     """Key and values as structs, so that no name of a column meets one of ours."""
     return rows.select(
         _bucket(layout).alias(BUCKET),
-        F.struct(*_columns(layout.key)).alias(KEY),
-        F.struct(F.lit(True).alias("there"), *_columns(layout.values)).alias(_VALUES),
+        F.struct(*by_name(layout.key)).alias(KEY),
+        F.struct(F.lit(True).alias("there"), *by_name(layout.values)).alias(_VALUES),
         F.lit(wanted).alias(_WANTED),
     )
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
 from sluice.positions import ROLE_OLD
-from spark_jobs.canonical import ALL_BUT, OP_DELETE
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, by_name, quoted
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
@@ -32,7 +32,7 @@ def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
     Each value goes in with its column's name, or a value would weigh the same in any column.
     """
     types = {f.name: f.dataType for f in frame.schema}
-    named = ((F.col(_q(c)), zlib.crc32(c.encode()), types[c]) for c in sorted(columns))
+    named = ((F.col(quoted(c)), zlib.crc32(c.encode()), types[c]) for c in sorted(columns))
     return F.xxhash64(
         *chain.from_iterable(
             (F.when(value.isNotNull(), F.lit(name)), _canonical(value, kind))
@@ -49,10 +49,6 @@ def _canonical(column: Column, kind: DataType) -> Column:
     if isinstance(kind, DecimalType):
         return column.cast("string")
     return column
-
-
-def _q(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]) -> DataFrame:
@@ -86,9 +82,9 @@ def _fold(
     more: list[Column],
 ) -> DataFrame:
     """The greatest (position, hash, change): whatever ties is alike in all that is kept."""
-    keys, kept = [F.col(_q(k)) for k in key], _kept(data, key)
+    keys, kept = by_name(key), _kept(data, key)
     order = (F.col(names.POSITION), content_hash(changes, data).alias(_HASH))
-    winner = F.max(F.struct(*order, *(F.col(_q(c)) for c in kept))).alias(WINNER)
+    winner = F.max(F.struct(*order, *by_name(kept))).alias(WINNER)
     folded = changes.groupBy(*keys).agg(
         winner, F.count_if(F.col(names.COUNTED)).alias(RECORDS), *more
     )
@@ -116,7 +112,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
 
     A column holds the newest value that some event since the key's last delete carried.
     """
-    keys = [F.col(_q(k)) for k in key]
+    keys = by_name(key)
     position, ended = F.col(names.POSITION), F.col("_sluice_ended")
     changed = (F.col(names.OP) != OP_DELETE) & (ended.isNull() | (position > ended))
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
@@ -126,9 +122,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     newest = F.max_by(F.struct(names.OP, *names.TARGET_METADATA, names.COUNTED), order)
     folded = alive.groupBy(*keys).agg(*picked, newest.alias(WINNER))
     metadata = (names.OP, *names.TARGET_METADATA, names.COUNTED)
-    return folded.select(
-        *keys, *(F.col(_q(c)) for c in values), *(F.col(WINNER)[c].alias(c) for c in metadata)
-    )
+    return folded.select(*keys, *by_name(values), *(F.col(WINNER)[c].alias(c) for c in metadata))
 
 
 def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
@@ -184,5 +178,5 @@ def carried(column: str) -> Column:
 
 
 def _newest_carried(column: str, order: Column) -> Column:
-    value = F.max_by(F.struct(F.col(_q(column)).alias("v")), F.when(carried(column), order))
+    value = F.max_by(F.struct(F.col(quoted(column)).alias("v")), F.when(carried(column), order))
     return value["v"].alias(column)

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, quoted
+from spark_jobs.canonical import OP_DELETE, by_name, quoted
 from spark_jobs.folding.floor import STOOD_AT
 from spark_jobs.folding.fold import carried, content_hash, places
 from spark_jobs.kept import keep
@@ -248,7 +248,7 @@ def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFr
 
 
 def _ident(key: Sequence[str]) -> Column:
-    return F.struct(*(F.col(quoted(k)) for k in key))
+    return F.struct(*by_name(key))
 
 
 def _is_delete() -> Column:

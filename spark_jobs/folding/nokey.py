@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _paired(
 
 def _ranked(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
     """All instances of some contents: of equal rows the newest stay, the rest are taken."""
-    content = Window.partitionBy(*(F.col(quoted(c)) for c in data))
+    content = Window.partitionBy(*by_name(data))
     ranked = rows.withColumns(
         {
             "_sluice_deletes": F.count_if(_is_delete()).over(content),

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.kept import keep
 
@@ -55,7 +55,7 @@ def refold(
         found = newest(_whole(events, data), key)
     else:
         found = _surviving(newest(_whole(events, data), [names.POSITION]), data)
-    return found.select(*_columns(data), names.OP, names.POSITION, KNOWN)
+    return found.select(*by_name(data), names.OP, names.POSITION, KNOWN)
 
 
 def rows_of(refolded: DataFrame) -> DataFrame:
@@ -66,15 +66,11 @@ def rows_of(refolded: DataFrame) -> DataFrame:
 def tombstones_of(refolded: DataFrame, changelog: DataFrame, key: Sequence[str]) -> DataFrame:
     """What the tombstones must hold: key and `_position`, NULL keys for the newest TRUNCATE."""
     deleted = refolded.where(F.col(names.OP) == OP_DELETE)
-    dead = deleted.select(*_columns(key), names.POSITION)
+    dead = deleted.select(*by_name(key), names.POSITION)
     types = {f.name: f.dataType for f in changelog.schema}
     nulls = [F.lit(None).cast(types[k]).alias(k) for k in key]
     whole = _truncation(changelog).where(F.col(_TRUNCATED_AT).isNotNull())
     return dead.unionByName(whole.select(*nulls, F.col(_TRUNCATED_AT).alias(names.POSITION)))
-
-
-def _columns(listed: Sequence[str]) -> list[Column]:
-    return [F.col(quoted(c)) for c in listed]
 
 
 def _truncation(changelog: DataFrame) -> DataFrame:
@@ -97,7 +93,7 @@ def _whole(events: DataFrame, data: Sequence[str]) -> DataFrame:
 
 def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
     """Of the events of each key the newest; of two at one position the one of higher content."""
-    newest_first = Window.partitionBy(*_columns(key)).orderBy(
+    newest_first = Window.partitionBy(*by_name(key)).orderBy(
         F.col(names.POSITION).desc(), F.col(_CONTENT).desc()
     )
     return events.withColumn(_RANK, F.row_number().over(newest_first)).where(F.col(_RANK) == 1)
@@ -106,9 +102,9 @@ def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
 def _surviving(once: DataFrame, data: Sequence[str]) -> DataFrame:
     """Of equal rows as many stay as were inserted more than deleted, the newest of them."""
     inserted = F.col(names.OP) != OP_DELETE
-    equal = Window.partitionBy(*_columns(data))
+    equal = Window.partitionBy(*by_name(data))
     survivors = F.sum(F.when(inserted, 1).otherwise(-1)).over(equal)
-    newest_first = Window.partitionBy(*_columns(data), inserted).orderBy(F.desc(names.POSITION))
+    newest_first = Window.partitionBy(*by_name(data), inserted).orderBy(F.desc(names.POSITION))
     ranked = once.withColumns({_SURVIVORS: survivors, _RANK: F.row_number().over(newest_first)})
     return ranked.where(inserted & (F.col(_RANK) <= F.col(_SURVIVORS)))
 
@@ -136,10 +132,10 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     A delete with an upsert of the same key at the same place is the old half of an update that
     came in two records: nothing ended, and the half says nothing that the new one does not.
     """
-    at_place = Window.partitionBy(*_columns(key), F.col(_PLACE))
+    at_place = Window.partitionBy(*by_name(key), F.col(_PLACE))
     ends = ~_upserts() & ~F.bool_or(_upserts()).over(at_place)
     so_far = (
-        Window.partitionBy(*_columns(key))
+        Window.partitionBy(*by_name(key))
         .orderBy(names.POSITION, _CONTENT)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
@@ -147,7 +143,7 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
     told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
     real = told.where(_upserts() | F.col(_ENDS))
-    before = Window.partitionBy(*_columns(key)).orderBy(names.POSITION, _CONTENT)
+    before = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
     real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(before))
     real = _coming(real, spread, key)
     return real.withColumn(_LIFE, F.count_if(F.col(_ENDS) | F.col(_COMES).isNotNull()).over(so_far))
@@ -176,7 +172,7 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
     told = _suspects(spread).select(
-        _PLACE, names.POSITION, F.struct(*_columns(key)).alias(_ROW), _upserts().alias(_UPSERT),
+        _PLACE, names.POSITION, F.struct(*by_name(key)).alias(_ROW), _upserts().alias(_UPSERT),
         (F.col(_PLACE) != _places()[0]).alias(_ELSEWHERE),
     )  # fmt: skip
     origin = F.struct(F.col(_ROW).alias("key"), names.POSITION)
@@ -190,9 +186,7 @@ def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame
     alone = (F.min(_ROW).over(at_place) == F.max(_ROW).over(at_place)) & (F.col(_GOING) == 1)
     moved = left.withColumn(_ALONE, alone & (F.col(_COMES)["key"] != F.col(_ROW))).where(_ALONE)
     went = real.where(~_upserts() & F.col(_ALIVE))
-    went = went.select(
-        F.struct(F.struct(*_columns(key)).alias("key"), names.POSITION).alias(_COMES)
-    )
+    went = went.select(F.struct(F.struct(*by_name(key)).alias("key"), names.POSITION).alias(_COMES))
     moved = moved.join(went.distinct(), _COMES, "left_semi")
     found = keep(moved.select(f"{_ROW}.*", names.POSITION, _COMES).distinct())
     return real.join(found, [*key, names.POSITION], "left")
@@ -207,7 +201,7 @@ def _suspects(spread: DataFrame) -> DataFrame:
 
 def _rows(lives: DataFrame, key: Sequence[str]) -> DataFrame:
     """Add _ROW: the first of the lives that a row has had, of this key or of others."""
-    own = F.struct(F.struct(*_columns(key)).alias("key"), F.col(_LIFE).alias("life"))
+    own = F.struct(F.struct(*by_name(key)).alias("key"), F.col(_LIFE).alias("life"))
     named = lives.withColumn(_ROW, own)
     come = named.where(F.col(_COMES).isNotNull()).select(_ROW, f"{_COMES}.*").distinct()
     gone = named.where(~_upserts()).select(F.col(_ROW)["key"].alias("key"), names.POSITION, _LIFE)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.folding.refold import KNOWN, left_out, lives_filled_in, newest
 
@@ -31,12 +31,12 @@ def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -
     eras = _eras(changelog)
     whose = [_ERA, *key]
     events = newest(lives_filled_in(eras, whose, data), [*whose, names.POSITION])
-    following = Window.partitionBy(*_columns(whose)).orderBy(names.POSITION)
+    following = Window.partitionBy(*by_name(whose)).orderBy(names.POSITION)
     era_ends = F.when(F.col(_ERA) != _STILL, F.col(_ERA))
     until = F.coalesce(F.lead(names.POSITION).over(following), era_ends)
     found = events.withColumn(names.POSITION_TO, until).where(F.col(names.OP) != OP_DELETE)
     current = F.col(names.POSITION_TO).isNull().alias(names.IS_CURRENT)
-    return found.select(*_columns(data), names.POSITION, names.POSITION_TO, current, KNOWN)
+    return found.select(*by_name(data), names.POSITION, names.POSITION_TO, current, KNOWN)
 
 
 def _eras(changelog: DataFrame) -> DataFrame:
@@ -54,7 +54,7 @@ def _eras(changelog: DataFrame) -> DataFrame:
 
 def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
     """The last version of every key, as a target with soft deletes has it."""
-    last = Window.partitionBy(*_columns(key)).orderBy(F.desc(names.POSITION))
+    last = Window.partitionBy(*by_name(key)).orderBy(F.desc(names.POSITION))
     ranked = versions.withColumn(_RANK, F.row_number().over(last)).where(F.col(_RANK) == 1)
     deleted = F.col(names.POSITION_TO).isNotNull()
     marks = {names.IS_DELETED: deleted, names.DELETED_POSITION: F.col(names.POSITION_TO)}
@@ -66,7 +66,7 @@ def events_of(changelog: DataFrame, data: Sequence[str]) -> DataFrame:
     told = told_apart(changelog, data)
     one = Window.partitionBy(names.POSITION, names.OP, CONTENT).orderBy(names.BATCH_ID)
     ranked = told.withColumn(_RANK, F.row_number().over(one)).where(F.col(_RANK) == 1)
-    return ranked.select(*_columns(data), names.OP, names.POSITION, CONTENT)
+    return ranked.select(*by_name(data), names.OP, names.POSITION, CONTENT)
 
 
 def told_apart(events: DataFrame, data: Sequence[str]) -> DataFrame:
@@ -76,7 +76,3 @@ def told_apart(events: DataFrame, data: Sequence[str]) -> DataFrame:
     said = {c: F.when(~nothing, F.col(quoted(c))) for c, nothing in silent.items()}
     plain = events.withColumns(said)
     return plain.withColumn(CONTENT, content_hash(plain, data))
-
-
-def _columns(listed: Sequence[str]) -> list[Column]:
-    return [F.col(quoted(c)) for c in listed]

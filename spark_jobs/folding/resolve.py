@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE, by_source, quoted
+from spark_jobs.canonical import OP_DELETE, by_name, by_source, quoted
 from spark_jobs.folding.fold import DISTINCT, RECORDS, content_hash, count_distinct
 
 STATUS: Final = "_sluice_status"
@@ -87,7 +87,7 @@ def _versions(table: DataFrame | None, key: Sequence[str], name: str) -> DataFra
     if table is None:
         return None
     version = F.struct(names.POSITION, names.SOURCE_TS)
-    return table.select(*(F.col(quoted(k)) for k in key), version.alias(name))
+    return table.select(*by_name(key), version.alias(name))
 
 
 def _truncation(position: str | None) -> Column:
@@ -115,13 +115,11 @@ def settle_ties(
 ) -> DataFrame:
     """Equal position, different content: the higher content hash stays, whichever came first."""
     mine = resolved.where(F.col(STATUS) == EQUAL).select(
-        *(F.col(quoted(k)) for k in key), content_hash(resolved, data).alias("_sluice_mine")
+        *by_name(key), content_hash(resolved, data).alias("_sluice_mine")
     )
     # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
     stored = [c for c in data if c in rows.columns]
-    theirs = rows.select(
-        *(F.col(quoted(k)) for k in key), content_hash(rows, stored).alias("_sluice_theirs")
-    )
+    theirs = rows.select(*by_name(key), content_hash(rows, stored).alias("_sluice_theirs"))
     won = (
         mine.join(theirs, list(key))
         .where(F.col("_sluice_mine") > F.col("_sluice_theirs"))

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
 from spark_jobs.folding.fold import carried, content_hash, place, places
 
 ENDED_AT: Final = "_sluice_ended_at"
@@ -36,7 +36,7 @@ def versions(
     and the end, ENDED_AT (a position) and ENDED_TS: both NULL while the version is open.
     Of different events at one position the one with the higher content hash wins, as in fold.
     """
-    keys = [F.col(quoted(k)) for k in key]
+    keys = by_name(key)
     era = F.col(_ERA)[names.POSITION]
     placed = _in_eras(_without_renewed(changes, keys), truncates)
     placed = placed.withColumn(_HASH, content_hash(placed, data))
