@@ -58,7 +58,7 @@ def events_options(plan: TablePlan, pipeline: str) -> TableOptions:
 
 def _beside_options(plan: TablePlan, pipeline: str, marks: Mapping[str, str]) -> TableOptions:
     properties = {**target_options(plan, pipeline).properties, **marks}
-    columns = {c.name for c in plan.columns}
+    columns = set(plan.data)
     partition = _partitioned([p for p in plan.config.partitions if p.column in columns])
     return TableOptions(partition, properties, (), plan.follows)
 

@@ -68,7 +68,7 @@ class Writer:
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int] = {}
         self.partial = plan.keyed and self._has_partials()
-        self.types = {c.name: c.stored.spark for c in plan.columns}
+        self.types = plan.types
         self.before = lake.told(target_id(plan))
         overtaken.refuse_forgotten(plan, attempt.batch_id, span, self.before)
         there = [lake.columns(table) or {} for table in (self.compared[0], *beside)]
@@ -182,7 +182,7 @@ class Writer:
         if self.plan.soft_delete:
             return
         target = target_id(self.plan)
-        columns = [c.name for c in self.plan.columns] + list(names.TARGET_METADATA)
+        columns = self.plan.data + list(names.TARGET_METADATA)
         living = F.col(names.OP) != OP_DELETE
         if stored.rows is None or append:
             self._append(target, changes.where(living), columns)
@@ -382,7 +382,7 @@ def stored_at(
         before = None if whole is None else whole[0]
         tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
     if rows is not None and now is not None:
-        types = {c.name: c.stored.spark for c in plan.columns}
+        types = plan.types
         rows = now.rows(rows, lake.told(target), types)
     return Stored(rows, tombstones, before)
 

@@ -112,7 +112,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     more = truncated.counts(stored.truncated_at) + Counts(read=lost, quarantined=lost)
     if not plan.keyed:
         return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
-    data = [c.name for c in plan.columns]
+    data = plan.data
     folded = fold_counting(rows, job.manifest.batch_id, plan.key, data)
     resolved = resolve(folded, stored, plan.key)
     applied = resolved.where(F.col(STATUS) == APPLY)
@@ -139,7 +139,7 @@ def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told
         everything = job.spark.table(changelog.sql())
         others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
         others = told.changes(with_set_aside(others))
-    data = tuple(c.name for c in plan.columns)
+    data = tuple(plan.data)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts
 

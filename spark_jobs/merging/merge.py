@@ -98,7 +98,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
     before = writer.stored(as_written=True)
     truncated = _truncation(plan, writer.mine(), before)
     stored = before.cut_by(truncated.position)
-    data = [c.name for c in plan.columns]
+    data = plan.data
     if plan.keyed:
         folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
         tallied = tally(resolve(folded, stored, plan.key))
@@ -120,7 +120,7 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
 
 def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
-    data = [c.name for c in writer.plan.columns]
+    data = writer.plan.data
     folded = fold(rows, writer.attempt.batch_id, writer.plan.key, data)
     # Not `keep`, which costs more: the count fills the cache before anybody else reads of it, and
     # only the changelog is behind it, where nothing is committed or refreshed until it is done.
@@ -136,7 +136,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
 
 def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     plan = writer.plan
-    data = [c.name for c in plan.columns]
+    data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
     resolved = keep(resolve(folded, stored, plan.key))
     tallied = tally(resolved)
@@ -154,7 +154,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
 def _settled(writer: Writer, resolved: DataFrame, counts: Counts, stored: Stored) -> DataFrame:
     """What applies once ties are broken and partial rows are put together."""
     plan = writer.plan
-    data = [c.name for c in plan.columns]
+    data = plan.data
     if stored.rows is not None and counts.duplicate:
         resolved = settle_ties(resolved, stored.rows, plan.key, data)
     applied = resolved.where(F.col(STATUS) == APPLY)
@@ -179,7 +179,7 @@ def _with_refolded(
 ) -> DataFrame:
     """Keys with partial rows, and late rows of such tables, from all of their changelog."""
     plan = writer.plan
-    data = [c.name for c in plan.columns]
+    data = plan.data
     changelog = writer.changelog()
     rows = changelog.where(F.col(names.OP) != OP_TRUNCATE)
     if stored.truncated_at is not None:
@@ -248,7 +248,7 @@ def _instances(writer: Writer, rows: DataFrame, stored: Stored) -> NoKeyChanges:
     return NoKeyChanges(
         rows=rows,
         others=writer.changelog().where(F.col(names.BATCH_ID) != writer.attempt.batch_id),
-        data=tuple(c.name for c in writer.plan.columns),
+        data=tuple(writer.plan.data),
         truncated_at=stored.truncated_at,
         anew=_reaches(stored, writer),
     )

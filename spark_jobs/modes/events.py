@@ -49,7 +49,7 @@ def write(writer: Writer) -> None:
         return
     there = stored(writer)
     if there is None:
-        _append(writer, keep(once(writer.changelog(), _data(writer))))
+        _append(writer, keep(once(writer.changelog(), writer.plan.data)))
     elif lacks:
         # What was told of its columns meanwhile nobody told the table: its rows are made anew.
         floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
@@ -57,7 +57,7 @@ def write(writer: Writer) -> None:
     else:
         # Of a batch above all others the table's files have bounds that none of them is read by.
         there = there.where(F.col(names.POSITION) >= _lowest(writer))
-        _append(writer, keep(without(once(writer.mine(), _data(writer)), there)))
+        _append(writer, keep(without(once(writer.mine(), writer.plan.data), there)))
 
 
 def _lowest(writer: Writer) -> str:
@@ -81,11 +81,7 @@ def stored(writer: Writer) -> DataFrame | None:
     if rows is None:
         return None
     told = writer.now.rows(rows, written_by(writer, table), writer.types)
-    return identified(told, _data(writer))
-
-
-def _data(writer: Writer) -> list[str]:
-    return [c.name for c in writer.plan.columns]
+    return identified(told, writer.plan.data)
 
 
 def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
@@ -121,13 +117,13 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
 
     `undone`: the changes of batches that are taken out; only what no other batch brought goes.
     """
-    there, wanted = stored(writer), once(log, _data(writer))
+    there, wanted = stored(writer), once(log, writer.plan.data)
     if there is None:
         replace(writer, wanted, None)
         return
     gone = None
     if undone is not None:
-        gone = _brought_alone(writer, there, without(once(undone, _data(writer)), wanted), floor)
+        gone = _brought_alone(writer, there, without(once(undone, writer.plan.data), wanted), floor)
     if gone is not None and not behind(writer, events_id(writer.plan)):
         _take_out(writer, gone)
         return

@@ -48,7 +48,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         forgotten=_forgotten(writer, stored),
     )
     found = replay(writer, kept, newer, stored)
-    rows = rows_of(found, [c.name for c in writer.plan.columns])
+    rows = rows_of(found, writer.plan.data)
     writer.upsert(table, rows, by=(*writer.plan.key, names.POSITION))
 
 

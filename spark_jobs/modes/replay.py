@@ -59,7 +59,7 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     which the TRUNCATEs are looked at alone.
     """
     log, rows = writer.changelog(), kept.rows
-    key, data = writer.plan.key, _data(writer)
+    key, data = writer.plan.key, writer.plan.data
     newer = newer and rows is not None and kept.whole and not _halved(writer, log)
     log = _mine(writer, log) if newer else log
     moved = moves(_changes(writer, log), key) if writer.partial else None
@@ -101,16 +101,12 @@ def _halved(writer: Writer, log: DataFrame) -> bool:
     return not beside(partial, log.where(before), writer.plan.key).isEmpty()
 
 
-def _data(writer: Writer) -> list[str]:
-    return [c.name for c in writer.plan.columns]
-
-
 def _mine(writer: Writer, log: DataFrame) -> DataFrame:
     return log.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)
 
 
 def _changes(writer: Writer, log: DataFrame) -> DataFrame:
-    columns = (*_data(writer), names.OP, names.ABSENT, *names.TARGET_METADATA)
+    columns = (*writer.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
     return log.where(F.col(names.OP) != OP_TRUNCATE).select(*(quoted(c) for c in columns))
 
 
@@ -152,14 +148,14 @@ def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFra
     told = above.groupBy(*keys).agg(
         F.min(names.POSITION).alias(_FIRST), _silent(published).alias(_SILENT)
     )
-    row = F.struct(*map(quoted, _data(writer))).alias(_LIVING)
+    row = F.struct(*map(quoted, writer.plan.data)).alias(_LIVING)
     told = told.join(forgotten.living.select(*keys, row), list(writer.plan.key))
     found = changes.join(told, list(writer.plan.key), "left")
     absent = F.col(names.ABSENT)
     here = F.coalesce(F.col(names.POSITION) == F.col(_FIRST), F.lit(False))
     columns = {
         name: F.when(here & _lacks(name), F.col(_LIVING)[name]).otherwise(F.col(quoted(name)))
-        for name in _data(writer)
+        for name in writer.plan.data
         if name not in writer.plan.key
     }
     columns[names.ABSENT] = F.when(here, F.array_except(absent, _SILENT)).otherwise(absent)

@@ -37,7 +37,7 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
         return
     floor = writer.lake.property(target, names.PROP_FLOOR)
     found = replay(writer, kept(stored.rows, floor, whole), newer, stored)
-    rows = newest(found, writer.plan.key, [c.name for c in writer.plan.columns])
+    rows = newest(found, writer.plan.key, writer.plan.data)
     writer.upsert(target, rows, by=writer.plan.key)
 
 

@@ -37,7 +37,7 @@ def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]
 def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) -> None:
     """Raise TransientError where the target has a column that the plan lacks: by a default told of
     it the batch's rows may not be NULL there."""
-    planned = {c.name for c in plan.columns}
+    planned = set(plan.data)
     if any(name not in planned and not is_reserved(name) for name in stored):
         raise TransientError(_overtaken(plan, batch_id, "a column was added"))
 

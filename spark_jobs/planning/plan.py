@@ -80,6 +80,16 @@ class TablePlan:
         return bool(self.key)
 
     @property
+    def data(self) -> list[str]:
+        """The names of its columns, in their order."""
+        return [c.name for c in self.columns]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The Spark type that each of its columns is stored as."""
+        return {c.name: c.stored.spark for c in self.columns}
+
+    @property
     def key_columns(self) -> tuple[PlannedColumn, ...]:
         """The columns of the key, in its order."""
         return tuple(c for n in self.key for c in self.columns if c.name == n)
