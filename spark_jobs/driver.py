@@ -24,7 +24,8 @@ from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import ledger as states
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
-from sluice.ledger.ledger import Ledger, refuse_closed
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.refusals import refuse_closed
 from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.objects.batchfiles import BatchFiles

@@ -6,7 +6,7 @@ compare-and-set on the table (see `tables.py`), so two runs never both win a cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, contents, fresh_content
 from sluice.ledger.leases import Lease, is_dead
 from sluice.ledger.newest import latest, newest, publications_of, rows_of, untold
+from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
 from sluice.ledger.rows import (
     AT_REST,
     CLOSED,
@@ -264,8 +265,8 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
-            self._require_free(batches.values(), batch_id)
-            _require_none_halfway(batches.values(), {batch_id})
+            refuse_held(batches.values(), batch_id, self.has_lapsed)
+            refuse_halfway(batches.values(), {batch_id})
             old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
             refuse_closed(old, attempt)
             row = replace(old, state=LOADING, attempt=attempt)
@@ -287,8 +288,8 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline).values()
-            self._require_free(batches, "")
-            _require_none_halfway(batches, undone)
+            refuse_held(batches, "", self.has_lapsed)
+            refuse_halfway(batches, undone)
             row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
             return [self._leased(row, holder, seconds)], None
 
@@ -302,10 +303,10 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
-            self._require_free(batches.values(), batch_id)
+            refuse_held(batches.values(), batch_id, self.has_lapsed)
             old = batches.get(batch_id)
             if old is None or old.attempt != attempt:
-                raise LeaseHeld(_taken_over(pipeline, batch_id, attempt, old))
+                raise LeaseHeld(taken_over(pipeline, batch_id, attempt, old))
             refuse_closed(old, attempt)
             return [self._leased(old, holder, seconds)], None
 
@@ -327,17 +328,6 @@ class Ledger:
         if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
             return True
         return is_dead(row.holder)
-
-    def _require_free(self, batches: Iterable[BatchRow], batch_id: str) -> None:
-        for row in batches:
-            if row.batch_id == batch_id or row.state == LANDED:  # has a turn, but not yet
-                continue
-            if not self.has_lapsed(row):
-                raise LeaseHeld(
-                    f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
-                    f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."
-                    " Wait for it, or retry later"
-                )
 
     def _leased(self, row: BatchRow, holder: str, seconds: float) -> Row:
         now = self._clock()
@@ -370,28 +360,3 @@ class Ledger:
 
 def _of(pipeline: str) -> BooleanExpression:
     return equals("pipeline", pipeline)
-
-
-def refuse_closed(row: BatchRow, attempt: str) -> None:
-    """Raise LeaseHeld where nothing is left to do for a batch."""
-    if row.state in CLOSED:
-        raise LeaseHeld(
-            f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
-        )
-
-
-def _require_none_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
-    for row in batches:
-        if row.halfway and row.batch_id not in besides:
-            half = "rolled back" if row.state == ROLLING_BACK else "published"
-            first = f"sluice reconcile {row.pipeline} first"
-            if row.state not in HALFWAY:
-                first = f"sluice run {row.pipeline}, or its rollback, first"
-            raise LeaseHeld(
-                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; {first}"
-            )
-
-
-def _taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
-    now = f"attempt {row.attempt} has taken it over" if row else "the ledger does not know it"
-    return f"pipeline {pipeline}, batch {batch_id}: {now}; attempt {attempt} stops here"

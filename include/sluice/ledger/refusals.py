@@ -1,0 +1,50 @@
+"""Why a batch does not get the pipeline's lease, or keep it: each refusal is a LeaseHeld."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+
+from sluice.errors import LeaseHeld
+from sluice.ledger.rows import CLOSED, HALFWAY, LANDED, ROLLING_BACK, BatchRow
+
+
+def refuse_held(
+    batches: Iterable[BatchRow], batch_id: str, has_lapsed: Callable[[BatchRow], bool]
+) -> None:
+    """Raise LeaseHeld while another batch than this one has the lease."""
+    for row in batches:
+        if row.batch_id == batch_id or row.state == LANDED:  # has a turn, but not yet
+            continue
+        if not has_lapsed(row):
+            raise LeaseHeld(
+                f"pipeline {row.pipeline}: batch {row.batch_id} is {row.state}; {row.holder}"
+                f" has the lease until {row.lease_until:%Y-%m-%d %H:%M:%SZ}."
+                " Wait for it, or retry later"
+            )
+
+
+def refuse_closed(row: BatchRow, attempt: str) -> None:
+    """Raise LeaseHeld where nothing is left to do for a batch."""
+    if row.state in CLOSED:
+        raise LeaseHeld(
+            f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
+        )
+
+
+def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
+    """Raise LeaseHeld where another batch than these is half published or half rolled back."""
+    for row in batches:
+        if row.halfway and row.batch_id not in besides:
+            half = "rolled back" if row.state == ROLLING_BACK else "published"
+            first = f"sluice reconcile {row.pipeline} first"
+            if row.state not in HALFWAY:
+                first = f"sluice run {row.pipeline}, or its rollback, first"
+            raise LeaseHeld(
+                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; {first}"
+            )
+
+
+def taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
+    """What to say to an attempt at a batch that is another's now."""
+    now = f"attempt {row.attempt} has taken it over" if row else "the ledger does not know it"
+    return f"pipeline {pipeline}, batch {batch_id}: {now}; attempt {attempt} stops here"
