@@ -48,7 +48,7 @@ class Result(Protocol):
 def exit_code(work: Callable[[], Result]) -> int:
     """Do a driver's work and print its result as the last line; an error is told on stderr.
 
-    Returns 0, or the code that says what to do next: 1 stop, 75 try again.
+    Returns 0, or the code that says what to do next: 1 stop, 2 configuration, 75 try again.
     """
     try:
         result = work()

@@ -1,6 +1,6 @@
 """Entry point of the driver: load one batch into branches.
 
-Exit codes: 0 done, 1 stop (configuration, data), 75 try again.
+Exit codes: 0 done, 1 stop, 2 configuration, 75 try again.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def jvm_options(small: bool) -> str:
 
 
 def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
-    """Settings that must be there before the JVM starts; never a secret (see sparkcatalog.py).
+    """Settings that must be there before the JVM starts; never a secret (see catalog/spark.py).
 
     `small`: the driver has little to do, see `is_small`.
     """
