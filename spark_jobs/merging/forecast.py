@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.config.sourcetables import truncate_policy
 from sluice.operations.preview import Forecast, TablePreview
 from sluice.result import Counts
 from spark_jobs.canonical import OP_TRUNCATE, quoted
@@ -27,7 +26,7 @@ from spark_jobs.lake.tables import (
     tombstone_id,
 )
 from spark_jobs.lake.writer import stored_at
-from spark_jobs.merging.load import without_table
+from spark_jobs.merging.load import unmerged, without_table
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import together
@@ -56,7 +55,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
     added, widened = _schema_changes(plan, existing)
     return TablePreview(
         plan.source.name, plan.name, plan.key, existing is None, added, widened,
-        outcome.counts + _passed(job, plan, bad), plan.config.write_mode,
+        outcome.counts + unmerged(job.pipeline, plan, bad), plan.config.write_mode,
         outcome.hit_files, outcome.hit_bytes, _renamed(job, plan),
     )  # fmt: skip
 
@@ -66,14 +65,6 @@ def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
     told = set(plan.renames).difference(job.lake.told(target_id(plan)).renames)
     pairs = (pair for rename in sorted(told) for pair in rename.columns)
     return tuple(f"{former} → {now}" for former, now in pairs)
-
-
-def _passed(job: Job, plan: TablePlan, bad: int) -> Counts:
-    """Records of the table that never come to the merge."""
-    found = plan.found
-    ignored = found.ignored + found.passed_over(truncate_policy(job.pipeline, plan.config))
-    lost = bad + found.rejected
-    return Counts(read=ignored + lost, ignored=ignored, quarantined=lost)
 
 
 def _schema_changes(

@@ -98,10 +98,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)
-    passed = found.ignored + found.passed_over(truncate_policy(job.pipeline, plan.config))
-    lost = table.bad + found.rejected
-    counts = merged.counts + Counts(read=passed + lost, ignored=passed, quarantined=lost)
-    counts += beyond
+    counts = merged.counts + unmerged(job.pipeline, plan, table.bad) + beyond
     expected = found.records + found.ignored + found.rejected
     if counts.read != expected:
         raise AuditFailed(
@@ -111,6 +108,14 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     return TableResult(
         found.source.name, plan.name, counts, merged.staged, found.newest_source_ts, merged.compared
     )
+
+
+def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
+    """The outcomes of a table's records that never come to the merge; `bad`: how many misfit."""
+    found = plan.found
+    passed = found.ignored + found.passed_over(truncate_policy(pipeline, plan.config))
+    lost = bad + found.rejected
+    return Counts(read=passed + lost, ignored=passed, quarantined=lost)
 
 
 def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
