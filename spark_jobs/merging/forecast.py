@@ -32,7 +32,7 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import together
 from spark_jobs.planning.tablecolumns import target_columns
 from spark_jobs.planning.told import Told
-from spark_jobs.planning.widening import refuse_widening, with_set_aside
+from spark_jobs.planning.widening import fixed_columns, refuse_widening, with_set_aside
 
 
 def forecast(job: Job) -> Forecast:
@@ -51,8 +51,9 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
     typed = typed_changes(job, envelope, plan)
     bad = typed.where((F.col(BAD) != "") & F.col(names.COUNTED)).count()
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
-    existing = job.lake.columns(target_id(plan))
-    added, widened = _schema_changes(plan, existing)
+    existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
+    fixed = set() if target is None else fixed_columns(target, plan.key)
+    added, widened = _schema_changes(plan, existing, fixed)
     return TablePreview(
         plan.source.name, plan.name, plan.key, existing is None, added, widened,
         outcome.counts + unmerged(job.pipeline, plan, bad), plan.config.write_mode,
@@ -68,7 +69,7 @@ def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:
 
 
 def _schema_changes(
-    plan: TablePlan, existing: dict[str, str] | None
+    plan: TablePlan, existing: dict[str, str] | None, fixed: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns to add, and columns to widen; raises PlanError for what cannot be widened."""
     if existing is None:
@@ -79,8 +80,8 @@ def _schema_changes(
         if before is None:
             added.append(f"{column.name} {column.type}")
         elif before != column.type:
-            fixed = column.name in plan.key
-            refuse_widening(plan.name, column.name, before, column.type, plan.follows, fixed)
+            stays = column.name in fixed
+            refuse_widening(plan.name, column.name, before, column.type, plan.follows, stays)
             widened.append(f"{column.name} {before} → {column.type}")
     return tuple(added), tuple(widened)
 
