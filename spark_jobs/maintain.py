@@ -32,7 +32,7 @@ from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.expiry import Promise, expirable, promise, stale_tags
 from sluice.operations.maintenance import MaintenanceResult, Step
 from sluice.operations.sweep import sweep
-from spark_jobs.decoding import transactions
+from spark_jobs.decoding import quarantine, transactions
 from spark_jobs.failures import exit_code
 from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.maintaining import procedures
@@ -78,7 +78,7 @@ def _agenda(upkeep: Upkeep) -> Iterator[tuple[TableId, dict[str, StepOf]]]:
     for name in _LEDGER:
         steps = _LEDGER_TABLE if name != ledger_tables.FILES else {**_LEDGER_TABLE, **_BESIDE}
         yield TableId(names.LEDGER_NAMESPACE, name), steps
-    yield TableId(names.LEDGER_NAMESPACE, ledger_tables.QUARANTINE), _TABLE
+    yield quarantine.TABLE, _TABLE
     yield transactions.TABLE, {"retention": forget_ends, **_TABLE}
 
 

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.ledger.tables import QUARANTINE
 from sluice.result import Counts
 from spark_jobs.canonical import as_place, quoted
 from spark_jobs.decoding import quarantine
@@ -18,7 +17,7 @@ from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
-from spark_jobs.lake.tables import TableId, changelog_id, history_id, target_id, tombstone_id
+from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import stored_at
 from spark_jobs.planning.plan import TablePlan
 
@@ -101,4 +100,4 @@ def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, fl
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
     named = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
     rows = quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, F.current_timestamp())
-    quarantine.write(job.spark, TableId("sluice", QUARANTINE).sql(), rows)
+    quarantine.write(job.spark, rows)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.containers import datums
+from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import LandingReject, SourceFile
+from sluice.names import LEDGER_NAMESPACE
 from spark_jobs.canonical import PLACE, holds_record, place, quoted
+from spark_jobs.lake.tables import TableId
 
+TABLE: Final = TableId(LEDGER_NAMESPACE, QUARANTINE)
 _NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
 
@@ -93,8 +99,8 @@ def landing_rows(
     )
 
 
-def write(spark: SparkSession, table: str, frame: DataFrame) -> None:
+def write(spark: SparkSession, frame: DataFrame) -> None:
     """Append to the dead letters."""
-    columns = [f.name for f in spark.table(table).schema]
+    columns = [f.name for f in spark.table(TABLE.sql()).schema]
     kept = [c for c in columns if c in frame.columns]
-    frame.select(*(quoted(c) for c in kept)).writeTo(table).append()
+    frame.select(*(quoted(c) for c in kept)).writeTo(TABLE.sql()).append()

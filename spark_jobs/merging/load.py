@@ -15,7 +15,6 @@ from sluice.config.project import Pipeline
 from sluice.config.sourcetables import truncate_policy
 from sluice.errors import AuditFailed, PlanError, TerminalError
 from sluice.faults import Point, reach
-from sluice.ledger.tables import QUARANTINE
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
@@ -26,7 +25,6 @@ from spark_jobs.decoding.decode_batch import Decoded, decode_batch, typed_change
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import (
-    TableId,
     changelog_id,
     events_id,
     history_id,
@@ -157,7 +155,7 @@ def _quarantine(
     rejected = sum(f.rejected for f in found)
     if not (rejected or any(bad.values()) or job.manifest.rejects or retried):
         return Counts()
-    table = TableId("sluice", QUARANTINE).sql()
+    table = quarantine.TABLE.sql()
     at = F.current_timestamp()
     parts = [
         quarantine.landing_rows(
