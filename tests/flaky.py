@@ -19,13 +19,14 @@ _HEAD_ENDS: Final = b"\r\n\r\n"
 _PIECE: Final = 1 << 16
 _SLOW_SECONDS: Final = 0.5
 _BUSY: Final = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+_DENIED: Final = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 FATES: Final = ("busy", "reset", "cut", "slow")
 
 
 @dataclass
 class Flaky:
     """`share` of the requests have one of the `fates`, both of which may be changed at any time;
-    `told` counts them."""
+    `told` counts them. What GETs a path that ends with `denied` is refused."""
 
     port: int
     upstream: tuple[str, int]
@@ -33,6 +34,7 @@ class Flaky:
     rng: random.Random
     fates: tuple[str, ...] = FATES
     told: dict[str, int] = field(default_factory=dict)
+    denied: str = ""
 
     def draw(self) -> str:
         """The fate of the next request; empty: none."""
@@ -62,6 +64,10 @@ def _serve(client: socket.socket, found: Flaky) -> None:
         head, _, rest = _until_head(client).partition(_HEAD_ENDS)
         if not head:
             return
+        method, path, *_ = head.decode("latin-1").split(" ", 2)
+        if found.denied and method == "GET" and path.partition("?")[0].endswith(found.denied):
+            client.sendall(_answer(_DENIED, "403 Forbidden"))
+            return
         fate = found.draw()
         if fate == "reset":
             _reset(client)
@@ -86,8 +92,8 @@ def _once(head: bytes) -> bytes:
     return b"\r\n".join([*lines, b"Connection: close"])
 
 
-def _answer(body: bytes) -> bytes:
-    head = f"HTTP/1.1 503 Slow Down\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+def _answer(body: bytes, status: str = "503 Slow Down") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return head.encode() + body
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import boto3
 import pytest
 
-from sluice.errors import TransientError
+from sluice.errors import FileDenied, TransientError
 from sluice.objects.s3store import S3Store
 from sluice.objects.store import open_store
 from tests.flaky import Flaky, flaky
@@ -75,3 +75,15 @@ def test_what_fails_for_good_is_an_error_to_try_again(
     for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
         with pytest.raises(TransientError):
             action()
+
+
+def test_an_object_that_is_denied_says_nothing_of_the_others(
+    store: S3Store, between: Flaky
+) -> None:
+    store.put("a", b"1")
+    store.put("b", b"2")
+    between.denied = "/landing/b"
+    assert {o.key for o in store.list()} == {"a", "b"}
+    assert read(store, "a") == b"1"
+    with pytest.raises(FileDenied, match=r"landing/b: .*AccessDenied.*s3:GetObject"):
+        read(store, "b")

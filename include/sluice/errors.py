@@ -75,6 +75,18 @@ class TablesLeftOut(TerminalError):
     layout = LINES
 
 
+class FileDenied(TerminalError):
+    """The store lists one file and does not hand out its bytes: no right to it or to its key, or
+    it is archived; of the other files that says nothing."""
+
+
+class FilesLeftOut(TerminalError):
+    """What else has landed is taken, without files that are denied; the message says which, and
+    why."""
+
+    layout = LINES
+
+
 class VerifyFailed(TerminalError):
     """A target is not what its changelog says; the report shows the keys."""
 

@@ -153,8 +153,13 @@ def _wire(project: str, pipeline: Pipeline) -> None:
     def land() -> list[str]:
         return tasks.land(project, pipeline.name, dict(get_current_context()))
 
+    # Beside the batches and not behind them: it would hide the colour of those that failed.
+    @task(task_id="denied", priority_weight=SOON)
+    def denied() -> None:
+        tasks.refuse_denied(pipeline.name, dict(get_current_context()))
+
     landed = land()
-    reconcile() >> landed
+    reconcile() >> landed >> denied()
     _batches(project, [pipeline], landed)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
-from sluice.errors import ConfigError
+from sluice.errors import ConfigError, FilesLeftOut
 from sluice.ledger.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
+DENIED: Final = "denied"
 # A landed batch of another run may wait this long for its load to begin.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
@@ -37,6 +38,8 @@ ADVICE: Final = {
     "load": "nothing was published. Clear this task to load the same manifest again",
     "publish": "clear this task (a table published already stays so), or run the DAG"
     " sluice_rollback for this batch",
+    "denied": "the other files are taken, and their batches go on. Give Sluice the right to read"
+    " what is named: the next run loads it",
     "left_out": "the other tables are published. The next run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "clean_up": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
@@ -94,16 +97,35 @@ def require_spark_connection() -> None:
 
 
 def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
-    """Claim the run's files; returns one manifest a batch. Skips when there is nothing."""
+    """Claim the run's files; returns one manifest a batch. Skips when there is nothing.
+
+    Files that cannot be read are left to the task `denied`, so that the others get on; where there
+    are no others, raises FilesLeftOut.
+    """
+    from sluice.operations.denied import files_left_out
+
     with advised("land", pipeline):
         chosen = selection_of(context)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
             raise AirflowSkipException(dry_run(project, pipeline, chosen))
-        manifests = land_selection(project, pipeline, chosen, context["ti"].try_number > 1)
+        denied: dict[str, str] = {}
+        again = context["ti"].try_number > 1
+        manifests = land_selection(project, pipeline, chosen, again, denied)
+        if error := files_left_out(pipeline, denied):
+            if not manifests:
+                raise error
+            context["ti"].xcom_push(key=DENIED, value=str(error))
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
         return manifests
+
+
+def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
+    """Raise FilesLeftOut where the run's `land` could not read some of the files."""
+    with advised("denied", pipeline):
+        if told := context["ti"].xcom_pull(task_ids="land", key=DENIED):
+            raise FilesLeftOut(told)
 
 
 def selection_of(context: dict[str, Any]) -> Selection:
@@ -119,15 +141,20 @@ def selection_of(context: dict[str, Any]) -> Selection:
     )
 
 
-def land_selection(project: str, pipeline: str, chosen: Selection, again: bool) -> list[str]:
-    """Call the stage with what was selected; `again` when this very task ran before."""
+def land_selection(
+    project: str, pipeline: str, chosen: Selection, again: bool, denied: dict[str, str]
+) -> list[str]:
+    """Call the stage with what was selected; `again` when this very task ran before. `denied` gets
+    the files that cannot be read."""
     from sluice.operations import stages
 
     window = stages.Window(*chosen.window) if chosen.window else None
     ctx, files = open_context(project, pipeline), list(chosen.files) or None
     if chosen.tables:
-        return list(stages.land_tables(ctx, chosen.tables, window, chosen.until, files))
-    new = stages.land(ctx, window, chosen.until, files)
+        return list(
+            stages.land_tables(ctx, chosen.tables, window, chosen.until, files, denied=denied)
+        )
+    new = stages.land(ctx, window, chosen.until, files, denied=denied)
     return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 

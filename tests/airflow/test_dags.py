@@ -94,7 +94,17 @@ def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
 
 def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:
     order = [task.task_id for task in shop.topological_sort()]
-    assert order == ["reconcile", "land", "batch.load", "batch.publish", "batch.rollback"]
+    assert order[:2] == ["reconcile", "land"]
+    assert [task for task in order[2:] if task != "denied"] == [
+        "batch.load", "batch.publish", "batch.rollback",
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_read_is_told_beside_the_batches(shop: Any) -> None:
+    """Behind them it would decide the run's colour, and they would not any more."""
+    denied = shop.get_task("denied")
+    assert denied.upstream_task_ids == {"land"}
+    assert denied.downstream_task_ids == set()
 
 
 def test_a_reprocess_goes_through_the_same_tasks(dags: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ class Stages:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     failures: dict[str, list[Exception]] = field(default_factory=dict)
     state: str = "loading"
+    denied: dict[str, str] = field(default_factory=dict)
 
     def note(self, *call: Any) -> None:
         self.calls.append(call)
@@ -49,8 +50,8 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.Window = lambda start, end: (start, end)
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
-    module.land = lambda ctx, window, until, files: landed(fake, window, until, files)
-    module.land_tables = lambda ctx, *given: landed(fake, *given)
+    module.land = lambda ctx, *given, denied: landed(fake, denied, *given)
+    module.land_tables = lambda ctx, *given, denied: landed(fake, denied, *given)
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
@@ -101,8 +102,9 @@ def signed(fake: Stages, batch: str, more: dict[str, str], expected: Callable[..
         fake.note("sign", batch, more)
 
 
-def landed(fake: Stages, *given: Any) -> list[str]:
+def landed(fake: Stages, denied: dict[str, str], *given: Any) -> list[str]:
     fake.note("land", *given)
+    denied.update(fake.denied)
     return [MANIFEST.format(batch) for batch in fake.batches]
 
 
@@ -180,6 +182,26 @@ def test_a_run_skips_when_nothing_landed(stages: Stages, run: Runs) -> None:
     assert finished.state == "success"
     assert states["land"] == "skipped"
     assert stages.of("load") == []
+
+
+def test_a_file_that_cannot_be_read_makes_the_run_red_and_stops_no_batch(
+    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
+    stages.denied = {"z.jsonl": "s3://landing/z.jsonl: AccessDenied"}
+    finished, states = run()
+    assert finished.state == "failed"
+    assert states["land"] == "success"
+    assert states["batch.publish[0]"] == states["batch.publish[1]"] == "success"
+    assert states["denied"] == "failed"
+    assert "s3://landing/z.jsonl: AccessDenied" in caplog.text
+
+
+def test_a_run_for_files_none_of_which_can_be_read_fails_at_once(stages: Stages, run: Runs) -> None:
+    stages.batches, stages.denied = [], {"z.jsonl": "s3://landing/z.jsonl: AccessDenied"}
+    finished, states = run()
+    assert finished.state == "failed"
+    assert states["land"] == "failed"
+    assert len(stages.of("land")) == 1
 
 
 def test_a_failed_load_is_a_failed_run_that_published_nothing(stages: Stages, run: Runs) -> None:

@@ -15,7 +15,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.store import StoredObject
 
@@ -37,6 +37,17 @@ _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
 _EXISTS: Final = ("412", "PreconditionFailed")
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
+_KEY_ADVICE: Final = "its key cannot be used: mend that, or have it written again"
+_OF_ONE_OBJECT: Final = {
+    "AccessDenied": "give Sluice the right to read it (s3:GetObject, and kms:Decrypt of its key)",
+    "InvalidObjectState": "it is archived: restore it",
+    # So S3 answers for an object whose writer keeps the key (SSE-C).
+    "InvalidRequest": "Sluice cannot ask for it as it is stored: have it written again",
+    "KMS.DisabledException": _KEY_ADVICE,
+    "KMS.InvalidKeyUsageException": _KEY_ADVICE,
+    "KMS.KMSInvalidStateException": _KEY_ADVICE,
+    "KMS.NotFoundException": _KEY_ADVICE,
+}
 _VERSIONED: Final = ("Enabled", "Suspended")
 
 
@@ -121,8 +132,10 @@ class S3Store:
 
     def open(self, key: str) -> BinaryIO:
         """See `ObjectStore`."""
-        with self._explained(key):
+        try:
             answer = self.client.get_object(Bucket=self.bucket, Key=self.prefix + key)
+        except (ClientError, BotoCoreError) as error:
+            raise self._denial(key, error) or self._explanation(key, error) from error
         return cast(BinaryIO, _Body(self, key, answer["Body"]))
 
     def get(self, key: str) -> bytes:
@@ -198,9 +211,17 @@ class S3Store:
         except (ClientError, BotoCoreError) as error:
             raise self._explanation(key, error) from error
 
+    def _denial(self, key: str, error: Exception) -> FileDenied | None:
+        """What the answer to the reading of one object says of this object alone."""
+        advice = _OF_ONE_OBJECT.get(_code(error)) if isinstance(error, ClientError) else None
+        return FileDenied(f"{self._where(key)}: {error}; {advice}") if advice else None
+
+    def _where(self, key: str) -> str:
+        return f"s3://{self.bucket}/{self.prefix}{key.removeprefix(self.prefix)}"
+
     def _explanation(self, key: str, error: Exception) -> Exception:
         """The error to raise instead: absent, to be tried again, or to be mended first."""
-        where = f"s3://{self.bucket}/{self.prefix}{key.removeprefix(self.prefix)}"
+        where = self._where(key)
         code = _code(error) if isinstance(error, ClientError) else ""
         if code in _ABSENT:
             return FileNotFoundError(where)

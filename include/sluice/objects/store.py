@@ -18,7 +18,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
@@ -67,11 +67,12 @@ class ObjectStore(Protocol):
         ...
 
     def open(self, key: str) -> BinaryIO:
-        """Read an object as a stream; raises FileNotFoundError."""
+        """Read an object as a stream; raises FileNotFoundError, and FileDenied where it is there
+        and this one alone may not be read."""
         ...
 
     def get(self, key: str) -> bytes:
-        """A whole object; raises FileNotFoundError."""
+        """A whole object; raises as `open` does."""
         ...
 
     def put(self, key: str, content: bytes) -> None:
@@ -154,11 +155,16 @@ class LocalStore:
 
     def open(self, key: str) -> BinaryIO:
         """See `ObjectStore`."""
-        return self._path(key).open("rb")
+        path = self._path(key)
+        try:
+            return path.open("rb")
+        except PermissionError as error:
+            raise FileDenied(f"{path}: {error.strerror}; let Sluice read it") from error
 
     def get(self, key: str) -> bytes:
         """See `ObjectStore`."""
-        return self._path(key).read_bytes()
+        with self.open(key) as stream:
+            return stream.read()
 
     def put(self, key: str, content: bytes) -> None:
         """See `ObjectStore`."""

@@ -22,6 +22,7 @@ from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.deadletters import EPOCH
+from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
 
 TABLES: Final = "tables"
@@ -35,12 +36,13 @@ def land_tables(
     until: datetime | None = None,
     files: list[str] | None = None,
     lease: Lease | None = None,
+    denied: Denied | None = None,
 ) -> list[str]:
     """Make batches of the files that are asked for, for these tables; returns the manifests' keys.
 
     Without a window and without files: of all that has landed. A batch of the same files and
-    tables that is published is not made again. Raises ConfigError for a table that the pipeline
-    does not list.
+    tables that is published is not made again. `denied`: as for `land`. Raises ConfigError for a
+    table that the pipeline does not list.
     """
     names = tuple(sorted(set(tables)))
     only(ctx.pipeline, names)
@@ -49,10 +51,11 @@ def land_tables(
     found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
     content = content_of(ctx.pipeline)
     seen = contents(known, content)
+    refused: Denied = {} if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for chunk in chunks(ctx, objects):
-            looks = inspect_all(ctx, store, chunk, named=files is not None)
+            looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
             whole = _at_their_places(ctx, [look.file for _, look in looks], known)
             # What landing rejected is told by the batch that takes the file.
             manifest = Manifest(
@@ -64,6 +67,8 @@ def land_tables(
             )
             key = _record(ctx, replace(manifest, batch_id=name_by_content(manifest)), lease)
             made += [key] if key else []
+    if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
+        raise error
     return made
 
 

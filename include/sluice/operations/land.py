@@ -16,7 +16,7 @@ from typing import Final
 
 from sluice.bounds import rejects_of_a_batch
 from sluice.containers.rejects import BatchRejects
-from sluice.errors import SluiceError, TerminalError, Unsettled
+from sluice.errors import FileDenied, SluiceError, TerminalError, Unsettled
 from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
@@ -28,6 +28,7 @@ from sluice.ledger.rows import FILE_HELD, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.context import Context
+from sluice.operations.denied import Denied, files_left_out
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -51,20 +52,27 @@ def land(
     until: datetime | None = None,
     files: list[str] | None = None,
     lease: Lease | None = None,
+    denied: Denied | None = None,
 ) -> list[str]:
     """Claim what there is to load; returns the manifests' keys, [] when nothing has landed.
 
     `lease`: for whoever loads at once what is landed here, so that nobody else takes it for left.
+    `denied`: gets the files that may not be read; without it raises FilesLeftOut for them, once
+    the others are claimed.
 
     A file that is still being written is left to the next run; raises Unsettled where it was
     asked for by name.
     """
     store = open_landing(ctx)
+    refused: Denied = {} if denied is None else denied
     keys = []
     for chunk in chunks(ctx, _fresh(ctx, store, window, until, files)):
-        key = _claim(ctx, inspect_all(ctx, store, chunk, named=files is not None), lease)
+        looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
+        key = _claim(ctx, looks, lease)
         if key:
             keys.append(key)
+    if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
+        raise error
     return keys
 
 
@@ -299,11 +307,12 @@ def inspect_all(
     named: bool,
     prefix: str = "",
     reading: Reading | None = None,
+    denied: Denied | None = None,
 ) -> list[tuple[StoredObject, Inspection]]:
     """What each object is; one that is not settled is left out, unless it was named.
 
-    Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
-    unless told.
+    One that may not be read goes to `denied`; without that raises its FileDenied. Copies go below
+    `prefix`, by default where those of batches are; `reading` is the pipeline's unless told.
     """
     prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
     read_as = reading or reading_of(ctx.pipeline)
@@ -315,6 +324,12 @@ def inspect_all(
             if named:
                 raise
             ctx.say(f"land: {error}; it is left to the next run")
+            return None
+        except FileDenied as error:
+            if denied is None:
+                raise
+            ctx.say(f"land: {found.key} is left out: {error}")
+            denied[found.key] = str(error)
             return None
 
     kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))

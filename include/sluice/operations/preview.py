@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.ledger import ROLLING_BACK
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
+from sluice.operations.denied import Denied
 from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
 from sluice.result import Counts
 
@@ -75,6 +77,8 @@ class Preview:
 
     `files` and `bytes` in so many `batches`; `repeated` files have bytes that another one brought
     and are left out; `unfinished` batches would be loaded again first, and are not looked into.
+    `denied`: files that cannot be read, with the reason; a run would load the others and end as an
+    error.
     """
 
     pipeline: str
@@ -84,6 +88,7 @@ class Preview:
     repeated: tuple[str, ...]
     unfinished: tuple[str, ...]
     forecast: Forecast
+    denied: Mapping[str, str] = field(default_factory=dict)
 
 
 def preview(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> Preview:
@@ -91,10 +96,12 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
     folder = f"planned-{uuid.uuid4().hex[:10]}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, window, files=files)
+    denied: Denied = {}
     try:
-        store, named = open_landing(ctx), files is not None
-        looks = [look for _, look in inspect_all(ctx, store, objects, named, f"{prefix}staged/")]
-        fresh, repeated = _by_content(ctx, looks)
+        looks = inspect_all(
+            ctx, open_landing(ctx), objects, files is not None, f"{prefix}staged/", denied=denied
+        )
+        fresh, repeated = _by_content(ctx, [look for _, look in looks])
         forecast = _forecast(ctx, folder, fresh)
     finally:
         ctx.files.store.delete_prefix(prefix)
@@ -111,6 +118,7 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
             if row.state != ROLLING_BACK
         ),
         forecast,
+        dict(sorted(denied.items())),
     )
 
 

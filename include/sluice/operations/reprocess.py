@@ -19,6 +19,7 @@ from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.operations.context import Context
 from sluice.operations.deadletters import Held, repeated, trace, unresolved
+from sluice.operations.denied import Denied, in_lines
 from sluice.operations.land import inspect_all, open_landing
 from sluice.operations.stages import load_and_publish, reconcile
 from sluice.operations.undo import rollback
@@ -66,8 +67,8 @@ def land_again(
 
     `lease`: for whoever loads them at once, so that nobody else takes them for left.
     A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
-    files were read before what was mended since. Raises TerminalError naming a file that is gone
-    or changed; then no batch is made.
+    files were read before what was mended since. Raises TerminalError naming a file that is gone,
+    changed or denied; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
     taken = [take(ctx, held) for held in unresolved(ctx, batch_id)]
@@ -140,7 +141,7 @@ def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
 def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> Manifest:
     """The batch that decodes these files again, as they are now, each at its place of before.
 
-    Raises TerminalError naming a file that is gone or changed.
+    Raises TerminalError naming a file that is gone, changed or denied.
     """
     old = {file.key: file for taken in chunk for file in taken.files}
     generation = 1 + max(taken.generation for taken in chunk)
@@ -164,7 +165,14 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
     gone = sorted(set(old) - set(listed))
     if gone:
         raise TerminalError(_missing(ctx, gone, "not there any more"))
-    looks = inspect_all(ctx, store, [listed[key] for key in sorted(old)], named=True)
+    denied: Denied = {}
+    wanted = [listed[key] for key in sorted(old)]
+    looks = inspect_all(ctx, store, wanted, named=True, denied=denied)
+    if denied:
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
+            f"{in_lines(denied)}\nOr reprocess the other batches one by one (--batch)"
+        ).in_lines()
     changed = [look.file.key for _, look in looks if not _same(old[look.file.key], look.file)]
     if changed:
         raise TerminalError(_missing(ctx, changed, "not what was loaded: their bytes changed"))

@@ -17,6 +17,7 @@ from sluice.objects.batchfiles import batch_of
 from sluice.operations.ahead import land_tables, told_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.deadletters import trace, trace_of
+from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, covers, land
 from sluice.operations.pointless import pointless
 from sluice.operations.publication import detail, intents, refuse_moved
@@ -301,15 +302,20 @@ def run(
     """All stages: what earlier attempts left first, then what has landed.
 
     With `tables` nothing but these, and of loaded files too (see `ahead`). A batch that fails does
-    not keep the next ones waiting; the first failure is handed back. Raises LeaseHeld where what
-    other runs have did not get on for as long as a lease lasts.
+    not keep the next ones waiting; the first failure is handed back, and a FilesLeftOut where
+    there is none and files could not be read. Raises LeaseHeld where what other runs have did not
+    get on for as long as a lease lasts.
     """
     wait_for_others(ctx)
+    denied: Denied = {}
     if tables:
         reconcile(ctx)
-        return load_and_publish(ctx, land_tables(ctx, tables, window, None, files, ctx.lease))
-    left = _left(ctx, window, files)
-    return load_and_publish(ctx, [*left, *land(ctx, window=window, files=files, lease=ctx.lease)])
+        manifests = land_tables(ctx, tables, window, None, files, ctx.lease, denied)
+    else:
+        left = _left(ctx, window, files)
+        manifests = [*left, *land(ctx, window, None, files, ctx.lease, denied)]
+    results, failure = load_and_publish(ctx, manifests)
+    return results, failure or files_left_out(ctx.pipeline.name, denied)
 
 
 def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[str]:

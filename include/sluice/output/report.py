@@ -152,6 +152,8 @@ def show_preview(console: Console, found: Preview) -> None:
         f"{found.batches} batches; {len(found.repeated)} files repeat others",
         highlight=False,
     )
+    for key, why in found.denied.items():
+        console.print(escape(f"cannot be read, and would be left out: {key}: {why}"))
     if found.files:
         console.print(_preview_table(found))
     for table in found.forecast.tables:

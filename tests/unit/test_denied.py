@@ -1,0 +1,218 @@
+"""Files that may be listed and not read: they keep nothing else from landing, and are told."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.stub import Stubber
+
+from sluice.errors import FileDenied, FilesLeftOut, TerminalError, TransientError
+from sluice.objects.s3store import S3Store
+from sluice.operations import land as land_module
+from sluice.operations import preview as preview_module
+from sluice.operations import reprocess, stages
+from sluice.operations.ahead import land_tables
+from sluice.operations.context import Context
+from sluice.operations.denied import NAMED_AT_MOST, Denied, files_left_out
+from sluice.operations.land import land, open_landing
+from sluice.operations.preview import Preview, preview
+from sluice.output import report
+from sluice.result import BatchResult
+from tests.unit.projects import PIPELINE, open_shop
+
+KEYS = ("a.jsonl", "b.jsonl", "c.jsonl")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def context(tmp_path: Path, said: list[str]) -> Context:
+    tables = "tables: {s.orders: {key: [id]}}\n"
+    context = open_shop(tmp_path, PIPELINE + tables, said.append)
+    for key in KEYS:
+        path(context, key).write_text(f'{{"op": "{key}"}}\n')
+    return context
+
+
+def path(context: Context, key: str) -> Path:
+    return context.project.root / "landing" / key
+
+
+@pytest.fixture
+def closed(context: Context, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of files that may not be read; nothing stops root, so that the call does it."""
+    names = {"b.jsonl"}
+    really = Path.open
+
+    def opened(self: Path, *given: Any, **more: Any) -> Any:
+        if self.name in names and self.parent.name == "landing":
+            raise PermissionError(13, "Permission denied", str(self))
+        return really(self, *given, **more)
+
+    monkeypatch.setattr(Path, "open", opened)
+    return names
+
+
+def keys(context: Context, manifests: list[str]) -> list[str]:
+    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
+
+
+def test_the_others_land_and_nothing_is_recorded_of_it(
+    context: Context, closed: set[str], said: list[str]
+) -> None:
+    denied: Denied = {}
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    assert list(denied) == ["b.jsonl"]
+    assert f"{path(context, 'b.jsonl')}: Permission denied; let Sluice read it" in denied["b.jsonl"]
+    assert any("b.jsonl is left out" in line for line in said)
+    assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+    closed.clear()
+    assert keys(context, land(context)) == ["b.jsonl"]
+
+
+def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
+    context: Context, closed: set[str]
+) -> None:
+    with pytest.raises(FilesLeftOut, match=r"pipeline shop: 1 files .* cannot be read"):
+        land(context)
+    assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+
+
+@pytest.mark.parametrize("tables", [(), ("s.orders",)])
+def test_a_run_loads_the_others_and_ends_as_an_error(
+    context: Context, closed: set[str], monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
+) -> None:
+    loaded: list[str] = []
+
+    def load(ctx: Context, key: str) -> BatchResult | None:
+        loaded.extend(keys(ctx, [key]))
+        return None
+
+    monkeypatch.setattr(stages, "_load_in_turn", load)
+    results, failure = stages.run(context, tables=tables)
+    assert (results, loaded) == ([], ["a.jsonl", "c.jsonl"])
+    assert isinstance(failure, FilesLeftOut)
+    assert failure.exit_code == 1
+    assert "b.jsonl: Permission denied" in str(failure)
+
+
+def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[str]) -> None:
+    closed.update(KEYS)
+    results, failure = stages.run(context)
+    assert results == []
+    assert isinstance(failure, FilesLeftOut)
+    assert context.ledger.batches("shop") == []
+
+
+def test_a_run_for_some_tables_reads_the_others(context: Context, closed: set[str]) -> None:
+    denied: Denied = {}
+    assert keys(context, land_tables(context, ["s.orders"], denied=denied)) == [
+        "a.jsonl",
+        "c.jsonl",
+    ]
+    assert list(denied) == ["b.jsonl"]
+
+
+def test_a_plan_tells_them(
+    context: Context, closed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forecast = preview_module.Forecast()
+    monkeypatch.setattr(preview_module, "_forecast", lambda *_: forecast)
+    found = preview(context)
+    assert found.files == ("a.jsonl", "c.jsonl")
+    assert list(found.denied) == ["b.jsonl"]
+    assert "would be left out: b.jsonl" in printed(found)
+
+
+def printed(found: Preview) -> str:
+    out = io.StringIO()
+    report.show_preview(report.Console(file=out, width=500), found)
+    return out.getvalue()
+
+
+def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[str]) -> None:
+    closed.clear()
+    (key,) = land(context)
+    (file,) = [f for f in context.files.read_manifest(key).files if f.key == "b.jsonl"]
+    closed.add("b.jsonl")
+    with pytest.raises(TerminalError, match=r"(?s)b\.jsonl: Permission denied.*--batch"):
+        reprocess._look(context, {"b.jsonl": file})
+
+
+def test_an_error_names_some_and_counts_all() -> None:
+    error = files_left_out("shop", {f"{n:03}": f"{n:03}: denied" for n in range(100)})
+    assert "100 files" in str(error)
+    assert str(error).count("denied") == NAMED_AT_MOST
+    assert f"and {100 - NAMED_AT_MOST} more" in str(error)
+    assert files_left_out("shop", {}) is None
+
+
+def test_a_store_that_fails_is_no_matter_of_one_file(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inspected(*_: Any) -> Any:
+        raise TransientError("s3://x/a: SlowDown; try again")
+
+    monkeypatch.setattr(land_module, "inspect", inspected)
+    with pytest.raises(TransientError, match="SlowDown"):
+        land(context, denied={})
+
+
+def answering(code: str, status: int) -> S3Store:
+    """A bucket that answers the reading of an object with an error."""
+    store = S3Store("bucket", "landing")
+    client = botocore.session.Session().create_client(
+        "s3", region_name="x", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    stub = Stubber(client)
+    stub.add_client_error("get_object", code, "told", status)
+    stub.activate()
+    store.__dict__["client"] = client
+    return store
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "advice"),
+    [
+        ("AccessDenied", 403, "s3:GetObject"),
+        ("InvalidObjectState", 403, "restore it"),
+        ("KMS.DisabledException", 400, "its key"),
+        ("InvalidRequest", 400, "written again"),
+    ],
+)
+def test_what_a_bucket_says_of_one_object(code: str, status: int, advice: str) -> None:
+    with pytest.raises(FileDenied, match=rf"s3://bucket/landing/k: .*{code}.*{advice}"):
+        answering(code, status).open("k")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("InvalidAccessKeyId", 403, TerminalError),
+        ("SignatureDoesNotMatch", 403, TerminalError),
+        ("NoSuchBucket", 404, TerminalError),
+        ("SlowDown", 503, TransientError),
+        ("ExpiredToken", 400, TransientError),
+        ("NoSuchKey", 404, FileNotFoundError),
+    ],
+)
+def test_what_it_says_of_all(code: str, status: int, kind: type[Exception]) -> None:
+    with pytest.raises(kind) as caught:
+        answering(code, status).open("k")
+    assert type(caught.value) is kind
+
+
+def test_a_local_file_that_is_closed_to_others(context: Context, closed: set[str]) -> None:
+    path(context, "b.jsonl").chmod(0)
+    store = open_landing(context)
+    with pytest.raises(FileDenied):
+        store.open("b.jsonl")
+    with pytest.raises(FileDenied):
+        store.get("b.jsonl")
