@@ -33,7 +33,7 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
         has_lapsed=lambda row: lapsed,
         batch_files=lambda pipeline, batch: [file],
     )
-    landing = SimpleNamespace(url="/landing")
+    landing = SimpleNamespace(url="/landing", on_s3=False)
     return SimpleNamespace(ledger=ledger, pipeline=SimpleNamespace(name="shop", landing=landing))
 
 

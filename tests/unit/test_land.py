@@ -16,7 +16,7 @@ from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import Window, covers, hour_start, land, open_landing
+from sluice.operations.land import Window, covers, hour_start, land, open_landing, selected
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
 from tests.unit.projects import PIPELINE, open_shop
@@ -100,6 +100,23 @@ def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
     assert covers(context, files, hours, names=names) == covered
     absolute = [f"{context.pipeline.landing.url}/{name}" for name in names]
     assert covers(context, files, hours, names=absolute) == covered
+
+
+@pytest.mark.parametrize(
+    "name", ["{landing}/a.jsonl", "{landing}//a.jsonl", "./a.jsonl", "x/../a.jsonl"]
+)
+def test_a_file_that_is_named_in_two_ways_is_taken_once(context: Context, name: str) -> None:
+    name = name.format(landing=context.pipeline.landing.url)
+    assert [o.key for o in selected(context, open_landing(context), files=["a.jsonl", name])] == [
+        "a.jsonl"
+    ]
+    assert covers(context, [("a.jsonl", "20260301T04")], names=[name])
+
+
+@pytest.mark.parametrize("name", ["a.jsonl ", "../a.jsonl", "b.jsonl/../../a.jsonl", ""])
+def test_a_name_that_no_file_has_is_refused(context: Context, name: str) -> None:
+    with pytest.raises(TerminalError, match="are not among the files"):
+        land(context, files=["a.jsonl", name])
 
 
 def test_a_file_that_changed_after_it_was_taken_is_told_and_left_alone(tmp_path: Path) -> None:

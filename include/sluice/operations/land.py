@@ -6,6 +6,7 @@ takes exactly its hours. A ceiling makes further batches of the rest, so nothing
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -183,9 +184,8 @@ def covers(
     names: Iterable[str] = (),
 ) -> bool:
     """True when all of a batch's files, each a key and an hour, are among what a run selects."""
-    taken, wanted = list(files), set(names)
+    taken, wanted = list(files), {way for name in names for way in _spellings(ctx, name)}
     if wanted:
-        wanted |= {str(Path(name).resolve()) for name in wanted}
         return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
     return all(_in_time(hour_start(hour), window, until) for _, hour in taken)
 
@@ -203,13 +203,23 @@ def _in_time(begins: datetime, window: Window | None, until: datetime | None) ->
 
 def _named(ctx: Context, objects: list[StoredObject], files: list[str]) -> list[StoredObject]:
     by_name = {name: o for o in objects for name in (o.key, _absolute(ctx, o.key))}
-    missing = [f for f in files if f not in by_name and str(Path(f).resolve()) not in by_name]
-    if missing:
+    ways = {name: [way for way in _spellings(ctx, name) if way in by_name] for name in files}
+    if missing := [name for name, found in ways.items() if not found]:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: {missing} are not among the files of "
             f"{ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
         )
-    return [by_name.get(f) or by_name[str(Path(f).resolve())] for f in dict.fromkeys(files)]
+    chosen = [by_name[found[0]] for found in ways.values()]
+    return list({found.key: found for found in chosen}.values())
+
+
+def _spellings(ctx: Context, name: str) -> tuple[str, ...]:
+    """What a name that a person gave may stand for; a bucket's keys have one spelling each."""
+    landing = ctx.pipeline.landing
+    if landing.on_s3:
+        return (name,)
+    inside = os.path.normpath(os.path.join(landing.url, name))
+    return (name, inside, str(Path(name).resolve()))
 
 
 def _absolute(ctx: Context, key: str) -> str:
