@@ -271,8 +271,10 @@ def _reason() -> Column:
 
 
 def _deleted_row() -> Column:
-    """Of a deleted row the key is enough."""
-    return F.coalesce(_payload("before"), _payload("unique"))
+    """Of a deleted row the key is enough; an image of nothing is none."""
+    return F.coalesce(
+        F.when(F.size(_payload("before")) > 0, _payload("before")), _payload("unique")
+    )
 
 
 def _position() -> Column:

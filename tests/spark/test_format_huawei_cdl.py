@@ -60,6 +60,7 @@ MESSAGES: dict[str, Any] = {
     "snapshot_last_2": v2("c", {"snapshot": "last"}, ts_ms=1707048984209),
     "snapshot_later_2": v2("r", {"lsn": LSN + 1}), "snapshot_no_lsn_2": v2("r", {"lsn": None}),
     "delete_by_unique": v1("DELETE", before=None), "delete_by_unique_2": v2("d", before=None),
+    "delete_of_nothing": v1("DELETE", before={}), "delete_of_nothing_2": v2("d", before={}),
     "insert_before": v1(before={"id": 9}),
     # versions
     "no_version": without(v1(), "message_version"),
@@ -218,7 +219,8 @@ def test_images(rows: dict[str, Row], version: str) -> None:
     old, new = {"id": "1", "name": "a"}, {"id": "2", "name": "a"}
     expected = {"insert": (None, old), "update": (old, new), "delete": (old, None),
                 "truncate": (None, None), "ddl": (None, None),
-                "delete_by_unique": ({"id": "1"}, None)}  # fmt: skip
+                "delete_by_unique": ({"id": "1"}, None),
+                "delete_of_nothing": ({"id": "1"}, None)}  # fmt: skip
     for name, images in expected.items():
         row = rows[name + version]
         assert (row["before"], row["after"]) == images, name
@@ -303,8 +305,8 @@ def test_what_was_not_sent_is_absent(
     ("name", "key"),
     [
         ("insert", ["id"]), ("delete_2", ["id"]), ("two_keys", ["id", "name"]),
-        ("delete_by_unique", ["id"]), ("no_key", None), ("empty_key", None), ("half_key", None),
-        ("truncate", None), ("ddl", None),
+        ("delete_by_unique", ["id"]), ("delete_of_nothing", ["id"]), ("no_key", None),
+        ("empty_key", None), ("half_key", None), ("truncate", None), ("ddl", None),
     ],
 )  # fmt: skip
 def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
