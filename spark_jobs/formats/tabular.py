@@ -8,6 +8,7 @@ has in this batch has NULL in it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -287,12 +288,20 @@ def _read_typed(
 
 def _fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
     try:
-        return avro.fields_of(avro.parse(schema))
+        return _once(avro.parse(schema))
     except (KeyError, ValueError) as error:
         raise TerminalError(
             f"{example.key} is no file of rows that can be read ({error}); take it out of the "
-            "pipeline's landing pattern, or have it written with other types"
+            "pipeline's landing pattern, or have it written in another way"
         ) from error
+
+
+def _once(record: avro.Node) -> dict[str, avro.Node]:
+    """Its fields by name, none of them twice: Parquet allows that, and Spark reads one of them."""
+    names = Counter(field["name"] for field in record["fields"])
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"it has the column {twice[0]!r} more than once")
+    return avro.fields_of(record)
 
 
 def _held(node: avro.Node) -> bool:

@@ -119,6 +119,16 @@ def test_a_type_that_nobody_can_read_stops_the_batch(
         DatahubTuple().read(spark, (file,), {})
 
 
+def test_a_column_that_comes_twice_stops_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads one of them: the other one's values would be lost without a word."""
+    twice = pa.table(
+        [["I"], ["t"], [1], [2]], names=["_operation_type_", "_source_table_", "x", "x"]
+    )
+    file = parquet(tmp_path / "odd.parquet", twice)
+    with pytest.raises(TerminalError, match=r"odd\.parquet.*has the column 'x' more than once"):
+        DatahubTuple().read(spark, (file,), {})
+
+
 def test_of_two_full_loads_by_a_typed_time_the_later_wins(
     spark: SparkSession, tmp_path: Path
 ) -> None:
