@@ -299,9 +299,9 @@ def _position() -> Column:
 def _numbers() -> dict[str, Column]:
     """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
     meta = F.col("source_metadata")
-    file = F.coalesce(F.nullif(meta["log_file"], F.lit("")), meta["binlog_file"], _sort_key(1, 3))
-    rs_id = F.coalesce(meta["rs_id"], _sort_key(2, 4))
-    lsn = F.regexp_replace(F.coalesce(meta["lsn"], _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
+    file = F.coalesce(_said("log_file"), meta["binlog_file"], _sort_key(1, 3))
+    rs_id = F.coalesce(_said("rs_id"), _sort_key(2, 4))
+    lsn = F.regexp_replace(F.coalesce(_said("lsn"), _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
     return {
         "_n_taken": F.unix_millis("source_ts").cast("string"),
         "_n_file": F.regexp_extract(file, r"(\d+)$", 1),
@@ -315,6 +315,11 @@ def _numbers() -> dict[str, Column]:
             for i, part in enumerate(parts)
         },
     }
+
+
+def _said(name: str) -> Column:
+    """A text of the metadata; NULL where it says nothing."""
+    return F.nullif(F.trim(F.col("source_metadata")[name]), F.lit(""))
 
 
 def _sort_key(index: int, of: int) -> Column:
