@@ -255,7 +255,7 @@ def _reason() -> Column:
     untold = change.isNull() & meta["is_deleted"].isNull() & ~_is_full_load()
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
-        .when(payload.isNull() | meta["table"].isNull(), F.lit("not_an_envelope"))
+        .when(payload.isNull() | _said("table").isNull(), F.lit("not_an_envelope"))
         .when(~change.isin(*UPSERTS, *DELETES), F.concat(F.lit("unknown_op:"), change))
         .when(untold, F.lit("change_type_missing"))
         .when(~_is_full_load() & _is_unreadable(), F.lit("bad_position"))

@@ -42,7 +42,7 @@ EVENTS: dict[str, Any] = {
                               top={"read_method": "oracle-backfill"}),
     "untold": mysql(change_type=None, is_deleted=None),
     "unknown": mysql(change_type="MERGE"),
-    "no_table": mysql(table=None),
+    "no_table": mysql(table=None), "empty_table": mysql(table=""),
     "no_payload": mysql(top={"payload": None}),
     "other": {"a": 1},
     "cut": '{"uuid": "',
@@ -114,7 +114,7 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
     ("name", "reason"),
     [
         ("untold", "change_type_missing"), ("unknown", "unknown_op:MERGE"),
-        ("no_table", "not_an_envelope"),
+        ("no_table", "not_an_envelope"), ("empty_table", "not_an_envelope"),
         ("no_payload", "not_an_envelope"),
         ("other", "not_an_envelope"), ("cut", "not_json"), ("twice", "duplicate_column"),
         ("oracle_unreadable", "bad_position"), ("lsn_unreadable", "bad_position"),
