@@ -143,13 +143,16 @@ class Ledger:
 
         return self._tables.append(FILES, decide)
 
-    def mark_files(self, pipeline: str, batch_id: str, state: str) -> int:
+    def mark_files(
+        self, pipeline: str, batch_id: str, state: str, seen: Container[FileRow] | None = None
+    ) -> int:
         """Give the files that the batch still has the state that follows theirs; returns how many.
-        What was held or released stays so, whoever comes late."""
+        What was held or released stays so, and what was told of a file since it was `seen`."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
             rows = latest(FileRow, scan(table, _of(pipeline)), "object_key").values()
             mine = [r for r in rows if r.batch_id == batch_id and r.state in FOLLOWS[state]]
+            mine = [r for r in mine if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
 
         return self._tables.append(FILES, decide)
@@ -194,9 +197,8 @@ class Ledger:
             old = self._batches_at(table, pipeline).get(batch_id)
             if not expected(old):
                 return [], False
-            row = replace(
-                old or BatchRow(pipeline, batch_id, attempt, state), state=state, at=self._clock()
-            )
+            row = old or BatchRow(pipeline, batch_id, attempt, state)
+            row = replace(row, state=state, at=self._clock())
             row = replace(row, attempt=attempt or row.attempt, manifest=manifest or row.manifest)
             told = {**(row.details if detail is None else detail), **(more or {})}
             if state in FINISHED:
@@ -331,9 +333,8 @@ class Ledger:
 
     def _leased(self, row: BatchRow, holder: str, seconds: float) -> Row:
         now = self._clock()
-        return asdict(
-            replace(row, holder=holder, lease_until=now + timedelta(seconds=seconds), at=now)
-        )
+        until = now + timedelta(seconds=seconds)
+        return asdict(replace(row, holder=holder, lease_until=until, at=now))
 
     # --- publications
 

@@ -164,8 +164,10 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     for undone in manifest.rebuild.without if manifest.rebuild else ():
         _require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
+    # Later these files may be another landing's, where the batch is undone and released.
+    seen = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
     _require_mine(ctx, result)
-    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED)
+    ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED, seen)
     reach(Point.PUBLISH_FILES)
     # Before the batch is finished, for nobody looks at it after that.
     split_off(ctx, manifest, result)
