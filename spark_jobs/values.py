@@ -21,6 +21,7 @@ from sluice.coltypes import (
     UNSIGNED,
     VARIABLE,
     ColumnType,
+    parse_type,
     widest_or_text,
 )
 from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
@@ -73,6 +74,16 @@ def as_type(value: Column, before: ColumnType, after: str) -> Column:
         return value.cast(after)
     text = (value.cast("double") if before.name == "float" else value).cast(after)
     return F.regexp_replace(text, r"\.?0+$", "") if before.scale > 0 else text
+
+
+def as_type_sql(value: str, before: str, after: str) -> str:
+    """The same in SQL, by the types as Spark has them."""
+    if before == after:
+        return value
+    if after != STRING.spark:
+        return f"CAST({value} AS {after})"
+    text = f"CAST({f'CAST({value} AS double)' if before == 'float' else value} AS {after})"
+    return rf"regexp_replace({text}, r'\.?0+$', '')" if parse_type(before).scale > 0 else text
 
 
 def decode(text: Column, kind: ColumnType) -> Column:

@@ -308,7 +308,7 @@ def make_plans(
             stored = job.lake.columns(target) or {}
             renames = renames_of(job.pipeline, config, mine)
             plan = _plan(job, table, stored, used_again(renames or ()))
-            plans.append(following(plan, renames, stored))
+            plans.append(following(job.pipeline, plan, renames, stored))
         except PlanError as error:
             mistakes[table.source.name] = str(error)
     if mistakes:

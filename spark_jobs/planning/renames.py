@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.positions import KIND_AT, KIND_SOURCE
 from spark_jobs.canonical import literal, quoted
+from spark_jobs.values import as_type_sql
 
 DECLARED: Final = "~"
 """Above every position: a rename that the configuration tells holds for all events."""
@@ -171,9 +172,7 @@ class _Into:
         return f"CASE WHEN {kind} = {literal(KIND_SOURCE)} THEN {sure} ELSE {any_of} END"
 
     def _cast(self, name: str, types: Mapping[str, str]) -> str:
-        text = f"{self.row}{quoted(name)}"
-        alike = types[name] == types[self.column]
-        return text if alike else f"CAST({text} AS {types[self.column]})"
+        return as_type_sql(f"{self.row}{quoted(name)}", types[name], types[self.column])
 
     def _first(self, origins: Collection[str], types: Mapping[str, str]) -> str:
         """That of the first of them that has a value; its own comes last."""

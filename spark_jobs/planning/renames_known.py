@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from spark_jobs.planning.renames import Rename, Renames, declared, name_at, toge
 
 _FOLLOWED: Final = "evolve"
 _FAILS: Final = "fail"
+_AS_TEXT: Final = "string"
 
 
 def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
@@ -92,7 +93,9 @@ def renames_of(
     return together(of_told(told, config), declared(config.renamed_columns))
 
 
-def following(plan: TablePlan, renames: Renames | None, stored: Collection[str]) -> TablePlan:
+def following(
+    pipeline: Pipeline, plan: TablePlan, renames: Renames | None, stored: Collection[str]
+) -> TablePlan:
     """The plan with the columns that renames ask for, where the pipeline follows them.
 
     A name of now gets a type that holds what went by the former ones; where nobody tells its own,
@@ -102,22 +105,38 @@ def following(plan: TablePlan, renames: Renames | None, stored: Collection[str])
     """
     if renames is None:
         return plan
-    again = used_again(renames)
+    texts, before = pipeline.on_type_change == _AS_TEXT, None
     columns = {column.name: column for column in plan.columns}
+    names = wanted(renames, columns)
+    while columns != before:  # a column that gets a wider type may be a former one of another
+        before, columns = columns, _with_names_of_now(plan, renames, names, columns, stored, texts)
+    stated = declared(plan.config.renamed_columns)
+    return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
+
+
+def _with_names_of_now(
+    plan: TablePlan,
+    renames: Renames,
+    names: Mapping[str, Sequence[str]],
+    columns: Mapping[str, PlannedColumn],
+    stored: Collection[str],
+    texts: bool,
+) -> dict[str, PlannedColumn]:
+    """The columns, and those of the names of now; `texts`: types that nothing else holds are."""
+    again, found = used_again(renames), dict(columns)
     spelled = {name.lower(): name for name in columns}
-    for name, former in wanted(renames, columns).items():
-        kept = spelled.get(name.lower(), name)
+    for name, former in names.items():
+        kept = spelled.setdefault(name.lower(), name)
         _refuse_key(plan, (kept, *former))
         if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
             raise PlanError(_taken(plan, kept))
-        there = columns.get(kept)
+        there = found.get(kept)
         told_of = there if there and (kept in stored or _is_told(plan, there)) else None
-        join = widest_or_text if again.intersection(n.lower() for n in former) else widest
-        column = _holding(plan, kept, [columns[n] for n in former], told_of, join)
-        columns[kept] = replace(column, others=there.others if there else ())
-        spelled.setdefault(kept.lower(), kept)
-    stated = declared(plan.config.renamed_columns)
-    return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
+        two = again.intersection(n.lower() for n in (kept, *former))
+        join = widest_or_text if texts or two else widest
+        column = _holding(plan, kept, [found[n] for n in former], told_of, join)
+        found[kept] = replace(column, others=there.others if there else ())
+    return found
 
 
 def _taken(plan: TablePlan, name: str) -> str:
@@ -159,8 +178,9 @@ def _holding(
         raise PlanError(
             f"table {plan.source.name}: column {name!r} was called {[c.name for c in former]} "
             f"before, and {' and '.join(kind.spark for kind in kinds)} do not fit together; hint "
-            f"a type that holds both in `columns:`, or set on_schema_change: additive, which "
-            "follows no renames"
+            f"a type that holds both in `columns:`, or have the text of both stored "
+            "(on_type_change: string), which bytes have none of, or set on_schema_change: "
+            "additive, which follows no renames"
         )
     if there is None:
         return PlannedColumn(name, result, {None: former[0].readings.get(None, result)})

@@ -17,7 +17,7 @@ from sluice.errors import PlanError
 from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release, rollback
-from spark_jobs.values import as_type
+from spark_jobs.values import as_type, as_type_sql
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -230,6 +230,7 @@ def test_a_text_is_the_same_by_whatever_types_it_comes(
 ) -> None:
     read = F.lit(value).cast(ways[0])
     found = [as_type(read, parse_type(ways[0]), "string")]
+    found.append(F.expr(as_type_sql(f"CAST('{value}' AS {ways[0]})", ways[0], "string")))
     for before, after in itertools.pairwise(ways):
         read = as_type(read, parse_type(before), after)
         found.append(as_type(read, parse_type(after), "string"))

@@ -1,0 +1,53 @@
+"""The types of columns that get another name."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.coltypes import parse_type
+from sluice.config.project import Landing, Pipeline, TableConfig
+from sluice.errors import PlanError
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.renames import Rename
+from spark_jobs.planning.renames_known import following
+
+ORDERS = Source("shop", "", "orders")
+
+
+def types(policy: str, columns: dict[str, str], *renames: tuple[str, str]) -> dict[str, str]:
+    """What the columns are, all of them stored, once they were renamed one after the other."""
+    pipeline = Pipeline(
+        name="p", format="debezium", namespace="shop", landing=Landing(url="landing"),
+        on_type_change=policy,
+    )  # fmt: skip
+    found = Found(ORDERS)
+    planned = tuple(
+        PlannedColumn(name, parse_type(kind), {1: parse_type(kind)})
+        for name, kind in columns.items()
+    )
+    plan = TablePlan(ORDERS, "shop", "orders", planned, ("id",), TableConfig(), found)
+    told = tuple(Rename(f"0000.2.{n}", (pair,)) for n, pair in enumerate(renames))
+    made = following(pipeline, plan, told, columns)
+    return {column.name: column.stored.spark for column in made.columns if column.name != "id"}
+
+
+def test_a_type_that_nothing_else_holds_is_text_where_told() -> None:
+    columns = {"id": "int", "size": "decimal(9,2)", "girth": "string"}
+    assert types("string", columns, ("size", "girth"))["girth"] == "string"
+    with pytest.raises(PlanError, match=r"'girth' was called \['size'\] before"):
+        types("fail", columns, ("size", "girth"))
+
+
+def test_what_gets_a_dropped_name_is_told_apart_by_text() -> None:
+    """Unasked: what went by the name before is another column, whose values are among its own."""
+    columns = {"id": "int", "size": "int", "weight": "string"}
+    found = types("fail", columns, ("size", "size__dropped"), ("weight", "size"))
+    assert found == {"size": "string", "weight": "string", "size__dropped": "string"}
+
+
+def test_a_wider_type_reaches_all_names_at_once() -> None:
+    """Else they would depend on how many batches came since."""
+    columns = {"id": "int", "a": "int", "x": "bigint"}
+    assert types("fail", columns, ("a", "b"), ("x", "a")) == dict.fromkeys("axb", "bigint")
