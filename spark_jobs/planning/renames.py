@@ -61,7 +61,8 @@ def name_at(renames: Iterable[Rename], name: str, position: str) -> str:
 @dataclass(frozen=True)
 class _Stretch:
     """The positions below `below` and above the stretch before it, and the columns' names there:
-    of each column its name of now, by its name in the events.
+    of each column its name of now, by its name in the events. In the turn in which they count where
+    two are one: the one that was given that name last, and one that always had it after all others.
 
     `gone`: names that another column was given since. What the source called so here was a column
     that it had no more by then.
@@ -105,10 +106,20 @@ def _stretches(
         done = {
             _folded(pair) for rename in renames if rename.below < below for pair in rename.columns
         }
-        now = {name: stored.get(name_at(later, name, "").lower(), name) for name in columns}
+        turns = sorted(sorted(columns), key=lambda name: _given_at(later, name), reverse=True)
+        now = {name: stored.get(name_at(later, name, "").lower(), name) for name in turns}
         gone = frozenset(name for name in columns if _is_taken(later, name, done))
         found.append(_Stretch(below, now, gone))
     return found
+
+
+def _given_at(later: Iterable[Rename], name: str) -> str:
+    """The last place at which a column gets another name; '' where it never does."""
+    at = ""
+    for rename in sorted(later):
+        since = rename.of(name)
+        at, name = (at if since == name else rename.below), since
+    return at
 
 
 def _folded(pair: tuple[str, str]) -> tuple[str, str]:
@@ -175,9 +186,8 @@ class _Into:
         return as_type_sql(f"{self.row}{quoted(name)}", types[name], types[self.column])
 
     def _first(self, origins: Collection[str], types: Mapping[str, str]) -> str:
-        """That of the first of them that has a value; its own comes last."""
-        ordered = sorted(origins, key=lambda name: (name == self.column, name))
-        known = ", ".join(self._cast(name, types) for name in ordered)
+        """That of the first of them that has a value."""
+        known = ", ".join(self._cast(name, types) for name in origins)
         return f"coalesce({known})" if known else f"CAST(NULL AS {types[self.column]})"
 
 

@@ -1,0 +1,33 @@
+"""Two columns of the source that are one by now: which of them counts in a row that had both."""
+
+from __future__ import annotations
+
+from spark_jobs.planning.renames import Rename, Renames, _Into, _stretches, clash, moves_of_rows
+
+COLUMNS = dict.fromkeys(("a", "a__dropped", "d"), "string")
+
+
+def of_changes(renames: Renames, column: str) -> str:
+    """What changes below the first rename, wherever they rank, may hold of a column."""
+    return _Into(column).value(_stretches(renames, COLUMNS)[0].of(column), COLUMNS)
+
+
+def test_the_one_that_was_given_the_name_last_counts() -> None:
+    """Among changes, and among rows that were stored before one of the renames was told.
+
+    `a` was dropped, another `a` dropped, which was called `d` first, and a third one added.
+    """
+    dropped = tuple(Rename(f"0000.2.02{at}", (("a", "a__dropped"),)) for at in (10, 14))
+    told = tuple(sorted((*dropped, Rename("0000.2.0212", (("d", "a"),)))))
+    assert "ELSE coalesce(`d`, `a`, `a__dropped`)" in of_changes(told, "a__dropped")
+    assert clash(dropped, told, COLUMNS) is None
+    moved = moves_of_rows(dropped, told, COLUMNS)["a__dropped"]
+    assert "ELSE coalesce(`d`, `a__dropped`) END WHEN" in moved
+
+
+def test_a_column_that_got_its_name_back_counts_before_what_has_the_other_since() -> None:
+    """Of a full load, whose rows rank below both renames, whenever it was made: told of the first
+    alone, it is the column that it is told of both."""
+    there, back = Rename("0000.2.0202", (("a", "d"),)), Rename("0000.2.0204", (("d", "a"),))
+    assert "ELSE coalesce(`a`, `d`)" in of_changes((there,), "d")
+    assert "ELSE coalesce(`a`, `d`)" in of_changes((there, back), "a")
