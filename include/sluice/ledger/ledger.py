@@ -6,7 +6,7 @@ compare-and-set on the table (see `tables.py`), so two runs never both win a cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
