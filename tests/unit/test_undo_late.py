@@ -12,6 +12,7 @@ import pytest
 from sluice.errors import LeaseHeld, SluiceError
 from sluice.faults import Point
 from sluice.ledger.ledger import (
+    FILE_CLAIMED,
     FILE_HELD,
     FILE_LOADED,
     FILE_RELEASED,
@@ -39,15 +40,17 @@ def context(tmp_path: Path) -> Context:
     return three_batches(tmp_path)
 
 
+FILE = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
+
+
 def loaded(context: Context, value: int) -> str:
     """Batch b4 of one file, landed and staged in both tables; returns its manifest's key."""
-    file = SourceFile("b4.jsonl", "file:///b4.jsonl", 1)
 
     def fix(won: tuple[SourceFile, ...]) -> str:
         context.files.write_manifest(Manifest("shop", "b4", won))
         return "b4"
 
-    context.ledger.claim_files("shop", (file,), fix)
+    context.ledger.claim_files("shop", (FILE,), fix)
     staged = tuple(stage(context, "b4", name, value) for name in TABLES)
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
@@ -142,6 +145,36 @@ def test_a_publisher_that_stood_still_does_not_take_released_files_for_loaded(
     with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), file_state(context)) == (ROLLED_BACK, FILE_RELEASED)
+
+
+def test_a_publisher_that_stood_still_does_not_take_files_that_landed_anew_for_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The landing that claimed them died too: of loaded files no run would know."""
+    key = loaded(context, 4)
+
+    def land_anew() -> None:
+        stages.publish(context, key)
+        rollback(context, "b4", hold=True)
+        release(context, "b4")
+        context.ledger.claim_files("shop", (FILE,), lambda _: "b4")
+
+    once_before(monkeypatch, context.ledger, "mark_files", land_anew)
+    with pytest.raises(LeaseHeld):
+        stages.publish(context, key)
+    assert file_state(context) == FILE_CLAIMED
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+
+
+def test_a_rollback_that_stood_still_does_not_hold_the_files_of_what_came_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changelog(context, "orders", "b1", "b2", "b3", "b4")
+    stages.publish(context, loaded(context, 4))
+    once_before(monkeypatch, context.ledger, "mark_files", lambda: publish_anew(context))
+    with pytest.raises(LeaseHeld, match="went on with it meanwhile"):
+        rollback(context, "b4")
+    assert (state(context, "b4"), file_state(context)) == (PUBLISHED, FILE_LOADED)
 
 
 def test_a_publisher_whose_attempt_somebody_completed_is_done(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,10 +25,9 @@ from sluice.ledger.ledger import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
-    Ledger,
     Publication,
 )
-from sluice.manifest import Manifest, SourceFile
+from sluice.manifest import Manifest
 from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
@@ -204,50 +201,6 @@ def test_what_is_rolled_back_while_its_publisher_is_suspended_stays_so(
     with pytest.raises(LeaseHeld, match="b4 of shop is rolled_back by somebody else"):
         stages.publish(context, key)
     assert (state(context, "b4"), everything(context)) == (ROLLED_BACK, [[0, 1, 2, 3]] * 2)
-
-
-def before_it_marks_files(monkeypatch: pytest.MonkeyPatch, others: Callable[[], object]) -> None:
-    """Suspend a process just before it writes what becomes of its batch's files, and have others
-    do their work until it wakes up."""
-    really = Ledger.mark_files
-
-    def woken(ledger: Ledger, *given: Any) -> int:
-        monkeypatch.setattr(Ledger, "mark_files", really)
-        others()
-        return really(ledger, *given)
-
-    monkeypatch.setattr(Ledger, "mark_files", woken)
-
-
-def land_again(context: Context, batch: str) -> None:
-    """As a run does that dies before it records the batch."""
-    undo.release(context, batch)
-    file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
-    context.ledger.claim_files("shop", (file,), lambda _: batch)
-
-
-def test_files_that_landed_anew_are_not_loaded_by_word_of_a_publisher_that_was_suspended(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(context, "b4", 4, tables=(), state=LOADED)
-    staged = tuple(
-        StagedTable("shop", p.table_name, p.branch, p.base_snapshot, p.head_snapshot, 0)
-        for p in context.ledger.publications("shop", "b4")
-    )
-    table = TableResult("orders", "orders", Counts(), staged)
-    context.files.write_result(BatchResult("shop", "b4", "a1", (table,)))
-    key = context.files.write_manifest(Manifest("shop", "b4", ()))
-
-    def others() -> None:
-        stages.publish(context, key)
-        rollback(context, "b4")
-        land_again(context, "b4")
-
-    before_it_marks_files(monkeypatch, others)
-    with pytest.raises(LeaseHeld):
-        stages.publish(context, key)
-    assert [row.batch_id for row in context.ledger.unfinished("shop")] == ["b4"]
-    assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
 def test_an_intent_for_a_table_that_is_gone_is_no_publication(context: Context) -> None:

@@ -25,7 +25,7 @@ from sluice.ledger import ledger as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.leases import this_holder
 from sluice.ledger.ledger import BatchRow, Publication
-from sluice.ledger.rows import seq_of
+from sluice.ledger.rows import FOLLOWS, seq_of
 from sluice.names import (
     branch_name,
     tag_name,
@@ -268,7 +268,6 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     if hold:
         mine = _is_at(given_up)
         done += _forget(ctx, row.batch_id, mine)
-        _require(ctx, row.batch_id, mine)
         _end(ctx, row.batch_id, mine)
     return done or [_nothing_staged(row)]
 
@@ -317,11 +316,24 @@ def _nothing_staged(row: BatchRow) -> str:
 
 
 def _end(ctx: Context, batch_id: str, mine: Unchanged) -> None:
-    ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_HELD)
+    _hold_files(ctx, batch_id, mine)
     reach(Point.ROLLBACK_FILES)
     ended = ctx.ledger.record_batch(ctx.pipeline.name, batch_id, states.ROLLED_BACK, expected=mine)
     if not ended:
         raise LeaseHeld(_went_on(ctx, batch_id))
+
+
+def _hold_files(ctx: Context, batch_id: str, mine: Unchanged) -> None:
+    """Hold the batch's files as they were before the last look at it: later they may be another
+    landing's. What a publisher marks between is held in the next turn."""
+    while seen := _to_hold(ctx, batch_id):
+        _require(ctx, batch_id, mine)
+        ctx.ledger.mark_files(ctx.pipeline.name, batch_id, states.FILE_HELD, seen)
+
+
+def _to_hold(ctx: Context, batch_id: str) -> frozenset[states.FileRow]:
+    files = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+    return frozenset(f for f in files if f.state in FOLLOWS[states.FILE_HELD])
 
 
 def release(ctx: Context, batch_id: str) -> int:
