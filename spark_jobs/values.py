@@ -29,6 +29,7 @@ from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_tex
 _LONG_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_NOT_ZERO: Final = "^[^eE]*[1-9]"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 # To a time alone the cast would add today's date, to a month its first day.
 _DATED: Final = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
@@ -121,7 +122,8 @@ def _whole(text: Column, kind: str) -> Column:
 def _float(text: Column, kind: ColumnType) -> Column:
     value = text.try_cast(kind.spark)
     overflowed = F.abs(value) == F.lit(float("inf"))
-    number = text.rlike(_PLAIN_NUMBER) & ~overflowed
+    vanished = (value == 0) & text.rlike(_NOT_ZERO)
+    number = text.rlike(_PLAIN_NUMBER) & ~overflowed & ~vanished
     if kind.encoding == EXACT:
         number &= (F.length(_digits(text)) <= _DIGITS_OF_DOUBLE) | (
             _digits(text) == _digits(value.cast("string"))

@@ -121,6 +121,7 @@ EXACT: list[tuple[str, str, Any]] = [
     ("double", "5e-324", 5e-324), ("double", "abc", None), ("double", "1.5d", None),
     ("double", "1.5F", None), ("double", " 1", None),
     ("float", "3.4028235e38", 3.4028234663852886e38), ("float", "1e39", None),
+    ("double", "4e-400", None), ("double", "-0.0e-999", -0.0), ("float", "4.9E-324", None),
     ("float", "NaN", float("nan")),
     ("double[exact]", "12345678901234567.89", None), ("double[exact]", "1234567890123456789", None),
     ("double[exact]", "0.10000000149011612", 0.10000000149011612),
