@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,23 @@ def test_a_look_fails_where_the_run_would(lake: Sandbox) -> None:
     with pytest.raises(PlanError, match="nobody tells the key"):
         preview(lake.context())
     assert traces(lake) == before
+
+
+@pytest.mark.long
+def test_a_look_refuses_another_type_of_a_column_that_places_rows_as_the_run_does(
+    lake: Sandbox,
+) -> None:
+    def told(amount: str) -> Row:
+        orders = {"key": ["id"], "columns": {"amount": amount}, "partition_by": ["amount"]}
+        return {"format": "debezium", "tables": {"s.orders": orders}}
+
+    lake.configure(**told("decimal(4,2)"))
+    lake.write("a.jsonl", [event(1, id="1", amount="1.00")])
+    stages.run(lake.context())
+    lake.configure(**told("decimal(6,3)"))
+    lake.write("b.jsonl", [event(2, id="2", amount="1.125")])
+    refused = r"'amount' cannot become decimal\(6, ?3\)"
+    with pytest.raises(PlanError, match=refused):
+        preview(lake.context())
+    _, failure = stages.run(lake.context())
+    assert re.search(refused, str(failure))
