@@ -221,7 +221,7 @@ def _not_above(position: str | None, floor: str | None) -> bool:
 
 def _settle_rows(remains: Remains) -> bool:
     """A table without a key: its rows are counted anew, from all of its changes."""
-    data = tuple(c.name for c in remains.plan.columns)
+    data = tuple(remains.plan.data)
     changes = NoKeyChanges(
         remains.changes, remains.changes.limit(0), data, remains.truncated_at, anew=True
     )
@@ -234,7 +234,7 @@ def _settle_keyed(remains: Remains) -> bool:
     """Target, tombstones and history; True where all tombstones were replaced."""
     plan = remains.plan
     _refuse_forgotten(remains)
-    data = [c.name for c in plan.columns]
+    data = plan.data
     known = completed(remains.known(), remains.moved, remains.truncates, plan.key, data)
     folded = keep(fold_columns(known, plan.key, data))
     deleted = F.col(names.OP) == OP_DELETE
@@ -254,7 +254,7 @@ def _settle_keyed(remains: Remains) -> bool:
 def _settle_events(remains: Remains) -> None:
     writer, log = remains.writer, remains.writer.changelog()
     if remains.misnamed:
-        events.replace(writer, events.once(log, [c.name for c in remains.plan.columns]), None)
+        events.replace(writer, events.once(log, remains.plan.data), None)
     else:
         events.rebuild(writer, log, remains.undone, remains.floor)
 
