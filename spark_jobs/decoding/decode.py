@@ -178,8 +178,16 @@ def _texts(plan: TablePlan) -> list[Column]:
         text = column.text_in(F.col("image"))
         if plan.keyed and column.name not in plan.identity:
             text = F.when(~F.col("deleted"), column.text_in(F.col("after")))
+        elif plan.keyed:
+            text = F.coalesce(text, _unchanged(column))
         found.append(text.alias(_text_name(index)))
     return found
+
+
+def _unchanged(column: PlannedColumn) -> Column:
+    """A key column's text where an old row tells only the part of its key that changed."""
+    old_half = F.col("deleted") & (F.col("op") == OP_UPDATE)
+    return F.when(old_half, column.text_in(F.col("after")))
 
 
 def _value(column: PlannedColumn, index: int) -> Column:

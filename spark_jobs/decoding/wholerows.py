@@ -19,8 +19,9 @@ _OLD = "_sluice_old"
 def completed(events: DataFrame) -> DataFrame:
     """The envelope's events with `after` as the row is, and in `absent` what nobody tells of it.
 
-    `absent` is NULL for a row that is whole. Of an update that lists what it sent, whatever else
-    its old row lacks is no column of it.
+    `absent` is NULL for a row that is whole. Of an update that lists what it sent, whatever both
+    its halves lack is no column of it; a column that its old row lacks alone nobody tells, for
+    which row goes would then be a guess.
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
     all_but = F.array_contains(absent, ALL_BUT)
@@ -29,10 +30,11 @@ def completed(events: DataFrame) -> DataFrame:
     sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, all_but))
     parts = events.withColumn(_SENT, F.when(partial, sent)).withColumn(_OLD, before)
     rest = F.map_filter(_OLD, lambda name, _: ~F.map_contains_key(_SENT, name))
-    lost = F.filter(absent, lambda name: ~F.map_contains_key(_OLD, name))
+    lost = F.when(all_but, F.map_keys(_SENT)).otherwise(absent)
+    lost = F.filter(lost, lambda name: ~F.map_contains_key(_OLD, name))
     whole = {
         "after": F.when(partial, F.map_concat(_SENT, rest)).otherwise(F.col("after")),
-        "absent": F.when(~all_but & (F.size(lost) > 0), lost),
+        "absent": F.when(F.size(lost) > 0, lost),
     }
     return parts.withColumns(whole).drop(_SENT, _OLD)
 

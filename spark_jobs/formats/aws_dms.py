@@ -218,8 +218,9 @@ def _images(prefix: str) -> dict[str, Column]:
 def _envelope() -> dict[str, Column]:
     control, reason = F.col("_control"), _reason()
     op = F.when(control, F.lit(OP_DDL)).otherwise(looked_up(F.col("_op"), OPS))
-    # The columns that old values leave out are as in the row.
-    old, new = overlaid(F.col("_new"), F.col("_old")), F.col("_new")
+    new = F.col("_new")
+    # The columns that old values leave out are as in the row; of a deleted one they may be all.
+    old = F.coalesce(overlaid(new, F.col("_old")), "_old")
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
@@ -227,7 +228,7 @@ def _envelope() -> dict[str, Column]:
         "table": F.nullif("table", F.lit("")),
         "op": op,
         "position": _position(),
-        "before": F.when(op == OP_DELETE, new).when(op == OP_UPDATE, old),
+        "before": F.when(op == OP_DELETE, F.coalesce(old, new)).when(op == OP_UPDATE, old),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": F.when(~F.col("_full_load"), instant_of_text(F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
@@ -244,10 +245,16 @@ def _reason() -> Column:
             ~control & looked_up(F.col("_op"), OPS).isNull(), F.concat(F.lit("unknown_op:"), "_op")
         )
         .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
-        .when(~control & F.col(ROW).isNull(), F.lit("image_missing"))
+        .when(~control & _lacks_image(), F.lit("image_missing"))
         .when(~F.col("_order").rlike(f"^{DIGITS}$"), F.lit("bad_order"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
     )
+
+
+def _lacks_image() -> Column:
+    """Whether a record has no row; that of a deleted one may be among the old values alone."""
+    deleted = looked_up(F.col("_op"), OPS) == OP_DELETE
+    return F.coalesce(F.col(ROW), F.when(deleted, F.col("_before"))).isNull()
 
 
 def _position() -> Column:

@@ -122,10 +122,15 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     lines = read_lines(spark, files, _SCHEMA)
     return lines.withColumns(
         {
-            "source_ts": instant_of_text(F.col("source_timestamp")),
+            "source_ts": _json_instant(F.col("source_timestamp")),
             "types": F.lit(None).cast("string"),
         }
     ).drop("source_timestamp")
+
+
+def _json_instant(text: Column) -> Column:
+    """`source_timestamp` as text in ISO 8601, or as milliseconds, which Avro files have."""
+    return F.coalesce(instant_of_text(text), instant(text.try_cast("bigint")))
 
 
 def _read_avro(
@@ -298,16 +303,15 @@ def _position() -> Column:
 
 def _numbers() -> dict[str, Column]:
     """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
-    meta = F.col("source_metadata")
-    file = F.coalesce(_said("log_file"), meta["binlog_file"], _sort_key(1, 3))
+    file = F.coalesce(_said("log_file"), _said("binlog_file"), _sort_key(1, 3))
     rs_id = F.coalesce(_said("rs_id"), _sort_key(2, 4))
     lsn = F.regexp_replace(F.coalesce(_said("lsn"), _sort_key(1, 2)), _LSN_OF_DIGITS, "$1:$2:$3")
     return {
         "_n_taken": F.unix_millis("source_ts").cast("string"),
         "_n_file": F.regexp_extract(file, r"(\d+)$", 1),
-        "_n_at": F.coalesce(meta["log_position"], meta["binlog_position"], _sort_key(2, 3)),
-        "_n_scn": F.coalesce(meta["scn"], _sort_key(1, 4)),
-        "_n_ssn": F.coalesce(meta["ssn"], _sort_key(3, 4)),
+        "_n_at": F.coalesce(_said("log_position"), _said("binlog_position"), _sort_key(2, 3)),
+        "_n_scn": F.coalesce(_said("scn"), _sort_key(1, 4)),
+        "_n_ssn": F.coalesce(_said("ssn"), _sort_key(3, 4)),
         **{f"_n_redo{i}": _hex(rs_id, part) for i, part in enumerate(_RS_ID)},
         **{
             f"_n_{database}{i}": _hex(lsn, part)

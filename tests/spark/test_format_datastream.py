@@ -53,6 +53,10 @@ EVENTS: dict[str, Any] = {
     "mysql_10": mysql("mysql-bin.1000000", 4),
     "mysql_sorted": event(top={"sort_keys": [1, "mysql-bin.000009", 6]}),
     "mysql_gtid": event(binlog_file="mysql-bin.000009", binlog_position=7),
+    "mysql_empty_sorted": event(binlog_file="", binlog_position="", top={
+        "sort_keys": [1, "mysql-bin.000009", 6]}),
+    "oracle_empty_sorted": event(scn="", ssn="", top={
+        "sort_keys": [1, 99, "0x000001.00000002.0003", 4]}),
     "oracle": event(scn=15869116216871, rs_id=" 0x0073c9.000a4e4c.01d0 ", ssn=67, log_file=""),
     "oracle_sorted": event(top={"sort_keys": [1, 99, "0x000001.00000002.0003", 4]}),
     "oracle_blank_sorted": event(scn=99, rs_id="", top={
@@ -70,6 +74,9 @@ EVENTS: dict[str, Any] = {
     "lsn_of_a_backfill": event(lsn="23876504", top={"read_method": "postgresql-backfill"}),
     "sqlserver_by_the_page": event(lsn="1:2:3", schema=["dbo"], database=5),
     "time_only": event(top={"sort_keys": [1640410924408]}),
+    "time_counted": event(top={"source_timestamp": 1640410924408}),
+    "backfill_counted": event(top={"read_method": "mysql-backfill-fulldump",
+                                   "source_timestamp": 1640410924408}),
     "neither": event(top={"source_timestamp": None}),
     "backfill": mysql("", 0, top={"read_method": "mysql-backfill-fulldump"}),
     "backfill_newer": event(top={"read_method": "mysql-backfill-fulldump",
@@ -145,6 +152,9 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
         ("lsn_of_a_backfill", at(1704164645678, kind=0)),
         ("postgresql", at(0xA, 0xFF)), ("postgresql_later", at(0x10, 1)),
         ("sqlserver", at(0x25, 0x728, 3)), ("time_only", at(0, 1704164645678)),
+        ("mysql_empty_sorted", at(9, 6)), ("oracle_empty_sorted", at(99, 1, 2, 3, 4)),
+        ("time_counted", at(0, 1640410924408)),
+        ("backfill_counted", at(1640410924408, kind=0)),
         ("neither", None),
         ("backfill", at(1704164645678, kind=0)), ("backfill_newer", at(1704164646000, kind=0)),
         ("oracle_dump", at(1704164645678, kind=0)), ("scn_minus_one", at(1704164645678, kind=0)),

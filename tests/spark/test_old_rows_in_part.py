@@ -1,0 +1,72 @@
+"""Updates whose old row tells a part of its key, or of a row that has none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+Row = dict[str, Any]
+Tell = Callable[[int, Row | None, Row], Row]
+
+
+def ogg(place: int, old: Row | None, new: Row) -> Row:
+    """A change as GoldenGate writes it."""
+    op = "I" if old is None else "U"
+    images = {"before": old, "after": new}
+    return {"table": "S.T", "op_type": op, "pos": str(place)} | images
+
+
+def shareplex(place: int, old: Row | None, new: Row) -> Row:
+    """A change as SharePlex writes it."""
+    meta = {"op": "ins" if old is None else "upd", "table": "S.T", "scn": str(place), "seq": 1}
+    return {"meta": meta, "data": new} | ({} if old is None else {"key": old})
+
+
+def debezium(place: int, old: Row | None, new: Row) -> Row:
+    """A change as Debezium writes it."""
+    source = {"connector": "postgresql", "schema": "S", "table": "T", "lsn": place}
+    return {"op": "c" if old is None else "u", "source": source, "before": old, "after": new}
+
+
+def key_of(*columns: str) -> Row:
+    return {"S.T": {"key": list(columns)}}
+
+
+@pytest.mark.parametrize("tell", [ogg, shareplex, debezium])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_an_old_key_leaves_out_is_as_in_the_new_one(
+    spark: SparkSession, tmp_path: Path, tell: Tell, at_once: bool
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": tell.__name__, "tables": key_of("A", "B")})
+    told = [
+        tell(1, None, {"A": "1", "B": "5", "X": "x"}),
+        tell(2, {"A": "1"}, {"A": "2", "B": "5", "X": "x"}),
+    ]
+    for batch in [told] if at_once else [[line] for line in told]:
+        lake.load_records(batch)
+    assert lake.rows("T") == [{"A": "2", "B": "5", "X": "x"}]
+    assert not lake.quarantined()
+
+
+@pytest.mark.parametrize("tell", [ogg, shareplex])
+def test_without_a_key_an_old_row_that_is_known_in_part_takes_none(
+    spark: SparkSession, tmp_path: Path, tell: Tell
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": tell.__name__, "tables": key_of()})
+    told = [
+        tell(1, None, {"A": "1", "X": "x"}), tell(2, {"A": "1"}, {"X": "y"}),
+        tell(3, None, {"A": "2", "X": "x"}), tell(4, {"A": "2", "X": "x"}, {"X": "y"}),
+    ]  # fmt: skip
+    lake.load_records(told)
+    assert lake.rows("T") == [{"A": "1", "X": "x"}, {"A": "2", "X": "y"}]
+    (bad,) = lake.quarantined()
+    assert (bad["reason"], bad["detail"]) == ("does_not_fit", "not_sent:X")
+    assert json.loads(bad["raw"]) == told[1]
