@@ -22,7 +22,7 @@ from sluice.catalog.snapshots import drop_branches, tables_of
 from sluice.config.project import Project
 from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.refusals import refuse_closed

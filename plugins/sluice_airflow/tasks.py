@@ -15,7 +15,7 @@ from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from sluice.errors import ConfigError, FilesLeftOut
-from sluice.ledger.ledger import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
+from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
 from sluice.objects.batchfiles import batch_of

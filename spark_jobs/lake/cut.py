@@ -16,7 +16,7 @@ from sluice.catalog.client import find_table
 from sluice.catalog.gaps import is_behind
 from sluice.catalog.snapshots import ancestors, foreign, head
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.lake.tables import TableId
 from spark_jobs.planning import told

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger.ledger import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
+from sluice.ledger.rows import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
 from sluice.manifest import Manifest, SourceFile
 from sluice_airflow import submit
 from sluice_airflow.selection import Selection

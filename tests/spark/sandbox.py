@@ -16,7 +16,8 @@ from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project, load_project
 from sluice.driver.submit import LOAD_BATCH, PLAN_BATCH
 from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import LOADED, Ledger
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import LOADED
 from sluice.manifest import Manifest, SourceFile, name_batch
 from sluice.names import TARGET_METADATA, branch_name
 from sluice.operations import stages

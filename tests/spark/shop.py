@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluice.config.project import Pipeline
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.ledger.ledger import PUBLISHED, Ledger
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import PUBLISHED
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
 from tests.spark import test_column_defaults as with_schema

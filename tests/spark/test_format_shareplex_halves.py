@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex

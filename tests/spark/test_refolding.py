@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sluice import names
 from sluice.errors import Followed, RollbackRefused, TerminalError
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.undo import release, rollback
 from spark_jobs.lake.cut import Cutter

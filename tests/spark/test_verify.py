@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.folding import nokey, resolve
 from spark_jobs.lake.cut import Cutter

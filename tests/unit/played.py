@@ -12,7 +12,7 @@ import pytest
 
 from sluice.config.project import Project
 from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import LOADED
+from sluice.ledger.rows import LOADED
 from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import Manifest
 from sluice.operations import stages

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.landing import landed
-from sluice.ledger.ledger import FILE_LOADED, PUBLISHED
+from sluice.ledger.rows import FILE_LOADED, PUBLISHED
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land

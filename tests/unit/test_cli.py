@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from sluice import __version__
 from sluice.catalog import patience
 from sluice.cli import app
-from sluice.ledger.ledger import FAILED
+from sluice.ledger.rows import FAILED
 from sluice.manifest import SourceFile, as_batch_id, name_batch
 from sluice.operations import stages
 from sluice.operations.context import open_context

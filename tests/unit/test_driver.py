@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 
 from sluice.errors import LeaseHeld, TerminalError
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING, ROLLED_BACK
+from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.names import PROP_PIPELINE
 from sluice.operations.context import Context

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.errors import TerminalError, Unsettled
 from sluice.landing.landed import Inspection, inspect
-from sluice.ledger.ledger import LANDED, PUBLISHED
+from sluice.ledger.rows import LANDED, PUBLISHED
 from sluice.manifest import Manifest
 from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import ObjectStore, StoredObject

@@ -20,7 +20,8 @@ from sluice.errors import LeaseHeld
 from sluice.ledger import leases
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
-from sluice.ledger.ledger import (
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import (
     FAILED,
     FILE_HELD,
     FILE_LOADED,
@@ -31,7 +32,6 @@ from sluice.ledger.ledger import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
-    Ledger,
     Publication,
 )
 from sluice.ledger.tables import QUARANTINE, LedgerTables

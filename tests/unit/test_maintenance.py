@@ -15,7 +15,8 @@ from sluice.errors import LeaseHeld
 from sluice.ledger import turns as taking
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import LOADED, LOADING, PUBLISHING, Ledger
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
 from sluice.ledger.turns import Turns
 from sluice.operations.maintenance import MaintenanceResult, Step

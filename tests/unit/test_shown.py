@@ -16,7 +16,7 @@ from rich.console import Console
 from sluice import cli
 from sluice.driver.verification import Comparison, Difference, TableReport, Verification
 from sluice.errors import ConfigError, SluiceError, TransientError
-from sluice.ledger.ledger import FAILED, BatchRow
+from sluice.ledger.rows import FAILED, BatchRow
 from sluice.operations.maintenance import MaintenanceResult, Step
 from sluice.operations.preview import Forecast, Preview, TablePreview
 from sluice.output import report, verify_report

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from sluice.ledger.ledger import FAILED, LANDED, PUBLISHED
+from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.context import Context, open_context

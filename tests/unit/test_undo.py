@@ -13,14 +13,7 @@ from sluice.errors import (
     TerminalError,
 )
 from sluice.faults import Point
-from sluice.ledger.ledger import (
-    FAILED,
-    LANDED,
-    PUBLISHED,
-    ROLLED_BACK,
-    ROLLING_BACK,
-    Publication,
-)
+from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages, undo
 from sluice.operations.context import Context

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.errors import LeaseHeld, SluiceError
 from sluice.faults import Point
-from sluice.ledger.ledger import (
+from sluice.ledger.rows import (
     FILE_CLAIMED,
     FILE_HELD,
     FILE_LOADED,

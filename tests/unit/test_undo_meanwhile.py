@@ -17,7 +17,7 @@ from sluice.errors import (
 )
 from sluice.faults import Point
 from sluice.ledger.leases import Lease
-from sluice.ledger.ledger import (
+from sluice.ledger.rows import (
     FAILED,
     LANDED,
     LOADED,

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.errors import LeaseHeld, RollbackRefused, TerminalError, TransientError
 from sluice.faults import Point
-from sluice.ledger.ledger import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context

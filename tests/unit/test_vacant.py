@@ -12,7 +12,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.ledger import FAILED, LANDED, PUBLISHED
+from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
 from sluice.operations.context import Context
 from sluice.operations.vacant import drop_vacant

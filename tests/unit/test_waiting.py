@@ -10,7 +10,7 @@ import pytest
 
 from sluice.errors import LeaseHeld
 from sluice.ledger.leases import Lease
-from sluice.ledger.ledger import LANDED, LOADING, PUBLISHED
+from sluice.ledger.rows import LANDED, LOADING, PUBLISHED
 from sluice.operations import waiting
 from sluice.operations.context import Context
 from sluice.operations.waiting import renew_waiting, wait_for_others, wait_for_turn

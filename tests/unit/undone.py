@@ -13,11 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from sluice.catalog.snapshots import head, publish_table
-from sluice.ledger.ledger import (
-    INTENT,
-    PUBLISHED,
-    Publication,
-)
+from sluice.ledger.rows import INTENT, PUBLISHED, Publication
 from sluice.manifest import SourceFile
 from sluice.names import BATCH_ID, branch_name, changelog_table
 from sluice.operations.context import Context, open_context

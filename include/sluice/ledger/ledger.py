@@ -23,26 +23,16 @@ from sluice.ledger.newest import latest, newest, publications_of, rows_of, untol
 from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
 from sluice.ledger.rows import (
     AT_REST,
-    CLOSED,
-    FAILED,
     FILE_CLAIMED,
-    FILE_HELD,
-    FILE_LOADED,
-    FILE_RELEASED,
     FINISHED,
     FOLLOWS,
     HALF_PUBLISHED,
-    HALFWAY,
-    INTENT,
     LANDED,
-    LOADED,
     LOADING,
     MAINTAINING,
     MAINTENANCE,
     PUBLISHED,
     PUBLISHING,
-    ROLLED_BACK,
-    ROLLING_BACK,
     BatchRow,
     FileRow,
     Publication,
@@ -59,30 +49,6 @@ from sluice.ledger.tables import (
     scan,
 )
 from sluice.manifest import SourceFile
-
-__all__ = [
-    "CLOSED",
-    "FAILED",
-    "FILE_CLAIMED",
-    "FILE_HELD",
-    "FILE_LOADED",
-    "FILE_RELEASED",
-    "FINISHED",
-    "HALFWAY",
-    "INTENT",
-    "LANDED",
-    "LOADED",
-    "LOADING",
-    "MAINTENANCE",
-    "PUBLISHED",
-    "PUBLISHING",
-    "ROLLED_BACK",
-    "ROLLING_BACK",
-    "BatchRow",
-    "FileRow",
-    "Ledger",
-    "Publication",
-]
 
 
 def _now() -> datetime:

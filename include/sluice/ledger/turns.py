@@ -11,7 +11,8 @@ from typing import Final, Self
 
 from sluice.errors import LeaseHeld, SluiceError
 from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import MAINTENANCE, Ledger
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import MAINTENANCE
 
 # A load that waits looks for the lease every two seconds, and waits for a minute.
 STRETCH_SECONDS: Final = 30.0

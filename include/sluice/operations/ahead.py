@@ -14,7 +14,7 @@ from typing import Final
 
 from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.claims import Content, contents, fresh_content, is_free, is_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew

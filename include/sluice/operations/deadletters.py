@@ -15,7 +15,7 @@ from typing import Any, Final
 from pyiceberg.expressions import And, In
 
 from sluice.errors import TerminalError
-from sluice.ledger.ledger import PUBLISHED, BatchRow
+from sluice.ledger.rows import PUBLISHED, BatchRow
 from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
 from sluice.manifest import Reprocess
 from sluice.operations.context import Context

@@ -16,7 +16,8 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from sluice.catalog.snapshots import head
 from sluice.config.project import Pipeline
-from sluice.ledger.ledger import FINISHED, PUBLISHED, Ledger
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import FINISHED, PUBLISHED
 from sluice.names import tag_name
 
 

@@ -22,7 +22,7 @@ from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
 from sluice.landing.tablefolders import content_of
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, landed_anew, seq_of

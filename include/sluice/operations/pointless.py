@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
 from sluice.operations.deadletters import resolutions

@@ -16,7 +16,7 @@ from sluice.driver.submit import PLAN_BATCH, submit
 from sluice.landing.landed import Inspection
 from sluice.landing.tablefolders import content_of
 from sluice.ledger.claims import fresh_content
-from sluice.ledger.ledger import ROLLING_BACK
+from sluice.ledger.rows import ROLLING_BACK
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sluice.catalog.snapshots import head, is_published
 from sluice.errors import PublishRefused
-from sluice.ledger import ledger as states
-from sluice.ledger.ledger import Publication
+from sluice.ledger import rows as states
+from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
 from sluice.operations.deadletters import EPOCH
 from sluice.operations.undoable import is_counted

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import landed_anew

@@ -13,7 +13,7 @@ from typing import Final
 
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.landed import Inspection
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content

@@ -13,7 +13,7 @@ from typing import Final
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import listed_name
 from sluice.errors import TablesLeftOut
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.rows import BatchRow, landed_anew
 from sluice.manifest import Manifest, name_by_content
 from sluice.operations.ahead import told_tables

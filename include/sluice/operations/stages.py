@@ -9,7 +9,7 @@ from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import landed_anew, seq_of
 from sluice.manifest import Manifest

@@ -21,11 +21,10 @@ from sluice.catalog.snapshots import (
 )
 from sluice.errors import LeaseHeld, TerminalError
 from sluice.faults import Point, reach
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import BatchRow, Publication
-from sluice.ledger.rows import FOLLOWS, seq_of
+from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
     tag_name,

@@ -11,9 +11,9 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.ledger import BatchRow, Publication
+from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
 from sluice.manifest import Manifest
 from sluice.names import is_changelog, published_tables, target_of_changelog

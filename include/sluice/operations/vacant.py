@@ -10,7 +10,7 @@ from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
 from sluice.names import (
     BATCH_ID,

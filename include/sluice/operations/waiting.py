@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from sluice.errors import LeaseHeld, SluiceError
-from sluice.ledger import ledger as states
+from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
-from sluice.ledger.ledger import BatchRow
+from sluice.ledger.rows import BatchRow
 from sluice.operations.context import Context
 
 Rows = list[BatchRow]

@@ -11,7 +11,7 @@ from rich.markup import escape as markup_escape
 from rich.padding import Padding
 from rich.table import Table
 
-from sluice.ledger.ledger import BatchRow
+from sluice.ledger.rows import BatchRow
 from sluice.operations.deadletters import REASON, REPROCESSED, waiting
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TablePreview
