@@ -46,7 +46,6 @@ from sluice.ledger.tables import (
     LedgerTables,
     Row,
     equals,
-    scan,
 )
 from sluice.manifest import SourceFile
 
@@ -97,7 +96,7 @@ class Ledger:
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
-            known = latest(FileRow, scan(table, _of(pipeline)), "object_key")
+            known = latest(FileRow, self._tables.scan(table, _of(pipeline)), "object_key")
             won = available(files, known)
             if once_by is not None:
                 won = fresh_content(won, contents(known, once_by), once_by)
@@ -116,7 +115,7 @@ class Ledger:
         What was held or released stays so, and what was told of a file since it was `seen`."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            rows = latest(FileRow, scan(table, _of(pipeline)), "object_key").values()
+            rows = latest(FileRow, self._tables.scan(table, _of(pipeline)), "object_key").values()
             mine = [r for r in rows if r.batch_id == batch_id and r.state in FOLLOWS[state]]
             mine = [r for r in mine if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
@@ -178,8 +177,8 @@ class Ledger:
 
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
-        where = And(_of(pipeline), equals("batch_id", batch_id))
-        return latest(BatchRow, self._tables.read(BATCHES, where), "batch_id").get(batch_id)
+        found = self._tables.read(BATCHES, _of(pipeline))
+        return latest(BatchRow, found, "batch_id").get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
         """The batches, the one that changed last first."""
@@ -209,7 +208,7 @@ class Ledger:
         return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
 
     def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
-        return latest(BatchRow, scan(table, _of(pipeline)), "batch_id")
+        return latest(BatchRow, self._tables.scan(table, _of(pipeline)), "batch_id")
 
     # --- the lease of a pipeline
 
@@ -313,17 +312,20 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], None]:
             read = {row.batch_id for row in given if row.seq}
-            told = scan(table, In("batch_id", read)) if read else None  # type: ignore[call-arg]
-            new = given if told is None else untold(given, told)
+            new = untold(given, self._tables.scan(table, _among(read))) if read else given
             return [asdict(replace(row, at=self._clock())) for row in new], None
 
         self._tables.append(PUBLICATIONS, decide)
 
     def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
         """The newest record of each table of each of the batches."""
-        where = And(_of(pipeline), In("batch_id", batch_ids))  # type: ignore[call-arg]
+        where = And(_of(pipeline), _among(batch_ids))
         return publications_of(self._tables.read(PUBLICATIONS, where))
 
 
 def _of(pipeline: str) -> BooleanExpression:
     return equals("pipeline", pipeline)
+
+
+def _among(batch_ids: Iterable[str]) -> BooleanExpression:
+    return In("batch_id", batch_ids)  # type: ignore[call-arg]

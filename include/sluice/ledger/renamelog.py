@@ -19,7 +19,8 @@ from pyiceberg.table import Table
 from sluice.catalog.client import find_table
 from sluice.catalog.patience import retry
 from sluice.ddl import ColumnChange
-from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals, scan
+from sluice.ledger.scans import scan
+from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals
 from sluice.names import LEDGER_NAMESPACE
 
 _TOLD = ("source_table", "position", "columns", "problem", "statement")

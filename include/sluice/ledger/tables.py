@@ -52,6 +52,7 @@ from sluice.catalog.patience import (
     retry,
 )
 from sluice.errors import CommitStateUnknown, SluiceError, TerminalError, TransientError
+from sluice.ledger.scans import ALL_COLUMNS, Scans, scan
 from sluice.names import LEDGER_NAMESPACE
 
 T = TypeVar("T")
@@ -122,14 +123,21 @@ class LedgerTables:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self._scans = Scans()
 
     def open(self, name: str) -> Table:
         """Load a table as it is now; creates it on first use, whoever else does so too."""
         return _patiently(lambda: self._open(name))
 
-    def read(self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
+    def read(
+        self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
+    ) -> Any:
         """Read the rows of a table's newest snapshot into Arrow."""
-        return _patiently(lambda: scan(self._open(name), where, columns))
+        return _patiently(lambda: self._scans.read(self._open(name), where, columns))
+
+    def scan(self, table: Table, where: BooleanExpression) -> Any:
+        """The same of the snapshot that the table object holds."""
+        return self._scans.read(table, where)
 
     def append(self, name: str, decide: Callable[[Table], Decision[T]]) -> T:
         """Append what `decide` says of the table it is shown, if no one wrote meanwhile.
@@ -215,11 +223,6 @@ class LedgerTables:
 def equals(column: str, value: str) -> BooleanExpression:
     """The rows whose column holds the value (as an object: values are never SQL text)."""
     return EqualTo(column, value)  # type: ignore[call-arg]
-
-
-def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ("*",)) -> Any:
-    """Read the rows of the snapshot that the table object holds."""
-    return table.scan(row_filter=where, selected_fields=columns).to_arrow()
 
 
 def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
