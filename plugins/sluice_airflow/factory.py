@@ -78,6 +78,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "execution_timeout": LONGEST_TASK,
     "weight_rule": "absolute",
 }
+BATCH: Final = "{{ batch_id }}"
 BATCH_OF_LOAD: Final = "{{ task.application_args[3].split('/')[-2] }}"
 
 
@@ -169,30 +170,7 @@ def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
     `pipelines`: those that the manifests may be of. Where tables may be left out, a task of its own
     says so: a publish that failed would take the news of what it published with it.
     """
-
-    @task(
-        task_id="publish",
-        outlets=[AssetAlias(tasks.alias_name(pipeline.name)) for pipeline in pipelines],
-        map_index_template="{{ batch_id }}",
-        execution_timeout=LONGEST_LOAD,
-        priority_weight=SOON,
-    )
-    def publish(manifest: str) -> dict[str, Any]:
-        context = get_current_context()
-        context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
-        return tasks.publish(project, tasks.pipeline_of(manifest), manifest, dict(context))
-
-    @task(task_id="left_out", map_index_template="{{ batch_id }}", priority_weight=SOON)
-    def left_out(manifest: str) -> None:
-        context = get_current_context()
-        context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
-        tasks.refuse_left_out(project, tasks.pipeline_of(manifest), manifest)
-
-    @task(task_id="rollback", map_index_template="{{ batch_id }}", priority_weight=SOON)
-    def rollback(manifest: str) -> list[str]:
-        context = get_current_context()
-        context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
-        return tasks.clean_up(project, tasks.pipeline_of(manifest), manifest)
+    publish, left_out, rollback = _publish(project, pipelines), _left_out(project), _undo(project)
 
     @task_group(group_id="batch")
     def batch(manifest: str) -> None:
@@ -210,6 +188,46 @@ def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
         published >> rollback(manifest).as_teardown()
 
     batch.expand(manifest=landed)
+
+
+def _publish(project: str, pipelines: list[Pipeline]) -> Any:
+    @task(
+        task_id="publish",
+        outlets=[AssetAlias(tasks.alias_name(pipeline.name)) for pipeline in pipelines],
+        map_index_template=BATCH,
+        execution_timeout=LONGEST_LOAD,
+        priority_weight=SOON,
+    )
+    def publish(manifest: str) -> dict[str, Any]:
+        context = _name_batch(manifest)
+        return tasks.publish(project, tasks.pipeline_of(manifest), manifest, context)
+
+    return publish
+
+
+def _left_out(project: str) -> Any:
+    @task(task_id="left_out", map_index_template=BATCH, priority_weight=SOON)
+    def left_out(manifest: str) -> None:
+        _name_batch(manifest)
+        tasks.refuse_left_out(project, tasks.pipeline_of(manifest), manifest)
+
+    return left_out
+
+
+def _undo(project: str) -> Any:
+    @task(task_id="rollback", map_index_template=BATCH, priority_weight=SOON)
+    def rollback(manifest: str) -> list[str]:
+        _name_batch(manifest)
+        return tasks.clean_up(project, tasks.pipeline_of(manifest), manifest)
+
+    return rollback
+
+
+def _name_batch(manifest: str) -> dict[str, Any]:
+    """The running task's context, in which its batch is named for BATCH to show."""
+    context = get_current_context()
+    context["batch_id"] = batch_of(manifest)  # type: ignore[typeddict-unknown-key]
+    return dict(context)
 
 
 def _documentation(pipeline: Pipeline) -> str:

@@ -21,7 +21,7 @@ from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
 from spark_jobs.decoding import apart, quarantine
 from spark_jobs.decoding.beyond import set_aside
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
-from spark_jobs.decoding.decode_batch import Decoded, decode_batch, typed_changes
+from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch, typed_changes
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import (
@@ -51,30 +51,16 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     if batch.left_out and not batch.tables:
         raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
     reach(Point.LOAD_DECODED)
-    found, plans = batch.found, [table.plan for table in batch.tables]
-    bad = {table.plan.name: table.bad for table in batch.tables}
-    unassigned = without_table(found, plans)
-    quarantined = _quarantine(job, batch.envelope, found, plans, bad, retried)
-    unassigned += quarantined
-    held = count_held(job, batch.envelope)
-    _refuse_too_many_bad(job, found, bad, unassigned, held)
-    _refuse_rows_of_no_identity(job, plans)
+    unassigned = _set_apart(job, batch, retried)
     # Only with the lease nobody publishes: now it is known which changes count.
     job = _leased(job, hold_lease)
     reach(Point.LOAD_LEASED)
-    for plan in plans:
-        drop_older_branches(job, plan)
-    tables = apart.each(
-        job.pipeline,
-        batch.tables,
-        lambda table: table.plan.source.name,
-        lambda table: _merge(job, batch.envelope, table),
-    )
+    tables = _merge_all(job, batch)
     result = BatchResult(
         job.pipeline.name,
         job.manifest.batch_id,
         job.attempt_id,
-        tuple(tables),
+        tables,
         unassigned,
         round(time.monotonic() - started, 2),
         job.pipeline.epoch,
@@ -83,6 +69,31 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     )
     audit(result)
     return result
+
+
+def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
+    """Write the dead letters, and refuse a batch with too many; returns the outcomes of records
+    that belong to no target."""
+    found, plans = batch.found, [table.plan for table in batch.tables]
+    bad = {table.plan.name: table.bad for table in batch.tables}
+    unassigned = without_table(found, plans)
+    unassigned += _quarantine(job, batch.envelope, found, plans, bad, retried)
+    held = count_held(job, batch.envelope)
+    _refuse_too_many_bad(job, found, bad, unassigned, held)
+    _refuse_rows_of_no_identity(job, plans)
+    return unassigned
+
+
+def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
+    for table in batch.tables:
+        drop_older_branches(job, table.plan)
+    merged = apart.each(
+        job.pipeline,
+        batch.tables,
+        lambda table: table.plan.source.name,
+        lambda table: _merge(job, batch.envelope, table),
+    )
+    return tuple(merged)
 
 
 def _leased(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:

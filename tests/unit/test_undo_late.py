@@ -24,9 +24,10 @@ from sluice.ledger.rows import (
 )
 from sluice.manifest import Manifest, SourceFile
 from sluice.names import BATCH_ID, changelog_table
-from sluice.operations import land as landing
+from sluice.operations import claim as claiming
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
+from sluice.operations.land import land
 from sluice.operations.undo import release, rollback
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
@@ -213,7 +214,7 @@ def test_a_lander_that_stood_still_does_not_bring_back_what_was_rolled_back(
     context = open_shop(tmp_path)
     (tmp_path / "landing" / "a.json").write_text("{}\n")
     if released_before:
-        (key,) = landing.land(context)
+        (key,) = land(context)
         batch = context.files.read_manifest(key).batch_id
         rollback(context, batch, hold=True)
         release(context, batch)
@@ -224,8 +225,8 @@ def test_a_lander_that_stood_still_does_not_bring_back_what_was_rolled_back(
             context.ledger.record_batch("shop", claimed.batch_id, LANDED)
             rollback(context, claimed.batch_id, hold=True)
 
-    monkeypatch.setattr(landing, "reach", undo_meanwhile)
-    assert landing.land(context) == []
+    monkeypatch.setattr(claiming, "reach", undo_meanwhile)
+    assert land(context) == []
     (row,) = context.ledger.batches("shop")
     file = context.ledger.known_files("shop")["a.json"]
     assert (row.state, file.state) == (ROLLED_BACK, FILE_HELD)

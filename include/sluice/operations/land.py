@@ -18,16 +18,13 @@ from typing import Final
 from sluice.bounds import rejects_of_a_batch
 from sluice.containers.rejects import BatchRejects
 from sluice.errors import FileDenied, SluiceError, TerminalError, Unsettled
-from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
-from sluice.landing.tablefolders import content_of
-from sluice.ledger import rows as states
 from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FILE_HELD, landed_anew, seq_of
-from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
+from sluice.ledger.rows import FILE_HELD
 from sluice.objects.store import ObjectStore, StoredObject, open_store
+from sluice.operations.claim import claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 
@@ -69,7 +66,7 @@ def land(
     keys = []
     for chunk in chunks(ctx, _fresh(ctx, store, window, until, files)):
         looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
-        key = _claim(ctx, looks, lease)
+        key = claim(ctx, looks, lease)
         if key:
             keys.append(key)
     if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
@@ -251,63 +248,6 @@ def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObj
         size += found.size
     if chunk:
         yield chunk
-
-
-def _claim(
-    ctx: Context, inspected: list[tuple[StoredObject, Inspection]], lease: Lease | None
-) -> str:
-    if not inspected:
-        return ""
-    reach(Point.LAND_STAGED)
-    looks = [look for _, look in inspected]
-    rejects = {i.file.key: i.rejects for i in looks}
-    files = tuple(i.file for i in looks)
-
-    seen: dict[str, int] = {}
-
-    def fix(won: tuple[SourceFile, ...]) -> str:
-        lost = tuple(r for f in won for r in rejects[f.key])
-        manifest = _write_manifest(ctx, won, lost)
-        seen[manifest.batch_id] = seq_of(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
-        reach(Point.LAND_MANIFEST)
-        return manifest.batch_id
-
-    batch_id, won = ctx.ledger.claim_files(
-        ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline),
-        modified={found.key: found.modified for found, _ in inspected},
-    )  # fmt: skip
-    reach(Point.LAND_CLAIMED)
-    for file in set(files) - set(won):
-        ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
-    if not batch_id:
-        return ""
-    key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
-    # One that took long after its claim finds the batch taken up, for it looked dead.
-    mine = ctx.ledger.record_batch(
-        ctx.pipeline.name,
-        batch_id,
-        states.LANDED,
-        manifest=key,
-        lease=lease,
-        expected=lambda now: landed_anew(now) and seq_of(now) == seen[batch_id],
-    )
-    reach(Point.LAND_RECORDED)
-    if not mine:
-        ctx.say(f"land: batch {batch_id} was taken up by another run")
-        return ""
-    ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
-    return key
-
-
-def _write_manifest(
-    ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
-) -> Manifest:
-    manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
-    if not ctx.files.fix_manifest(manifest):
-        # The same objects, released and read in another way: what was fixed then is not theirs.
-        manifest = replace(manifest, batch_id=name_by_content(manifest))
-        ctx.files.write_manifest(manifest)
-    return manifest
 
 
 def inspect_all(

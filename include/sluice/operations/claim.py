@@ -1,0 +1,72 @@
+"""claim: a batch's manifest, its files in the ledger, and the batch itself, by one run alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sluice.faults import Point, reach
+from sluice.landing.landed import Inspection
+from sluice.landing.tablefolders import content_of
+from sluice.ledger import rows as states
+from sluice.ledger.leases import Lease
+from sluice.ledger.rows import landed_anew, seq_of
+from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
+from sluice.objects.store import StoredObject
+from sluice.operations.context import Context
+
+
+def claim(
+    ctx: Context, inspected: list[tuple[StoredObject, Inspection]], lease: Lease | None
+) -> str:
+    """Make a batch of the files that nobody has; returns its manifest's key, "" where none is left
+    or another run has taken the batch up."""
+    if not inspected:
+        return ""
+    reach(Point.LAND_STAGED)
+    rejects = {look.file.key: look.rejects for _, look in inspected}
+    files = tuple(look.file for _, look in inspected)
+    seen: dict[str, int] = {}
+
+    def fix(won: tuple[SourceFile, ...]) -> str:
+        manifest = _write_manifest(ctx, won, tuple(r for f in won for r in rejects[f.key]))
+        seen[manifest.batch_id] = seq_of(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
+        reach(Point.LAND_MANIFEST)
+        return manifest.batch_id
+
+    batch_id, won = ctx.ledger.claim_files(
+        ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline),
+        modified={found.key: found.modified for found, _ in inspected},
+    )  # fmt: skip
+    reach(Point.LAND_CLAIMED)
+    for file in set(files) - set(won):
+        ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
+    return _record(ctx, batch_id, won, seen[batch_id], lease) if batch_id else ""
+
+
+def _write_manifest(
+    ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
+) -> Manifest:
+    manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
+    if not ctx.files.fix_manifest(manifest):
+        # The same objects, released and read in another way: what was fixed then is not theirs.
+        manifest = replace(manifest, batch_id=name_by_content(manifest))
+        ctx.files.write_manifest(manifest)
+    return manifest
+
+
+def _record(
+    ctx: Context, batch_id: str, won: tuple[SourceFile, ...], seen: int, lease: Lease | None
+) -> str:
+    """Say that the batch is landed, unless it was taken up since it was `seen`: one that took long
+    after its claim looks dead."""
+    key = ctx.files.manifest_key(ctx.pipeline.name, batch_id)
+    mine = ctx.ledger.record_batch(
+        ctx.pipeline.name, batch_id, states.LANDED, manifest=key, lease=lease,
+        expected=lambda now: landed_anew(now) and seq_of(now) == seen,
+    )  # fmt: skip
+    reach(Point.LAND_RECORDED)
+    if not mine:
+        ctx.say(f"land: batch {batch_id} was taken up by another run")
+        return ""
+    ctx.say(f"land: batch {batch_id}, {len(won)} files, {sum(f.size for f in won):,} bytes")
+    return key
