@@ -297,8 +297,11 @@ def _fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
 
 
 def _once(record: avro.Node) -> dict[str, avro.Node]:
-    """Its fields by name, none of them twice: Parquet allows that, and Spark reads one of them."""
+    """Its fields by name, none of them empty or twice: Parquet allows that, Spark cannot read it
+    or reads one of them."""
     names = Counter(field["name"] for field in record["fields"])
+    if "" in names:
+        raise ValueError("it has a column without a name")
     if twice := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"it has the column {twice[0]!r} more than once")
     return avro.fields_of(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -119,13 +120,17 @@ def test_a_type_that_nobody_can_read_stops_the_batch(
         DatahubTuple().read(spark, (file,), {})
 
 
-def test_a_column_that_comes_twice_stops_the_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark reads one of them: the other one's values would be lost without a word."""
-    twice = pa.table(
-        [["I"], ["t"], [1], [2]], names=["_operation_type_", "_source_table_", "x", "x"]
-    )
-    file = parquet(tmp_path / "odd.parquet", twice)
-    with pytest.raises(TerminalError, match=r"odd\.parquet.*has the column 'x' more than once"):
+@pytest.mark.parametrize(
+    ("columns", "wrong"),
+    [("xx", "has the column 'x' more than once"), (["x", ""], "without a name")],
+)
+def test_columns_that_cannot_be_told_apart_stop_the_batch(
+    spark: SparkSession, tmp_path: Path, columns: Sequence[str], wrong: str
+) -> None:
+    """Of two of one name Spark reads one: the other's values would be lost without a word."""
+    names = ["_operation_type_", "_source_table_", *columns]
+    file = parquet(tmp_path / "odd.parquet", pa.table([["I"], ["t"], [1], [2]], names=names))
+    with pytest.raises(TerminalError, match=rf"odd\.parquet.*{wrong}"):
         DatahubTuple().read(spark, (file,), {})
 
 
