@@ -170,7 +170,8 @@ def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
     `pipelines`: those that the manifests may be of. Where tables may be left out, a task of its own
     says so: a publish that failed would take the news of what it published with it.
     """
-    publish, left_out, rollback = _publish(project, pipelines), _left_out(project), _undo(project)
+    publish = _publish(project, pipelines)
+    left_out, rollback = _left_out(project), _rollback(project)
 
     @task_group(group_id="batch")
     def batch(manifest: str) -> None:
@@ -214,7 +215,7 @@ def _left_out(project: str) -> Any:
     return left_out
 
 
-def _undo(project: str) -> Any:
+def _rollback(project: str) -> Any:
     @task(task_id="rollback", map_index_template=BATCH, priority_weight=SOON)
     def rollback(manifest: str) -> list[str]:
         _name_batch(manifest)
