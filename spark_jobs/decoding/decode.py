@@ -187,7 +187,8 @@ def _texts(plan: TablePlan) -> list[Column]:
 def _unchanged(column: PlannedColumn) -> Column:
     """A key column's text where an old row tells only the part of its key that changed."""
     old_half = F.col("deleted") & (F.col("op") == OP_UPDATE)
-    return F.when(old_half, column.text_in(F.col("after")))
+    told = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
+    return F.when(old_half & ~told, column.text_in(F.col("after")))
 
 
 def _value(column: PlannedColumn, index: int) -> Column:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ValidationException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
@@ -63,3 +67,22 @@ def test_values_wider_than_their_column_is_again_go_too(tmp_path: Path) -> None:
     assert restore_schema(catalog, *NAME, before)
     forget_changes(catalog, "shop", SECOND)
     assert rows(catalog) == [(FIRST, 1)]
+
+
+def test_a_file_that_was_overlooked_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = changelog(tmp_path)
+    for number in range(12):
+        write(catalog, f"20260301T05-{number:012}", [number], pa.int32())
+    fails = iter([True, True, False])
+    overlooked = _OverwriteFiles._deleted_entries
+
+    def sometimes(self: Any) -> Any:
+        if next(fails):
+            raise ValidationException("Missing required files to delete")
+        return overlooked(self)
+
+    monkeypatch.setattr(_OverwriteFiles, "_deleted_entries", sometimes)
+    forget_changes(catalog, "shop", "20260301T05-000000000003")
+    assert [value for _, value in rows(catalog)] == [0, 1, 2, *range(4, 12)]

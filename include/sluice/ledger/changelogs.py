@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
+from typing import Final
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import ValidationException
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from sluice.catalog.snapshots import tables_of
 from sluice.ledger.tables import equals
 from sluice.names import BATCH_ID, is_changelog
+
+_TRIES: Final = 9
 
 
 def _go_on() -> None:
@@ -33,13 +38,35 @@ def forget_changes(
     for where, name in tables_of(catalog, namespace):
         if not is_changelog(where, name) or (where, name) in besides:
             continue
-        table = catalog.load_table((where, name))
-        by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
-        if by_batch and (files := files_of(table, batch_id)):
-            confirm()
-            _drop(table, files)
+        if _patiently_forget(catalog, (where, name), batch_id, confirm):
             done.append(f"{where}.{name}: changes of the batch removed")
     return done
+
+
+def _patiently_forget(
+    catalog: Catalog, name: tuple[str, str], batch_id: str, confirm: Callable[[], None]
+) -> bool:
+    """Tried again where pyiceberg does not find a file that it shall remove, and writes nothing.
+
+    Its threads share the bounds of the manifest that each of them looks at, so that one may be
+    passed over (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`).
+    """
+    for _ in range(_TRIES):
+        with suppress(ValidationException):
+            return _forget(catalog, name, batch_id, confirm)
+    return _forget(catalog, name, batch_id, confirm)
+
+
+def _forget(
+    catalog: Catalog, name: tuple[str, str], batch_id: str, confirm: Callable[[], None]
+) -> bool:
+    table = catalog.load_table(name)
+    by_batch = table.spec().fields and table.spec().fields[0].name == BATCH_ID
+    files = files_of(table, batch_id) if by_batch else []
+    if files:
+        confirm()
+        _drop(table, files)
+    return bool(files)
 
 
 def files_of(changelog: Table, batch_id: str) -> list[DataFile]:
