@@ -177,8 +177,9 @@ class Ledger:
 
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
-        found = self._tables.read(BATCHES, _of(pipeline))
-        return latest(BatchRow, found, "batch_id").get(batch_id)
+        told = self._tables.read(BATCHES, _of(pipeline))
+        mine = told.filter(pc.equal(told["batch_id"], batch_id))
+        return latest(BatchRow, mine, "batch_id").get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
         """The batches, the one that changed last first."""
