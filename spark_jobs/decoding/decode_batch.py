@@ -22,6 +22,7 @@ from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
 from spark_jobs.decoding import apart, droptables, quarantine, transactions
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.dropped import refuse_dropped
+from spark_jobs.decoding.othersource import refuse_other_source
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.decoding.renames_told import told_by
 from spark_jobs.formats import FORMATS
@@ -305,6 +306,7 @@ def make_plans(
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
             target = _target(job, table)
             refuse_dropped(job.lake, target)
+            refuse_other_source(job.lake, target, table, config)
             stored = job.lake.columns(target) or {}
             renames = renames_of(job.pipeline, config, mine)
             plan = _plan(job, table, stored, used_again(renames or ()))

@@ -144,6 +144,27 @@ def test_partitions_and_a_renamed_table_are_one_table_each(lake: Sandbox) -> Non
     assert orders.properties[names.PROP_SOURCE] == "public.orders"
 
 
+@pytest.mark.parametrize("batches", [("public", "audit"), ("audit", "public"), ("both",)])
+def test_two_tables_of_one_target_are_refused_in_whatever_batches_they_come(
+    spark: SparkSession, tmp_path: Path, batches: tuple[str, ...]
+) -> None:
+    """They would overwrite each other's rows: only as parts of one table may they."""
+    tables: Row = {"orders": {"key": ["id"], "columns": {"id": "bigint"}}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    first, second = (event(n, "orders", row(1, f"of {n}")) for n in (1, 2))
+    second["source"]["schema"] = "audit"
+    events = {"public": [first], "audit": [second], "both": [first, second]}
+    for batch in batches[:-1]:
+        sandbox.load_records(events[batch])
+    with pytest.raises(PlanError, match=r"both go to shop\.orders"):
+        sandbox.load_records(events[batches[-1]])
+    if len(batches) > 1:
+        tables["orders"]["sources"] = ["public.orders", "audit.orders"]
+        sandbox.configure(format="debezium", tables=tables)
+        sandbox.load_records(events[batches[-1]])
+        assert notes(sandbox, "orders") == {1: "of 2"}
+
+
 def test_files_in_any_order_and_batches_end_in_the_same_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,0 +1,31 @@
+"""A target is one source table's, whichever batch brings another one of the same target."""
+
+from __future__ import annotations
+
+from sluice import names
+from sluice.config.project import TableConfig
+from sluice.errors import PlanError
+from spark_jobs.lake.tables import Lake, TableId
+from spark_jobs.planning.discover import Found
+
+
+def refuse_other_source(lake: Lake, target: TableId, found: Found, config: TableConfig) -> None:
+    """Raise PlanError where a target holds the rows of another source table.
+
+    `plan.refuse_shared_targets` sees the tables of one batch alone. A table with `sources` has them
+    all in one target, and may have begun under the name of any.
+    """
+    told = lake.property(target, names.PROP_SOURCE)
+    changes = bool(found.images or found.truncates)
+    if told is None or config.sources or not changes or _is_one(told, found.source.name):
+        return
+    raise PlanError(
+        f"tables {told} and {found.source.name} both go to {target.text}, which has rows of the "
+        "former: tell them apart in `table_name`, for example {database}_{table}; or, where they "
+        "are one table, name the other in its `sources`"
+    )
+
+
+def _is_one(told: str, name: str) -> bool:
+    """Whether two dotted names are one table's, of which one may lack the first parts."""
+    return f".{told}".endswith(f".{name}") or f".{name}".endswith(f".{told}")
