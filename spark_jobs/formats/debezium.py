@@ -74,6 +74,7 @@ BASE64: Final = "base64"
 NUMERIC: Final = "numeric"
 _FRACTION: Final = r":\s*-?\d++[.eE]"
 _MEMBER: Final = r'("(?:[^"\\]|\\.)*+"\s*:\s*)(-?\d[\d.eE+-]*+)'
+_ROUTING: Final = "__dbz__"
 _CONNECTOR: Final = r'"connector"\s*:\s*'
 
 
@@ -251,7 +252,9 @@ def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
     """Of the record's key its names are all that is needed, but of a delete without its row.
 
     Then the key is what is known of that row; so it is of tombstones where they are `deletes`.
+    What Debezium's topic routing adds to the key, to tell physical tables apart, is no column.
     """
+    flat = flat.withColumn("key", F.map_filter("key", lambda name, _: ~name.startswith(_ROUTING)))
     gone = F.col("op") == "d"
     if deletes:
         gone |= F.col("op").isNull() & F.col("source").isNull()

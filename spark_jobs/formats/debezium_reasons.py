@@ -19,7 +19,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats import debezium_documents
 from spark_jobs.formats.debezium_head import SEEMING
-from spark_jobs.formats.debezium_order import MONGODB, SNAPSHOT
+from spark_jobs.formats.debezium_order import CAPTURED, MONGODB, SNAPSHOT
 
 FLATTENED: Final = ("__op", "__deleted")
 """What the transform that takes the envelope away may leave of it."""
@@ -27,6 +27,14 @@ STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)
 """Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
 _STRAY_ROW: Final = "after IS NOT NULL OR (before IS NOT NULL AND key IS NULL)"
 """Whether a record without an operation has a row; of a tombstone its key may stand as `before`."""
+_CELL: Final = '^[{].*"set": *(true|false) *[}]$'
+"""A value as Cassandra's connector writes it, and YugabyteDB's of its own protocol: with whether
+it was set, so that a value that stayed and one that became NULL are told apart."""
+_CELLS: Final = f"""source.connector = 'cassandra' OR (source.connector = 'yugabytedb'
+    AND exists(map_values(coalesce(after, before)), value -> value RLIKE '{_CELL}'))"""
+_PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'
+    AND source.{CAPTURED} IN ('OLD_AND_NEW_VALUES', 'NEW_VALUES')"""
+"""Whether a NULL of an update may be a value that stayed."""
 _FOUND: Final = "snapshot_schema"
 _PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
 
@@ -54,13 +62,14 @@ def reason(
     left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in FLATTENED]
     flattened = " ".join(left) if columns.issuperset(FLATTENED) else ""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""
+    strange = "" if connector else _strange()
     # A snapshot drops and makes each table that it finds, at the place of its rows.
     found = "NULL" if connector else f"IF(source.{SNAPSHOT} <> 'false', '{_FOUND}', NULL)"
     needs = f"""CASE kind WHEN '{OP_TRUNCATE}' THEN FALSE WHEN '{OP_DELETE}' THEN before IS NULL
         ELSE after IS NULL END"""
     return F.expr(
         f"""CASE WHEN {refused} {other} {untold}
-        WHEN op = 'm' THEN 'logical_message'
+        WHEN op = 'm' THEN 'logical_message' {strange}
         WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
             WHEN {needs} THEN 'image_missing'
             WHEN coalesce({table_of(connector)}, '') = '' THEN 'table_missing' END
@@ -73,6 +82,12 @@ def reason(
         WHEN ts_ms IS NOT NULL AND source IS NULL THEN '{heartbeat}'
         ELSE 'not_an_envelope' END"""
     )
+
+
+def _strange() -> str:
+    """Images that do not hold the row, of connectors whose order is arrival."""
+    return f"""WHEN kind IS NOT NULL AND ({_CELLS}) THEN 'cell_envelope'
+        WHEN {_PARTS} THEN 'row_not_sent'"""
 
 
 def outcome() -> Column:

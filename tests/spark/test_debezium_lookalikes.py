@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.formats.debezium import Debezium
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
-from tests.spark.debezium_events import event
+from tests.spark.debezium_events import ROW, event, source
 from tests.spark.envelopes import jsonl
 
 pytestmark = pytest.mark.spark
@@ -88,3 +88,42 @@ def test_a_key_has_the_digits_that_it_came_with(
     file = jsonl(tmp_path / "a.jsonl", [record])
     (row,) = Debezium().read(spark, (file,), {"decimal_format": "numeric"}).collect()
     assert row["before"] == {"id": "10.50"}
+
+
+def strange(connector: str, op: str, row: dict[str, Any], **about: Any) -> dict[str, Any]:
+    """An event of a connector whose images may not be the row."""
+    return event(op, source(connector, **about), after=row)
+
+
+SET = {"value": 1, "set": True}
+SPANNER = ("spanner", "u", {"id": 1, "name": "b", "doc": None})
+
+
+@pytest.mark.parametrize(
+    ("record", "outcome"),
+    [
+        (strange("yugabytedb", "u", {"id": SET, "doc": None}), ("reject", "cell_envelope")),
+        (strange("yugabytedb", "u", {"id": 1, "doc": None}), ("event", None)),
+        (strange("cassandra", "r", {"id": {"deletion_ts": None, **SET}}),
+         ("reject", "cell_envelope")),
+        (strange(*SPANNER, value_capture_type="OLD_AND_NEW_VALUES"), ("reject", "row_not_sent")),
+        (strange(*SPANNER, value_capture_type="NEW_ROW"), ("event", None)),
+        (strange("spanner", "c", ROW, value_capture_type="NEW_VALUES"), ("event", None)),
+    ],
+)  # fmt: skip
+def test_images_that_are_not_the_row_are_refused(
+    spark: SparkSession, tmp_path: Path, record: Any, outcome: tuple[str, str | None]
+) -> None:
+    """Their NULL may be a value that stayed, or their values hold more than the column's."""
+    assert outcomes(spark, tmp_path, record) == [outcome]
+
+
+@pytest.mark.parametrize("op", ["u", "d"])
+def test_what_topic_routing_adds_to_a_key_is_no_column(
+    spark: SparkSession, tmp_path: Path, op: str
+) -> None:
+    key = {"__dbz__physicalTableIdentifier": "s.shop.t_1", "id": 1}
+    record = {"key": key, "value": event(op, before=None)}
+    (row,) = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", [record]),), {}).collect()
+    assert row["key"] == ["id"]
+    assert row["before"] == ({"id": "1"} if op == "d" else None)
