@@ -23,6 +23,14 @@ class SluiceError(Exception):
         return self
 
 
+def names_of(kind: type[SluiceError]) -> frozenset[str]:
+    """The kind's name and those of all kinds below it, as a driver that ends with one tells it.
+
+    Not all of them are in this module: ask when a driver has ended, and not while modules load.
+    """
+    return frozenset({kind.__name__}).union(*map(names_of, kind.__subclasses__()))
+
+
 class TransientError(SluiceError):
     """Try the same thing again: a throttled store, a catalog that is down, a lost race."""
 

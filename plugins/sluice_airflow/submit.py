@@ -18,21 +18,11 @@ from sluice.driver.submit import (
     properties_file,
     spark_conf,
 )
-from sluice.errors import (
-    AuditFailed,
-    ConfigError,
-    PlanError,
-    RollbackRefused,
-    SluiceError,
-    TerminalError,
-    TransientError,
-)
+from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
 from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.maintenance import MAINTAIN, arguments
 
 SPARK_CONNECTION: Final = "spark_default"
-_TERMINAL: Final = (TerminalError, ConfigError, PlanError, AuditFailed, RollbackRefused)
-_OWN_WORDS: Final = re.compile(r"^\w+(Error|Failed|Held|Refused|Unknown): ", re.MULTILINE)
 _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME")
 
 
@@ -132,12 +122,13 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     """Terminal where the driver said so by name; a driver that just died is worth another try."""
     code = hook._submit_sp.returncode if hook._submit_sp else None
-    named = any(f"{kind.__name__}: " in text for kind in _TERMINAL)
+    named = any(f"{name}: " in text for name in names_of(TerminalError))
     kind = TerminalError if named or code == ConfigError.exit_code else TransientError
     return kind(f"the Spark driver ended with code {code}: {_told(text)}").in_lines()
 
 
 def _told(text: str) -> str:
     """The driver's own last words; all that Spark said is in the log above."""
-    found = list(_OWN_WORDS.finditer(text))
+    names = "|".join(sorted(names_of(SluiceError)))
+    found = list(re.finditer(f"^(?:{names}): ", text, re.MULTILINE))
     return text[found[-1].start() :].strip() if found else text

@@ -108,9 +108,12 @@ def test_a_batch_that_somebody_holds_is_left_alone() -> None:
     ("code", "text", "kind"),
     [
         (1, "AuditFailed: the counts do not add up", TerminalError),
+        (1, "FileDenied: s3://landing/a.jsonl: AccessDenied", TerminalError),
+        (1, "TablesLeftOut: batch b is published without: orders", TerminalError),
         (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
         (2, "usage: load_batch.py", TerminalError),
         (75, "LeaseHeld: batch b has it", TransientError),
+        (75, "CatalogAwayError: no answer in 90 s", TransientError),
         (-9, "", TransientError),
     ],
 )
@@ -119,8 +122,8 @@ def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -
     assert isinstance(submit._typed(hook, text), kind)
 
 
-def test_the_error_is_the_drivers_last_words() -> None:
+@pytest.mark.parametrize("words", ["AuditFailed: 3 of 3 are bad", "FileDenied: a.jsonl"])
+def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
-    text = "Cannot execute: spark-submit\n26/11/21 INFO Executor\nAuditFailed: 3 of 3 are bad\n"
-    expected = "the Spark driver ended with code 1: AuditFailed: 3 of 3 are bad"
-    assert str(submit._typed(hook, text)) == expected
+    text = f"Cannot execute: spark-submit\n26/11/21 INFO Executor\n{words}\n"
+    assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project, load_sound
 from sluice.driver import childprocess, startup
 from sluice.driver import submit as submit_module
@@ -21,7 +22,7 @@ from sluice.driver.submit import (
     submit,
     submit_command,
 )
-from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
 from sluice.manifest import Manifest, SourceFile
 
 
@@ -102,6 +103,15 @@ def test_a_drivers_end_says_what_to_do(
     with pytest.raises(kind, match="PlanError: no key of orders") as caught:
         submit(project, LOAD_BATCH)
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("name", [FileDenied.__name__, CatalogAwayError.__name__])
+def test_of_what_a_driver_said_its_own_words_are_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    runs(monkeypatch, f"echo 'at java' >&2; echo '{name}: a' >&2; echo ' of b'; exit 1")
+    with pytest.raises(TerminalError, match=f"ended with 1: {name}: a\n of b$"):
+        submit(project, LOAD_BATCH)
 
 
 def test_a_driver_that_does_not_end_is_stopped_with_all_that_it_started(

@@ -10,7 +10,7 @@ from typing import Final
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.driver import startup
 from sluice.driver.childprocess import run_child
-from sluice.errors import LeaseHeld, TerminalError, TransientError
+from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import Manifest, SourceFile
 
 ENTRY_POINTS: Final = startup.CHECKOUT / "spark_jobs"
@@ -142,7 +142,4 @@ def _told(output: str) -> str:
 
 
 def _is_ours(line: str) -> bool:
-    name = line.split(":", 1)[0]
-    return name.isidentifier() and (
-        name.endswith(("Error", "Failed", "Held", "Refused", "Unknown"))
-    )
+    return line.split(":", 1)[0] in names_of(SluiceError)
