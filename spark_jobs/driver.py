@@ -23,6 +23,7 @@ from sluice.config.project import Project
 from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
+from sluice.ledger.details import failed
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.refusals import refuse_closed
@@ -268,7 +269,7 @@ class Driver:
             self._drop_branches()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
-            more={"error": f"{type(error).__name__}: {error}"[:2000]}, expected=self._may_fail,
+            more=failed(f"{type(error).__name__}: {error}"), expected=self._may_fail,
         )  # fmt: skip
 
     def _drop_branches(self) -> None:

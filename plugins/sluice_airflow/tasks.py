@@ -15,6 +15,7 @@ from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from sluice.errors import ConfigError, FilesLeftOut
+from sluice.ledger.details import undone_by
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
@@ -27,8 +28,6 @@ from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
 log = logging.getLogger(__name__)
 
-ROLLED_BACK_BY: Final = "rolled_back_by"
-RELEASED_BY: Final = "released_by"
 DENIED: Final = "denied"
 # A landed batch of another run may wait this long for its load to begin.
 STALE: Final = timedelta(minutes=30)
@@ -371,12 +370,11 @@ def _undo(ctx: Any, asked: Undoing) -> list[str]:
 
 def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
     """Keep in the ledger who had a batch undone, and its files released."""
-    told = {ROLLED_BACK_BY: asked.user} | ({RELEASED_BY: asked.user} if asked.release else {})
     ctx.ledger.record_batch(
         ctx.pipeline.name,
         batch,
         ROLLED_BACK,
-        more=told,
+        more=undone_by(asked.user, asked.release),
         expected=lambda now: now is not None and now.state == ROLLED_BACK,
     )
 

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, contents, fresh_content
+from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead
 from sluice.ledger.newest import latest, newest, publications_of, rows_of, untold
 from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
@@ -26,7 +27,6 @@ from sluice.ledger.rows import (
     FILE_CLAIMED,
     FINISHED,
     FOLLOWS,
-    HALF_PUBLISHED,
     LANDED,
     LOADING,
     MAINTAINING,

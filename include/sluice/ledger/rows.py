@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from sluice.ledger.details import HALF_PUBLISHED
+
 FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
 FILE_HELD: Final = "held"
@@ -39,9 +41,6 @@ CLOSED: Final = FINISHED | {ROLLING_BACK}
 AT_REST: Final = CLOSED | {FAILED}
 # Some tables may hold the batch and others not: nobody loads beside one of these.
 HALFWAY: Final = frozenset({PUBLISHING, ROLLING_BACK})
-
-# What is told of a batch that is loaded again with a part of its tables published.
-HALF_PUBLISHED: Final = "half_published"
 
 INTENT: Final = "intent"
 
@@ -81,7 +80,7 @@ class BatchRow:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What was recorded beside the state."""
+        """What was recorded beside the state; `ledger.details` has the keys."""
         found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
+from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.claims import Content, contents, fresh_content, is_free, is_replaced
 from sluice.ledger.leases import Lease
@@ -21,12 +21,8 @@ from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.deadletters import EPOCH
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
-
-TABLES: Final = "tables"
-"""What the ledger calls the tables that a batch is for alone."""
 
 
 def land_tables(
@@ -89,7 +85,8 @@ def _by_epoch(
     ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
     """Files that are loaded keep the epoch that their events have; None: the pipeline's own."""
-    epochs = {row.batch_id: row.details.get(EPOCH) for row in ctx.ledger.batches(ctx.pipeline.name)}
+    batches = ctx.ledger.batches(ctx.pipeline.name)
+    epochs = {row.batch_id: row.details.get(details.EPOCH) for row in batches}
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
         row = known.get(one.key)
@@ -118,11 +115,6 @@ def _originals(
     return tuple(file for file in files if file not in copies)
 
 
-def told_tables(manifest: Manifest) -> dict[str, list[str]]:
-    """What the ledger keeps of a batch that is for some tables; nothing for any other."""
-    return {TABLES: list(manifest.tables)} if manifest.tables else {}
-
-
 def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     if not manifest.files:
         return ""
@@ -133,7 +125,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
-        detail=told_tables(manifest), expected=landed_anew,
+        detail=details.of_tables(manifest), expected=landed_anew,
     )  # fmt: skip
     listed = ", ".join(manifest.tables)
     ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")

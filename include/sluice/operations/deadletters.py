@@ -8,22 +8,16 @@ comes in between, and when the reprocess is rolled back the records wait again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
 
 from pyiceberg.expressions import And, In
 
 from sluice.errors import TerminalError
+from sluice.ledger.details import EPOCH, QUARANTINED, REPROCESSED
 from sluice.ledger.rows import PUBLISHED, BatchRow
 from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
-from sluice.manifest import Reprocess
 from sluice.operations.context import Context
-
-REPROCESSED: Final = "reprocessed"
-REASON: Final = "reason"
-EPOCH: Final = "epoch"
-QUARANTINED: Final = "quarantined"
 
 
 @dataclass(frozen=True)
@@ -41,18 +35,6 @@ class Held:
     def records(self) -> int:
         """All of them."""
         return self.files.total()
-
-
-def trace(again: Reprocess | None) -> dict[str, Any]:
-    """What the ledger keeps beside the state of a reprocess; nothing for a batch that landed."""
-    if again is None:
-        return {}
-    return {REPROCESSED: list(again.batches), REASON: again.reason}
-
-
-def trace_of(completed: Sequence[str]) -> dict[str, Any]:
-    """The same of the batches whose transactions one that landed has completed."""
-    return {REPROCESSED: list(completed)} if completed else {}
 
 
 def repeated(rows: Iterable[BatchRow]) -> dict[str, list[str]]:

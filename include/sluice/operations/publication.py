@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sluice.catalog.snapshots import head, is_published
 from sluice.errors import PublishRefused
+from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
-from sluice.operations.deadletters import EPOCH
 from sluice.operations.undoable import is_counted
 from sluice.result import BatchResult
 
@@ -64,10 +64,10 @@ def detail(result: BatchResult) -> dict[str, object]:
     newest = [t.newest_source_ts for t in result.tables if t.newest_source_ts]
     total = result.total
     return {
-        "read": total.read,
-        "applied": total.applied,
-        "quarantined": total.quarantined,
-        "newest_source_ts": max(newest, default=""),
-        "seconds": result.seconds,
-        EPOCH: result.epoch,
+        details.READ: total.read,
+        details.APPLIED: total.applied,
+        details.QUARANTINED: total.quarantined,
+        details.NEWEST_SOURCE_TS: max(newest, default=""),
+        details.SECONDS: result.seconds,
+        details.EPOCH: result.epoch,
     }

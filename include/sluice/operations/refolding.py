@@ -17,6 +17,7 @@ from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
+from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Rebuild, name_by_content
@@ -126,7 +127,7 @@ def _published(ctx: Context, batches: list[str]) -> Published:
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile"
             )
-    mine = [r.batch_id for r in rows if not r.details.keys() & {undoable.UNDONE, undoable.REBUILT}]
+    mine = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
     return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(mine)}
 
 
@@ -220,7 +221,7 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
-        detail=undoable.told(manifest), expected=landed_anew,
+        detail=of_rebuild(manifest), expected=landed_anew,
         lease=ctx.lease,
     )  # fmt: skip
     return key

@@ -14,11 +14,12 @@ from typing import Final
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.landed import Inspection
 from sluice.ledger import rows as states
+from sluice.ledger.details import of_reprocess
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.operations.context import Context
-from sluice.operations.deadletters import Held, repeated, trace, unresolved
+from sluice.operations.deadletters import Held, repeated, unresolved
 from sluice.operations.denied import Denied, in_lines
 from sluice.operations.land import inspect_all, open_landing
 from sluice.operations.stages import load_and_publish, reconcile
@@ -206,7 +207,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     name, batch_id = manifest.pipeline, manifest.batch_id
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
-        name, batch_id, states.LANDED, manifest=key, detail=trace(manifest.reprocess),
+        name, batch_id, states.LANDED, manifest=key, detail=of_reprocess(manifest.reprocess),
         lease=lease, expected=landed_anew,
     )  # fmt: skip
     again = manifest.reprocess

@@ -8,19 +8,16 @@ then it is published.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import listed_name
 from sluice.errors import TablesLeftOut
+from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import BatchRow, landed_anew
 from sluice.manifest import Manifest, name_by_content
-from sluice.operations.ahead import told_tables
 from sluice.operations.context import Context
 from sluice.result import BatchResult
-
-SHARE_OF: Final = "share_of"
 
 
 def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
@@ -30,7 +27,7 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         key = ctx.files.write_manifest(share)
         ctx.ledger.record_batch(
             ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
-            detail={"error": left.error[:2000]} | told_tables(share) | told_share(share),
+            detail=details.failed(left.error) | details.of_tables(share) | details.of_share(share),
             expected=landed_anew,
         )  # fmt: skip
 
@@ -44,14 +41,9 @@ def share_of(pipeline: Pipeline, manifest: Manifest, source: str) -> Manifest:
     return replace(share, batch_id=name_by_content(share))
 
 
-def told_share(manifest: Manifest) -> dict[str, str]:
-    """What the ledger keeps of such a batch beside its tables; nothing for any other."""
-    return {SHARE_OF: manifest.share_of} if manifest.share_of else {}
-
-
 def waiting_files(ctx: Context, row: BatchRow) -> list[tuple[str, str]]:
     """The files that an unfinished batch claimed or, where it is a share, reads: key and hour."""
-    if SHARE_OF not in row.details:
+    if details.SHARE_OF not in row.details:
         claimed = ctx.ledger.batch_files(row.pipeline, row.batch_id)
         return [(file.object_key, file.hour) for file in claimed]
     return [(file.key, file.hour) for file in ctx.files.read_manifest(row.manifest).files]

@@ -9,19 +9,19 @@ from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
+from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import landed_anew, seq_of
 from sluice.manifest import Manifest
 from sluice.objects.batchfiles import batch_of
-from sluice.operations.ahead import land_tables, told_tables
+from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
-from sluice.operations.deadletters import trace, trace_of
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, covers, land
 from sluice.operations.pointless import pointless
 from sluice.operations.publication import detail, intents, refuse_moved
-from sluice.operations.shares import left_out, split_off, told_share
+from sluice.operations.shares import left_out, split_off
 from sluice.operations.sweep import forget_copies
 from sluice.operations.undo import (
     complete_rollbacks,
@@ -32,7 +32,6 @@ from sluice.operations.undo import (
     rollback,
     take_out,
 )
-from sluice.operations.undoable import told
 from sluice.operations.vacant import drop_vacant
 from sluice.operations.waiting import (
     is_held,
@@ -175,8 +174,9 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
     done = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=detail(result) | trace_of(result.completed) | trace(manifest.reprocess)
-        | told_tables(manifest) | told(manifest) | told_share(manifest),
+        detail=detail(result)
+        | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
+        | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
         expected=lambda row: row is not None and _is_under_way(row, result),
     )  # fmt: skip
     if not done:

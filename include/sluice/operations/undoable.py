@@ -13,17 +13,13 @@ from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
+from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
-from sluice.manifest import Manifest
 from sluice.names import is_changelog, published_tables, target_of_changelog
-from sluice.operations.ahead import TABLES
 from sluice.operations.context import Context
 from sluice.operations.deadletters import resolutions
-from sluice.operations.shares import SHARE_OF
 
-UNDONE: Final = "undone"
-REBUILT: Final = "rebuilt"
 _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 
 
@@ -51,15 +47,6 @@ def is_counted(ctx: Context, p: Publication) -> bool:
     if table is None:
         return False
     return p.state == states.PUBLISHED or p.head_snapshot in ancestors(table, head(table))
-
-
-def told(manifest: Manifest) -> dict[str, list[str]]:
-    """What the ledger keeps of a batch that made targets again: which, or without which batches."""
-    if manifest.rebuild is None:
-        return {}
-    if manifest.rebuild.without:
-        return {UNDONE: list(manifest.rebuild.without)}
-    return {REBUILT: list(manifest.rebuild.targets)}
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:

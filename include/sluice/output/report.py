@@ -11,15 +11,16 @@ from rich.markup import escape as markup_escape
 from rich.padding import Padding
 from rich.table import Table
 
+from sluice.ledger import details
 from sluice.ledger.rows import BatchRow
-from sluice.operations.deadletters import REASON, REPROCESSED, waiting
+from sluice.operations.deadletters import waiting
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TablePreview
-from sluice.operations.undoable import REBUILT, UNDONE
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.shown import LINES, shown
 
 _OUTCOMES = [f.name for f in fields(Counts)]
+_COUNTED = (details.READ, details.APPLIED, details.QUARANTINED)
 
 
 def escape(text: str, keep: str = "") -> str:
@@ -100,14 +101,14 @@ def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[
             "at": r.at.isoformat() if r.at else None,
             **{
                 key: r.details.get(key)
-                for key in ("read", "applied", "quarantined", "newest_source_ts", "error")
+                for key in (*_COUNTED, details.NEWEST_SOURCE_TS, details.ERROR)
             },
             "unresolved": waiting(r, resolved),
             "resolved_by": resolved.get(r.batch_id),
-            REPROCESSED: r.details.get(REPROCESSED, []),
-            REASON: r.details.get(REASON),
-            UNDONE: r.details.get(UNDONE, []),
-            REBUILT: r.details.get(REBUILT, []),
+            details.REPROCESSED: r.details.get(details.REPROCESSED, []),
+            details.REASON: r.details.get(details.REASON),
+            details.UNDONE: r.details.get(details.UNDONE, []),
+            details.REBUILT: r.details.get(details.REBUILT, []),
         }
         for r in rows
     ]
@@ -121,22 +122,20 @@ def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, s
         "batch",
         "state",
         "at",
-        "read",
-        "applied",
-        "quarantined",
+        *_COUNTED,
         "unresolved",
         "newest source time",
     ):
         table.add_column(name, overflow="fold", no_wrap=name == "batch")
     for r in rows:
         d = r.details
-        told = [str(d.get(k, "")) for k in ("read", "applied", "quarantined")]
-        told += [str(waiting(r, resolved)), escape(str(d.get("newest_source_ts", "")))]
+        told = [str(d.get(key, "")) for key in _COUNTED]
+        told += [str(waiting(r, resolved)), escape(str(d.get(details.NEWEST_SOURCE_TS, "")))]
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
         table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
     console.print(table)
     for r in rows:
-        if error := r.details.get("error"):
+        if error := r.details.get(details.ERROR):
             console.print(f"{escape(r.batch_id)} is {r.state}:", highlight=False)
             # Set in, so that no line of an error can pass for one of Sluice's own.
             console.print(Padding(f"[red]{escape(error, LINES)}[/red]", (0, 0, 0, 2)))
