@@ -199,7 +199,7 @@ def reprocess(
 ) -> None:
     """Decode quarantined records again, after a mend of configuration or code."""
     ctx = open_context(project, pipeline, _say)
-    asked = Reprocess((), 0, reason=reason, accept_late=accept_late, accept_open=accept_open)
+    asked = Reprocess(reason=reason, accept_late=accept_late, accept_open=accept_open)
     results, failure = reprocess_batches(ctx, as_batch_id(batch), asked)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})

@@ -60,10 +60,11 @@ class Reprocess:
     `records`: how many of them there are. `generation`: one more than that of the latest reprocess
     among those batches, 0 for a batch that landed. `accept_late`: what is beyond a table's floor
     applies at its own place. `accept_open`: so does what is of transactions whose end is not there.
+    Without batches it is what somebody asks for, whichever they will be.
     """
 
-    batches: tuple[str, ...]
-    records: int
+    batches: tuple[str, ...] = ()
+    records: int = 0
     generation: int = 1
     reason: str = ""
     accept_late: bool = False

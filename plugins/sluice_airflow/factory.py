@@ -296,8 +296,6 @@ def reprocess_dag(project: Project) -> DAG:
             context = get_current_context()
             params = context["params"]
             asked = Reprocess(
-                (),
-                0,
                 reason=params["reason"] or "",
                 accept_late=params["accept_late"],
                 accept_open=params["accept_open"],

@@ -364,7 +364,7 @@ def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run:
     conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
     finished, states = run("sluice_reprocess", run_conf=conf)
     told = f"mended (asked for by {USER})"
-    asked = Reprocess((), 0, reason=told, accept_late=True)
+    asked = Reprocess(reason=told, accept_late=True)
     assert finished.state == "success"
     assert stages.of("again") == [("shop", "b7", asked)]
     assert [call[0] for call in stages.of("load")] == ["r1"]

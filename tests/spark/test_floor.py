@@ -23,7 +23,7 @@ from tests.spark.shop import Shop, event, truncate
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-ACCEPTED = Reprocess((), 0, accept_late=True)
+ACCEPTED = Reprocess(accept_late=True)
 UNSENT = "__debezium_unavailable_value"
 PIPELINE = {
     "format": "debezium",

@@ -48,7 +48,7 @@ def run(sandbox: Sandbox) -> BatchResult:
 
 
 def again(sandbox: Sandbox, batch_id: str = "", reason: str = "") -> BatchResult:
-    return _only(*reprocess(sandbox.context(), batch_id, Reprocess((), 0, reason=reason)))
+    return _only(*reprocess(sandbox.context(), batch_id, Reprocess(reason=reason)))
 
 
 def _only(results: list[BatchResult], failure: Exception | None) -> BatchResult:

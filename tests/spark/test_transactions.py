@@ -151,7 +151,7 @@ def test_an_operator_may_let_an_open_transaction_through(lake: Sandbox) -> None:
     assert failure is None
     assert texts(lake) == {1: "four"}
     assert total(again[0]) == Counts(read=3, duplicate=1, ignored=1, quarantined=1)
-    (result,), failure = reprocess(lake.context(), asked=Reprocess((), 0, accept_open=True))
+    (result,), failure = reprocess(lake.context(), asked=Reprocess(accept_open=True))
     assert failure is None
     assert total(result) == Counts(read=3, applied=1, duplicate=1, ignored=1)
     assert texts(lake) == {1: "four", 2: "five"}

@@ -27,7 +27,7 @@ from sluice.operations.undo import rollback
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 
-AS_EVER: Final = Reprocess((), 0)
+AS_EVER: Final = Reprocess()
 
 
 @dataclass(frozen=True)
