@@ -180,6 +180,19 @@ def rollback_table(
     if current == base:
         return Moved(full, current, base)
     refuse_rollback(table, current, head_snapshot, base, batch_id)
+    updates = _steps_back(table, base, base_schema, batch_id)
+    requirements: tuple[TableRequirement, ...] = (
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
+        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+    )
+    commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
+    return Moved(full, current, base)
+
+
+def _steps_back(
+    table: Table, base: int | None, base_schema: int | None, batch_id: str
+) -> list[TableUpdate]:
+    """What puts `main` and the schema back, and takes the batch's tag away."""
     updates: list[TableUpdate] = (
         [RemoveSnapshotRefUpdate(ref_name=MAIN)]
         if base is None
@@ -190,12 +203,7 @@ def rollback_table(
         updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
     if base_schema is not None and base_schema != table.metadata.current_schema_id:
         updates.append(SetCurrentSchemaUpdate(schema_id=base_schema))
-    requirements: tuple[TableRequirement, ...] = (
-        AssertRefSnapshotId(ref=MAIN, snapshot_id=current),
-        AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
-    )
-    commit(catalog, table, requirements, (*updates, *_defaults_back(table, base)))
-    return Moved(full, current, base)
+    return updates
 
 
 _MAKE_AGAIN: Final = (
