@@ -233,32 +233,39 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     `loads`: which batches the caller loads at once. These get its lease, so that of runs at the
     same time one has a batch, and the others do not return it.
     """
-    again: list[str] = []
-    for row in _without_rollbacks(ctx):
-        if not ctx.ledger.has_lapsed(row):
-            ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
-            continue
-        key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
-        if row.state == states.PUBLISHING:
-            ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
-            publish(ctx, key)
-            continue
-        manifest = ctx.files.read_manifest(key)
-        if why := pointless(ctx, manifest):
-            ctx.say(f"reconcile: batch {row.batch_id} {why}")
-            rollback(ctx, row.batch_id, hold=True)
-            continue
-        free = _take_up if loads(manifest) else _record_landed
-        if not free(ctx, row, key):
-            ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
-            continue
-        drop_all_branches(ctx, row.batch_id)
-        again.append(key)
+    done = [_reconciled(ctx, row, loads) for row in _without_rollbacks(ctx)]
+    again = [key for key in done if key is not None]
     newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
         for table in drop_vacant(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
+
+
+def _reconciled(
+    ctx: Context, row: states.BatchRow, loads: Callable[[Manifest], bool]
+) -> str | None:
+    """The manifest of a batch that is to be loaded again; None for one that others have, or that
+    is finished or undone now."""
+    if not ctx.ledger.has_lapsed(row):
+        ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
+        return None
+    key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
+    if row.state == states.PUBLISHING:
+        ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
+        publish(ctx, key)
+        return None
+    manifest = ctx.files.read_manifest(key)
+    if why := pointless(ctx, manifest):
+        ctx.say(f"reconcile: batch {row.batch_id} {why}")
+        rollback(ctx, row.batch_id, hold=True)
+        return None
+    free = _take_up if loads(manifest) else _record_landed
+    if not free(ctx, row, key):
+        ctx.say(f"reconcile: batch {row.batch_id} was taken up by another run")
+        return None
+    drop_all_branches(ctx, row.batch_id)
+    return key
 
 
 def _take_up(ctx: Context, seen: states.BatchRow, key: str) -> bool:
