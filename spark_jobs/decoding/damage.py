@@ -36,9 +36,9 @@ def without_damage(project: Path, manifest: Manifest, prefix: str) -> Manifest |
     store = open_landing(ctx)
     listed = [o for o in store.list(ctx.pipeline.landing.pattern) if o.key in typed]
     reading = replace(reading_of(ctx.pipeline), thorough=True)
-    looks = inspect_all(ctx, store, listed, named=True, prefix=prefix, reading=reading)
+    seen = inspect_all(ctx, store, listed, named=True, prefix=prefix, reading=reading)
     known = set(manifest.rejects)
-    found = {look.file.key: look for _, look in looks if set(look.rejects) - known}
+    found = {one.look.file.key: one.look for one in seen if set(one.look.rejects) - known}
     if not found:
         return None
     files = [_in_place_of(f, found[f.key].file) if f.key in found else f for f in manifest.files]

@@ -20,6 +20,7 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
 from sluice.objects.store import StoredObject
+from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
@@ -45,27 +46,33 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
     found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
-    content = content_of(ctx.pipeline)
-    seen = contents(known, content)
+    seen = contents(known, content_of(ctx.pipeline))
     refused: Denied = {} if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for chunk in chunks(ctx, objects):
             looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
-            whole = _at_their_places(ctx, [look.file for _, look in looks], known)
-            # What landing rejected is told by the batch that takes the file.
-            manifest = Manifest(
-                ctx.pipeline.name,
-                "",
-                _originals(whole, known, seen, content),
-                tables=names,
-                epoch=epoch,
-            )
-            key = _record(ctx, replace(manifest, batch_id=name_by_content(manifest)), lease)
+            key = _record(ctx, _batch(ctx, names, epoch, looks, known, seen), lease)
             made += [key] if key else []
     if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return made
+
+
+def _batch(
+    ctx: Context,
+    names: tuple[str, ...],
+    epoch: int | None,
+    looks: list[Inspected],
+    known: Mapping[str, FileRow],
+    seen: set[str],
+) -> Manifest:
+    """The batch of some files, for the tables `names` alone."""
+    whole = _at_their_places(ctx, [one.look.file for one in looks], known)
+    files = _originals(whole, known, seen, content_of(ctx.pipeline))
+    # What landing rejected is told by the batch that takes the file.
+    manifest = Manifest(ctx.pipeline.name, "", files, tables=names, epoch=epoch)
+    return replace(manifest, batch_id=name_by_content(manifest))
 
 
 def _may_be_read(ctx: Context, found: StoredObject, known: Mapping[str, FileRow]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection
@@ -15,16 +15,22 @@ from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 
 
-def claim(
-    ctx: Context, inspected: list[tuple[StoredObject, Inspection]], lease: Lease | None
-) -> str:
+@dataclass(frozen=True)
+class Inspected:
+    """An object that has landed, and what a look into it told."""
+
+    object: StoredObject
+    look: Inspection
+
+
+def claim(ctx: Context, inspected: list[Inspected], lease: Lease | None) -> str:
     """Make a batch of the files that nobody has; returns its manifest's key, "" where none is left
     or another run has taken the batch up."""
     if not inspected:
         return ""
     reach(Point.LAND_STAGED)
-    rejects = {look.file.key: look.rejects for _, look in inspected}
-    files = tuple(look.file for _, look in inspected)
+    rejects = {one.look.file.key: one.look.rejects for one in inspected}
+    files = tuple(one.look.file for one in inspected)
     seen: dict[str, int] = {}
 
     def fix(won: tuple[SourceFile, ...]) -> str:
@@ -35,7 +41,7 @@ def claim(
 
     batch_id, won = ctx.ledger.claim_files(
         ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline),
-        modified={found.key: found.modified for found, _ in inspected},
+        modified={one.object.key: one.object.modified for one in inspected},
     )  # fmt: skip
     reach(Point.LAND_CLAIMED)
     for file in set(files) - set(won):

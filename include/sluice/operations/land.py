@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD
 from sluice.objects.store import ObjectStore, StoredObject, open_store
-from sluice.operations.claim import claim
+from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 
@@ -258,7 +259,7 @@ def inspect_all(
     prefix: str = "",
     reading: Reading | None = None,
     denied: Denied | None = None,
-) -> list[tuple[StoredObject, Inspection]]:
+) -> list[Inspected]:
     """What each object is; one that is not settled is left out, unless it was named.
 
     One that may not be read goes to `denied`; without that raises its FileDenied. Copies go below
@@ -268,27 +269,39 @@ def inspect_all(
     read_as = reading or reading_of(ctx.pipeline)
 
     def look(found: StoredObject) -> Inspection | None:
-        try:
-            return _inspected(ctx, store, found, prefix, read_as)
-        except Unsettled as error:
-            if named:
-                raise
-            ctx.say(f"land: {error}; it is left to the next run")
-            return None
-        except FileDenied as error:
-            if denied is None:
-                raise
-            ctx.say(f"land: {found.key} is left out: {error}")
-            denied[found.key] = str(error)
-            return None
+        whole = partial(_inspected, ctx, store, found, prefix, read_as)
+        return _or_left_out(ctx, found, whole, named, denied)
 
     kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))
     looks = zip(objects, _in_turn(look, objects), strict=True)
     return [
-        (found, replace(seen, rejects=kept.take(seen.rejects)))
+        Inspected(found, replace(seen, rejects=kept.take(seen.rejects)))
         for found, seen in looks
         if seen is not None
     ]
+
+
+def _or_left_out(
+    ctx: Context,
+    found: StoredObject,
+    look: Callable[[], Inspection],
+    named: bool,
+    denied: Denied | None,
+) -> Inspection | None:
+    """What the look at one object tells; None for one that is left out, see `inspect_all`."""
+    try:
+        return look()
+    except Unsettled as error:
+        if named:
+            raise
+        ctx.say(f"land: {error}; it is left to the next run")
+        return None
+    except FileDenied as error:
+        if denied is None:
+            raise
+        ctx.say(f"land: {found.key} is left out: {error}")
+        denied[found.key] = str(error)
+        return None
 
 
 def _in_turn(

@@ -101,7 +101,7 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
         looks = inspect_all(
             ctx, open_landing(ctx), objects, files is not None, f"{prefix}staged/", denied=denied
         )
-        fresh, repeated = _by_content(ctx, [look for _, look in looks])
+        fresh, repeated = _by_content(ctx, [one.look for one in looks])
         forecast = _forecast(ctx, folder, fresh)
     finally:
         ctx.files.store.delete_prefix(prefix)

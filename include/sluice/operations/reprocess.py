@@ -174,10 +174,11 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
             f"{in_lines(denied)}\nOr reprocess the other batches one by one (--batch)"
         ).in_lines()
-    changed = [look.file.key for _, look in looks if not _same(old[look.file.key], look.file)]
+    files = [one.look.file for one in looks]
+    changed = [file.key for file in files if not _same(old[file.key], file)]
     if changed:
         raise TerminalError(_missing(ctx, changed, "not what was loaded: their bytes changed"))
-    return [look for _, look in looks]
+    return [one.look for one in looks]
 
 
 def _missing(ctx: Context, keys: list[str], what: str) -> str:
