@@ -41,7 +41,7 @@ ADVICE: Final = {
     " what is named: the next run loads it",
     "left_out": "the other tables are published. The next run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
-    "clean_up": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
+    "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
     "rollback": "where it was refused nothing moved, and the message says why; else run it again,"
     " or the DAG sluice_reconcile, which completes it",
 }
@@ -272,7 +272,7 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     from sluice.operations import stages
 
     batch_id = batch_of(manifest)
-    with advised("clean_up", pipeline):
+    with advised("batch.rollback", pipeline):
         ctx = open_context(project, pipeline)
         row = ctx.ledger.batch(pipeline, batch_id)
         if row is None or row.state in CLOSED:
