@@ -25,7 +25,7 @@ from sluice.config.fields import is_pipeline_name
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.manifest import Reprocess
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batchfiles import batch_of, pipeline_of
 from sluice_airflow import tasks
 from sluice_airflow.forms import (
     LONGEST_NAME,
@@ -201,7 +201,7 @@ def _publish(project: str, pipelines: list[Pipeline]) -> Any:
     )
     def publish(manifest: str) -> dict[str, Any]:
         context = _name_batch(manifest)
-        return tasks.publish(project, tasks.pipeline_of(manifest), manifest, context)
+        return tasks.publish(project, pipeline_of(manifest), manifest, context)
 
     return publish
 
@@ -210,7 +210,7 @@ def _left_out(project: str) -> Any:
     @task(task_id="left_out", map_index_template=BATCH, priority_weight=SOON)
     def left_out(manifest: str) -> None:
         _name_batch(manifest)
-        tasks.refuse_left_out(project, tasks.pipeline_of(manifest), manifest)
+        tasks.refuse_left_out(project, pipeline_of(manifest), manifest)
 
     return left_out
 
@@ -219,7 +219,7 @@ def _rollback(project: str) -> Any:
     @task(task_id="rollback", map_index_template=BATCH, priority_weight=SOON)
     def rollback(manifest: str) -> list[str]:
         _name_batch(manifest)
-        return tasks.clean_up(project, tasks.pipeline_of(manifest), manifest)
+        return tasks.clean_up(project, pipeline_of(manifest), manifest)
 
     return rollback
 

@@ -19,7 +19,7 @@ from sluice.driver.submit import (
     spark_conf,
 )
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
-from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.batchfiles import BatchFiles, pipeline_of
 from sluice.operations.maintenance import MAINTAIN, arguments
 
 SPARK_CONNECTION: Final = "spark_default"
@@ -42,7 +42,7 @@ class LoadOperator(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Submit and wait; a batch that is published or rolled back meanwhile is left alone."""
-        from sluice_airflow.tasks import advised, finished_as, pipeline_of
+        from sluice_airflow.tasks import advised, finished_as
 
         manifest = str((self.application_args or [])[-1])
         pipeline = pipeline_of(manifest)

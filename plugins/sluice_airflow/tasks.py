@@ -283,11 +283,6 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
         return list(stages.give_up(ctx, batch_id))
 
 
-def pipeline_of(manifest: str) -> str:
-    """The pipeline of a manifest: the folder of all its batches."""
-    return manifest.rsplit("/", 3)[-3]
-
-
 def asked_by(context: dict[str, Any]) -> str:
     """The user who triggered the run by hand; empty where Airflow does not tell."""
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "")

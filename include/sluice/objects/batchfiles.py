@@ -22,6 +22,11 @@ def batch_of(manifest_key: str) -> str:
     return manifest_key.rsplit("/", 2)[-2]
 
 
+def pipeline_of(manifest_key: str) -> str:
+    """The pipeline of a manifest: the folder of all its batches."""
+    return manifest_key.rsplit("/", 3)[-3]
+
+
 class BatchFiles:
     """Reads and writes what belongs to batches in the project's warehouse."""
 
