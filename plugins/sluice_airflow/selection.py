@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sluice.errors import ConfigError
-
-if TYPE_CHECKING:
-    from sluice.operations.context import Context
+from sluice.operations.context import Context
+from sluice.operations.land import Window, covers
 
 BACKFILL: Final = "backfill"
 BY_HAND: Final = ("manual", "operator_triggered")
@@ -37,8 +36,6 @@ class Selection:
 
     def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
         """True when a batch of these files, each a key and an hour, is part of the selection."""
-        from sluice.operations.land import Window, covers
-
         window = Window(*self.window) if self.window else None
         return bool(taken) and covers(ctx, taken, window, self.until, self.files)
 

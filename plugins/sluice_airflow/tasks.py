@@ -20,6 +20,10 @@ from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, RO
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
 from sluice.objects.batchfiles import batch_of
+from sluice.operations import refolding, reprocess, stages
+from sluice.operations.context import Context
+from sluice.operations.denied import files_left_out
+from sluice.operations.land import candidates, landed
 from sluice.operations.shares import waiting_files
 from sluice.result import BatchResult
 from sluice.shown import LINES, shown
@@ -66,8 +70,6 @@ def advised(stage: str, pipeline: str) -> Iterator[None]:
 
 def reconcile(project: str, pipeline: str) -> list[str]:
     """Check the Spark connection, then complete or undo what earlier attempts left."""
-    from sluice.operations import stages
-
     with advised("reconcile", pipeline):
         require_spark_connection()
         use_connections_master()
@@ -77,10 +79,8 @@ def reconcile(project: str, pipeline: str) -> list[str]:
         return list(left)
 
 
-def open_context(project: str, pipeline: str) -> Any:
+def open_context(project: str, pipeline: str) -> Context:
     """Open the pipeline; what the stages say goes to the task's log."""
-    from sluice.operations import stages
-
     return stages.open_context(Path(project), pipeline, log.info)
 
 
@@ -101,8 +101,6 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     Files that cannot be read are left to the task `denied`, so that the others get on; where there
     are no others, raises FilesLeftOut.
     """
-    from sluice.operations.denied import files_left_out
-
     with advised("land", pipeline):
         chosen = selection_of(context)
         log.info("land takes: %s", describe(chosen))
@@ -145,8 +143,6 @@ def land_selection(
 ) -> list[str]:
     """Call the stage with what was selected; `again` when this very task ran before. `denied` gets
     the files that cannot be read."""
-    from sluice.operations import stages
-
     window = stages.Window(*chosen.window) if chosen.window else None
     ctx, files = open_context(project, pipeline), list(chosen.files) or None
     if chosen.tables:
@@ -157,7 +153,7 @@ def land_selection(
     return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 
-def taken_over(ctx: Any, chosen: Selection, again: bool) -> list[str]:
+def taken_over(ctx: Context, chosen: Selection, again: bool) -> list[str]:
     """Batches of this selection, and such as are half published, that an earlier run landed and
     nobody works on any more.
 
@@ -169,7 +165,7 @@ def taken_over(ctx: Any, chosen: Selection, again: bool) -> list[str]:
         if row.state in HALFWAY or not ctx.ledger.has_lapsed(row):
             continue
         told = again or (chosen.explicit and row.state == FAILED)
-        old = datetime.now(UTC) - row.at >= STALE
+        old = row.at is not None and datetime.now(UTC) - row.at >= STALE
         # Nobody loads beside one that is half published: whoever comes completes it.
         asked = row.halfway or chosen.covers(ctx, waiting_files(ctx, row))
         if (told or old) and asked:
@@ -180,9 +176,6 @@ def taken_over(ctx: Any, chosen: Selection, again: bool) -> list[str]:
 
 def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     """Say what the run would take, and take nothing."""
-    from sluice.operations import stages
-    from sluice.operations.land import candidates, landed
-
     window = stages.Window(*chosen.window) if chosen.window else None
     context = open_context(project, pipeline)
     look = landed if chosen.tables else candidates
@@ -208,8 +201,6 @@ def _files_in_words(chosen: Selection) -> str:
 
 def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any]) -> dict[str, Any]:
     """Publish the batch; the stage merges it again where `main` moved meanwhile."""
-    from sluice.operations import stages
-
     with advised("publish", pipeline):
         use_connections_master()
         result = stages.publish(open_context(project, pipeline), manifest)
@@ -219,8 +210,6 @@ def publish(project: str, pipeline: str, manifest: str, context: dict[str, Any])
 
 def refuse_left_out(project: str, pipeline: str, manifest: str) -> None:
     """Raise TablesLeftOut where the batch was published without some of its tables."""
-    from sluice.operations import stages
-
     ctx = open_context(project, pipeline)
     result = stages.current_result(ctx, batch_of(manifest))
     with advised("left_out", pipeline):
@@ -269,8 +258,6 @@ def finished_as(project: str, pipeline: str, manifest: str) -> str:
 
 def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     """After a batch's tasks: drop what a failed one staged. A published one is left alone."""
-    from sluice.operations import stages
-
     batch_id = batch_of(manifest)
     with advised("batch.rollback", pipeline):
         ctx = open_context(project, pipeline)
@@ -295,8 +282,6 @@ def land_again(
 
     The ledger keeps the reason, and with it the `user` who asked.
     """
-    from sluice.operations import reprocess
-
     with advised("land", pipeline):
         require_spark_connection()
         use_connections_master()
@@ -327,8 +312,6 @@ class Undoing:
 def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
     """Undo one batch, or all after one, or make targets again; `release` lets the next run take
     the files of what was undone again."""
-    from sluice.operations import stages
-
     with advised("rollback", pipeline):
         one = [bool(asked.batch), bool(asked.to), asked.rebuild].count(True) == 1
         if not one or (asked.table and not asked.rebuild):
@@ -353,9 +336,7 @@ def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
         return lines
 
 
-def _undo(ctx: Any, asked: Undoing) -> list[str]:
-    from sluice.operations import refolding
-
+def _undo(ctx: Context, asked: Undoing) -> list[str]:
     if asked.rebuild:
         return refolding.rebuild(ctx, asked.table, asked.dry_run)
     if asked.to:
@@ -363,7 +344,7 @@ def _undo(ctx: Any, asked: Undoing) -> list[str]:
     return refolding.rollback(ctx, asked.batch, asked.dry_run)
 
 
-def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
+def _sign(ctx: Context, batch: str, asked: Undoing) -> None:
     """Keep in the ledger who had a batch undone, and its files released."""
     ctx.ledger.record_batch(
         ctx.pipeline.name,
@@ -374,10 +355,8 @@ def _sign(ctx: Any, batch: str, asked: Undoing) -> None:
     )
 
 
-def _release(ctx: Any, batch: str) -> int:
+def _release(ctx: Context, batch: str) -> int:
     """Batches without files, which undid others, are left as they are."""
-    from sluice.operations import stages
-
     row = ctx.ledger.batch(ctx.pipeline.name, batch)
     undone = row is not None and row.state == ROLLED_BACK
     return stages.release(ctx, batch) if undone else 0

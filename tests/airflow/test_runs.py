@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,10 +11,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-import sluice.operations.shares
 from sluice.errors import AuditFailed, PublishRefused, TransientError
 from sluice.manifest import Reprocess
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
+from sluice_airflow import submit, tasks
 
 pytestmark = pytest.mark.airflow
 
@@ -46,7 +45,7 @@ class Stages:
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     fake = Stages()
-    module: Any = ModuleType("sluice.operations.stages")
+    module: Any = ModuleType("stages")
     module.Window = lambda start, end: (start, end)
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
@@ -57,24 +56,16 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
-    monkeypatch.setitem(sys.modules, "sluice.operations.stages", module)
-    monkeypatch.setattr(sluice.operations, "stages", module, raising=False)
-    land: Any = ModuleType("sluice.operations.land")
-    land.candidates = land.landed = lambda ctx, window, until, files: []
-    monkeypatch.setitem(sys.modules, "sluice.operations.land", land)
-    again: Any = ModuleType("sluice.operations.reprocess")
+    again: Any = ModuleType("reprocess")
     again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
-    monkeypatch.setitem(sys.modules, "sluice.operations.reprocess", again)
-    monkeypatch.setattr(sluice.operations, "reprocess", again, raising=False)
-    refolding: Any = ModuleType("sluice.operations.refolding")
+    refolding: Any = ModuleType("refolding")
     refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
     refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
     refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
-    monkeypatch.setitem(sys.modules, "sluice.operations.refolding", refolding)
-    monkeypatch.setattr(sluice.operations, "refolding", refolding, raising=False)
-    submit = sys.modules.get("sluice_airflow.submit") or __import__(
-        "sluice_airflow.submit", fromlist=["submit"]
-    )
+    for name, stand_in in (("stages", module), ("reprocess", again), ("refolding", refolding)):
+        monkeypatch.setattr(tasks, name, stand_in)
+    for name in ("candidates", "landed"):
+        monkeypatch.setattr(tasks, name, lambda ctx, window, until, files: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
     monkeypatch.setattr(submit, "_is_small", lambda project, manifest: True)
     return fake
