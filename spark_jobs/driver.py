@@ -32,7 +32,7 @@ from sluice.names import branch_name
 from sluice.objects.batchfiles import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
-from sluice.operations.opentransactions import completed, waiting
+from sluice.operations.opentransactions import completed, holding_back
 from sluice.operations.pointless import pointless
 from sluice.operations.undoable import publications
 from sluice.result import BatchResult
@@ -149,7 +149,7 @@ class Driver:
             return job
         job = replace(job, attempt=replace(job.attempt, published=self._take_lease()))
         ctx = self._context()
-        ended = transactions.ended_among(job, lambda: whole_envelope(job), waiting(ctx))
+        ended = transactions.ended_among(job, lambda: whole_envelope(job), holding_back(ctx))
         return replace(job, manifest=completed(ctx, self.manifest, ended))
 
     def _without_damage(self) -> Manifest | None:

@@ -32,9 +32,9 @@ from sluice.lean import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, refolding, stages
-from sluice.operations.deadletters import resolutions
 from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
+from sluice.operations.quarantined import resolutions
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.stages import Window, open_context
 from sluice.operations.verify import refuse_differences

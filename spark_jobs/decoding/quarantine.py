@@ -100,7 +100,7 @@ def landing_rows(
 
 
 def write(spark: SparkSession, frame: DataFrame) -> None:
-    """Append to the dead letters."""
+    """Append to the quarantine."""
     columns = [f.name for f in spark.table(TABLE.sql()).schema]
     kept = [c for c in columns if c in frame.columns]
     frame.select(*(quoted(c) for c in kept)).writeTo(TABLE.sql()).append()

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from sluice.errors import PlanError
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables
 from sluice.names import LEDGER_NAMESPACE
-from sluice.operations.opentransactions import REASON, Waiting
+from sluice.operations.opentransactions import REASON, HoldingBack
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
@@ -89,19 +89,19 @@ def remember(job: Job, envelope: DataFrame) -> None:
 
 
 def ended_among(
-    job: Job, envelope: Callable[[], DataFrame], waiting: Sequence[Waiting]
-) -> list[Waiting]:
+    job: Job, envelope: Callable[[], DataFrame], holding: Sequence[HoldingBack]
+) -> list[HoldingBack]:
     """Of the batches with transactions that wait, those with one that has ended.
 
     The batch's files are read once more than a load does, where there are any.
     """
-    asked = sorted({transaction for one in waiting for transaction in one.transactions})
+    asked = sorted({transaction for one in holding for transaction in one.transactions})
     if not asked:
         return []
     rows = job.spark.createDataFrame([(one,) for one in asked], f"{TRANSACTION} string")
     found = rows.join(_ended(job, envelope()), TRANSACTION, "left_semi").collect()
     ended = {row[TRANSACTION] for row in found}
-    return [one for one in waiting if ended.intersection(one.transactions)]
+    return [one for one in holding if ended.intersection(one.transactions)]
 
 
 def _is_change() -> Column:

@@ -72,7 +72,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
 
 
 def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
-    """Write the dead letters, and refuse a batch with too many; returns the outcomes of records
+    """Write the quarantine, and refuse a batch with too many; returns the outcomes of records
     that belong to no target."""
     found, plans = batch.found, [table.plan for table in batch.tables]
     bad = {table.plan.name: table.bad for table in batch.tables}
@@ -162,7 +162,7 @@ def _quarantine(
     bad: dict[str, int],
     retried: bool,
 ) -> Counts:
-    """Write the batch's dead letters; returns what landing rejected, and what was no reject."""
+    """Write the batch's quarantine; returns what landing rejected, and what was no reject."""
     rejected = sum(f.rejected for f in found)
     if not (rejected or any(bad.values()) or job.manifest.rejects or retried):
         return Counts()

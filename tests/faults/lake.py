@@ -141,13 +141,13 @@ class Lake:
         return open_context(self.root, "shop")
 
     def contents(self) -> Contents:
-        """All rows of all tables of the pipeline, the dead letters, the states of the batches."""
+        """All rows of all tables of the pipeline, the quarantine, the states of the batches."""
         catalog = open_catalog(load_project(self.root))
         named = [*catalog.list_tables("shop"), *catalog.list_tables("shop__cdc")]
         rows = {".".join(name): sorted(map(repr, _all(catalog, name))) for name in named}
-        letters = _all(catalog, ("sluice", "quarantine"))
+        bad = _all(catalog, ("sluice", "quarantine"))
         kept = ("batch_id", "reason", "file", "record", "raw")
-        rows["quarantine"] = sorted(repr([letter.get(c) for c in kept]) for letter in letters)
+        rows["quarantine"] = sorted(repr([row.get(c) for c in kept]) for row in bad)
         ledger = self.context().ledger
         return Contents(rows, {b.batch_id: b.state for b in ledger.batches("shop")})
 

@@ -100,7 +100,7 @@ def test_a_rollback_that_dies_is_completed_by_the_next(
 
 
 def _targets(contents: Contents) -> dict[str, list[str]]:
-    """Without what is written before a batch is published: its changes, its dead letters."""
+    """Without what is written before a batch is published: its changes, its quarantine."""
     return {
         name: rows
         for name, rows in contents.rows.items()

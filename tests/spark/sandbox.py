@@ -200,7 +200,7 @@ class Sandbox:
         return {f.name: str(f.field_type) for f in fields if f.name not in TARGET_METADATA}
 
     def quarantined(self) -> list[dict[str, Any]]:
-        """The dead letters."""
+        """The quarantine."""
         return self.catalog.load_table(("sluice", "quarantine")).scan().to_arrow().to_pylist()
 
 

@@ -101,7 +101,7 @@ def rows_of(shop: Shop, name: str) -> int:
     return int(shop.table(name, "shop__cdc").scan().to_arrow().num_rows)
 
 
-def dead_letters(shop: Shop, table: str) -> list[dict[str, Any]]:
+def quarantined(shop: Shop, table: str) -> list[dict[str, Any]]:
     return [row for row in shop.quarantined() if row["source_table"].endswith(f".{table}")]
 
 
@@ -130,12 +130,12 @@ def test_a_forgotten_row_does_not_come_back(told: Told) -> None:
     assert told.counts("orders") == Counts(read=4, applied=2, superseded=1, quarantined=1)
 
 
-def test_the_dead_letter_is_the_record_itself(told: Told) -> None:
-    (letter,) = dead_letters(told.shop, "orders")
-    assert letter["reason"] == "beyond_floor"
-    assert letter["raw"].decode() == event("u", "orders", 12, id=2, status="late")
-    assert letter["record"] == 1
-    assert letter["file"].endswith(".jsonl")
+def test_what_is_quarantined_is_the_record_itself(told: Told) -> None:
+    (row,) = quarantined(told.shop, "orders")
+    assert row["reason"] == "beyond_floor"
+    assert row["raw"].decode() == event("u", "orders", 12, id=2, status="late")
+    assert row["record"] == 1
+    assert row["file"].endswith(".jsonl")
 
 
 def test_a_partial_row_keeps_what_only_forgotten_events_brought(told: Told) -> None:
@@ -221,8 +221,8 @@ def test_a_deleted_row_that_is_kept_judges_no_younger_event(
     )
     (row,) = shop.rows("orders", metadata=True)
     assert (row["_is_deleted"], row["status"]) == (True, "x")
-    (letter,) = dead_letters(shop, "orders")
-    assert (letter["reason"], b"again" in letter["raw"]) == ("beyond_floor", True)
+    (row,) = quarantined(shop, "orders")
+    assert (row["reason"], b"again" in row["raw"]) == ("beyond_floor", True)
 
 
 def test_no_version_begins_where_its_end_may_be_forgotten(
@@ -244,8 +244,8 @@ def test_no_version_begins_where_its_end_may_be_forgotten(
     assert shop.seen() == [(1, "paid")]
     history = shop.rows("orders__history", metadata=True)
     assert sorted(row["status"] for row in history) == ["late", "new", "paid"]
-    (letter,) = dead_letters(shop, "orders")
-    assert (letter["reason"], b"gone" in letter["raw"]) == ("beyond_floor", True)
+    (row,) = quarantined(shop, "orders")
+    assert (row["reason"], b"gone" in row["raw"]) == ("beyond_floor", True)
 
 
 ORDERS = {

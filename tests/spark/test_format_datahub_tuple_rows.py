@@ -150,12 +150,12 @@ def test_bad_rows_of_every_container_are_quarantined(spark: SparkSession, tmp_pa
     (sandbox.landing / "twice.jsonl").write_text(twice)
     result = sandbox.load_landed()
     assert total(result).quarantined == 8
-    letters = {(r["file"], r["reason"]): r["raw"] for r in sandbox.quarantined()}
-    assert set(letters) == {
+    rejects = {(r["file"], r["reason"]): r["raw"] for r in sandbox.quarantined()}
+    assert set(rejects) == {
         *((f"{name}.{name}", "unknown_op:X") for name in WRITERS),
         ("csv.csv", "wrong_field_count"), ("csv.csv", "malformed_csv"),
         ("cut.parquet", "damaged_parquet"), ("twice.jsonl", "duplicate_column"),
     }  # fmt: skip
-    assert letters["csv.csv", "malformed_csv"] == b'"x"y\r\n'
-    assert letters["twice.jsonl", "duplicate_column"].decode() == twice
-    assert b'"price":"9.00"' in letters["parquet.parquet", "unknown_op:X"]
+    assert rejects["csv.csv", "malformed_csv"] == b'"x"y\r\n'
+    assert rejects["twice.jsonl", "duplicate_column"].decode() == twice
+    assert b'"price":"9.00"' in rejects["parquet.parquet", "unknown_op:X"]

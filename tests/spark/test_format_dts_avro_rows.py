@@ -56,12 +56,12 @@ def test_from_datums_to_rows(spark: SparkSession, tmp_path: Path, late: bool) ->
     rows = [(int(r["id"]), r["v"], str(r["at"]), str(r["d"])) for r in sandbox.rows("t")]
     assert sorted(rows) == wanted()
     assert sandbox.types("t")["id"] == "decimal(20, 0)"
-    letters = {q["reason"]: q for q in sandbox.quarantined()}
-    assert set(letters) == {"not_a_record", "does_not_fit"}
-    assert bytes(letters["not_a_record"]["raw"]) == STREAM[10]
-    assert bytes(letters["does_not_fit"]["raw"]) == STREAM[9]
-    assert {q["record"] for q in letters.values()} == {8, 9}
-    assert {q["file"] for q in letters.values()} == {"0.bin" if late else "1.bin"}
+    rejects = {q["reason"]: q for q in sandbox.quarantined()}
+    assert set(rejects) == {"not_a_record", "does_not_fit"}
+    assert bytes(rejects["not_a_record"]["raw"]) == STREAM[10]
+    assert bytes(rejects["does_not_fit"]["raw"]) == STREAM[9]
+    assert {q["record"] for q in rejects.values()} == {8, 9}
+    assert {q["file"] for q in rejects.values()} == {"0.bin" if late else "1.bin"}
 
 
 def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:

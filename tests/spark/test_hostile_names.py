@@ -82,7 +82,7 @@ def test_any_visible_name_is_a_tables_name_and_the_others_are_quarantined(lake: 
     events = [event(n, name, {"id": n, "v": name}) for n, name in enumerate(TABLES, 1)]
     events += [event(50 + n, name, {"id": n}) for n, name in enumerate(BAD_TABLES)]
     counts = total(lake.load_records(events))
-    bad = [letter["reason"] for letter in lake.quarantined()]
+    bad = [row["reason"] for row in lake.quarantined()]
     assert (counts.applied, counts.quarantined) == (len(TABLES), len(BAD_TABLES))
     assert bad.count(BAD_TABLE_NAME) >= len(BAD_TABLES) - 1  # one without a name may say so itself
     for number, name in enumerate(TABLES, 1):
@@ -105,7 +105,7 @@ def test_a_name_that_no_column_may_have_costs_its_record_alone(lake: Sandbox) ->
     lake.configure(format="debezium", table_name="{table}", tables={"s.t": {"key": ["id"]}})
     counts = total(lake.load_records([event(1, "t", {"id": 1, "v": "x"}), *events]))
     assert (counts.applied, counts.quarantined) == (1, len(BAD_COLUMNS))
-    assert {letter["reason"] for letter in lake.quarantined()} == {BAD_COLUMN_NAME}
+    assert {row["reason"] for row in lake.quarantined()} == {BAD_COLUMN_NAME}
     assert lake.types("t").keys() == {"id", "v"}
 
 

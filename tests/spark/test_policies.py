@@ -102,5 +102,5 @@ def test_a_row_without_a_key_is_quarantined(lake: Sandbox) -> None:
     (result,), failure = stages.run(lake.context())
     assert failure is None
     assert (total(result).read, total(result).applied, total(result).quarantined) == (2, 1, 1)
-    (letter,) = lake.quarantined()
-    assert b"nobody's" in letter["raw"]
+    (row,) = lake.quarantined()
+    assert b"nobody's" in row["raw"]

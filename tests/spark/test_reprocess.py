@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import RollbackRefused, TerminalError
 from sluice.manifest import Reprocess
 from sluice.operations import stages
-from sluice.operations.deadletters import resolutions, unresolved
+from sluice.operations.quarantined import resolutions, unresolved
 from sluice.operations.reprocess import land_again, reprocess
 from sluice.operations.undo import rollback
 from sluice.result import BatchResult, Counts

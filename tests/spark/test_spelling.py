@@ -146,8 +146,8 @@ def test_a_record_with_both_spellings_is_bad(spark: SparkSession, tmp_path: Path
     sandbox = Sandbox(spark, tmp_path, pipeline(fmt, options))
     counts = total(sandbox.load_records([first, both, second], "db/t/a.jsonl"))
     assert (counts.read, counts.quarantined) == (3, 1)
-    (letter,) = sandbox.quarantined()
-    assert "duplicate_column" in (letter["reason"], letter["detail"])
+    (row,) = sandbox.quarantined()
+    assert "duplicate_column" in (row["reason"], row["detail"])
     assert sorted(row["id"] for row in sandbox.rows("t")) == [1, 2]
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from sluice.errors import RollbackRefused
 from sluice.manifest import Reprocess
 from sluice.operations import refolding, stages
-from sluice.operations.deadletters import unresolved
-from sluice.operations.opentransactions import REASON, waiting
+from sluice.operations.opentransactions import REASON, holding_back
+from sluice.operations.quarantined import unresolved
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release
 from sluice.result import BatchResult, Counts
@@ -72,10 +72,10 @@ def test_a_transaction_is_published_whole_when_its_end_has_landed(lake: Sandbox)
     first = run(lake)
     assert total(first) == Counts(read=6, applied=1, ignored=2, quarantined=3)
     assert texts(lake) == {3: "four"}
-    (letter, _, _) = lake.quarantined()
-    assert (letter["reason"], letter["detail"]) == (REASON, "5")
-    assert b'"transaction": {"id": "5:50"' in letter["raw"]
-    assert (letter["file"].rsplit("/", 1)[-1], letter["record"]) == ("a.jsonl", 4)
+    (row, _, _) = lake.quarantined()
+    assert (row["reason"], row["detail"]) == (REASON, "5")
+    assert b'"transaction": {"id": "5:50"' in row["raw"]
+    assert (row["file"].rsplit("/", 1)[-1], row["record"]) == ("a.jsonl", 4)
 
     lake.write("b.jsonl", [change(52, 5, 2, "five"), change(60, 6, 2, "six"), mark(5, 53)])
     second = run(lake)
@@ -136,7 +136,7 @@ def test_an_end_stays_as_long_as_later_events_are_published_by_it(lake: Sandbox)
     assert texts(lake) == {}
     release(lake.context(), event)
     run(lake)
-    assert [one.transactions for one in waiting(lake.context())] == [("5",)]
+    assert [one.transactions for one in holding_back(lake.context())] == [("5",)]
     release(lake.context(), end)
     run(lake)
     assert texts(lake) == {3: "one", 1: "five"}
@@ -212,7 +212,7 @@ def test_rows_follow_from_the_events_and_ends_that_landed(lake: Sandbox) -> None
         lake.write(f"{at}.jsonl", records[at::4])
         run(lake)
     assert texts(lake) == wanted
-    assert {tx for one in waiting(lake.context()) for tx in one.transactions} == {"8"}
+    assert {tx for one in holding_back(lake.context()) for tx in one.transactions} == {"8"}
     assert lake.agrees()
 
 
@@ -258,9 +258,9 @@ def test_dts_ends_transactions_by_commits(lake: Sandbox) -> None:
     _avro(lake.landing, "a.avro", [*first, *second[:1]])
     run(lake)
     assert texts(lake) == {10: "1", 11: "1"}
-    (letter,) = lake.quarantined()
-    assert (letter["reason"], letter["detail"]) == (REASON, "t2")
-    assert b'"after":{"id":"20"' in letter["raw"]  # a container's record has no text of its own
+    (row,) = lake.quarantined()
+    assert (row["reason"], row["detail"]) == (REASON, "t2")
+    assert b'"after":{"id":"20"' in row["raw"]  # a container's record has no text of its own
     _avro(lake.landing, "b.avro", second[1:])
     run(lake)
     assert texts(lake) == {10: "1", 11: "1", 20: "2", 21: "2"}
@@ -278,7 +278,7 @@ def test_every_format_that_tells_ends(lake: Sandbox, format_name: str, tell: Any
     lake.write("a.jsonl", [*records[0], *records[1], *records[2]])
     run(lake)
     assert texts(lake) == {10: "1", 11: "1"}
-    assert [letter["reason"] for letter in lake.quarantined()] == [REASON]
+    assert [row["reason"] for row in lake.quarantined()] == [REASON]
     lake.write("b.jsonl", records[3])
     run(lake)
     assert texts(lake) == {10: "1", 11: "1", 20: "2", 21: "2"}

@@ -17,47 +17,49 @@ from pyiceberg.expressions import And, In
 from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
-from sluice.operations.deadletters import Held, unresolved
+from sluice.operations.quarantined import Unresolved, unresolved
 from sluice.operations.reprocess import read_again, take
 
 REASON: Final = "transaction_open"
 
 
 @dataclass(frozen=True)
-class Waiting:
+class HoldingBack:
     """A published batch and the transactions of which it holds events back, once for an event."""
 
-    held: Held
+    unresolved: Unresolved
     transactions: tuple[str, ...]
 
 
-def waiting(ctx: Context) -> list[Waiting]:
+def holding_back(ctx: Context) -> list[HoldingBack]:
     """The published batches that hold events back, oldest first."""
-    held = unresolved(ctx)
-    if not held:
+    published = unresolved(ctx)
+    if not published:
         return []
-    batches = [one.batch_id for one in held]
+    batches = [one.batch_id for one in published]
     mine = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
     where = And(mine, In("batch_id", batches))  # type: ignore[call-arg]
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
     found: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows.to_pylist():
         found[row["batch_id"]].append(row["detail"])
-    return [Waiting(one, tuple(found[one.batch_id])) for one in held if one.batch_id in found]
+    return [
+        HoldingBack(one, tuple(found[one.batch_id])) for one in published if one.batch_id in found
+    ]
 
 
-def completed(ctx: Context, manifest: Manifest, ended: Iterable[Waiting]) -> Manifest:
+def completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack]) -> Manifest:
     """The manifest with the files of batches that have `ended` transactions beside its own.
 
     Batches of another epoch, or for other tables, are left to a reprocess. Raises TerminalError
     naming a file that is gone or changed.
     """
     epoch = ctx.pipeline.epoch if manifest.epoch is None else manifest.epoch
-    found = [(take(ctx, one.held), len(one.transactions)) for one in ended]
+    found = [(take(ctx, one.unresolved), len(one.transactions)) for one in ended]
     mine = [(one, waits) for one, waits in found if one.alike == (epoch, manifest.tables)]
     if not mine:
         return manifest
-    bad = sum(one.held.records - waits for one, waits in mine)
+    bad = sum(one.unresolved.records - waits for one, waits in mine)
     again = read_again(ctx, [one for one, _ in mine])
     return replace(
         manifest,

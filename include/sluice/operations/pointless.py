@@ -8,7 +8,7 @@ from typing import Final
 from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
-from sluice.operations.deadletters import resolutions
+from sluice.operations.quarantined import resolutions
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 

@@ -19,9 +19,9 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.operations.context import Context
-from sluice.operations.deadletters import Held, repeated, unresolved
 from sluice.operations.denied import Denied, in_lines
 from sluice.operations.land import inspect_all, open_landing
+from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.stages import load_and_publish, reconcile
 from sluice.operations.undo import rollback
 from sluice.positions import arrival_again
@@ -34,7 +34,7 @@ AS_EVER: Final = Reprocess()
 class Taken:
     """A batch with quarantined records, and its files that hold them, as its manifest has them."""
 
-    held: Held
+    unresolved: Unresolved
     files: tuple[SourceFile, ...]
     generation: int
     tables: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Taken:
     @property
     def alike(self) -> tuple[int | None, tuple[str, ...]]:
         """What batches that are decoded again together have to share: epoch and tables."""
-        return self.held.epoch, self.tables
+        return self.unresolved.epoch, self.tables
 
     @property
     def bytes(self) -> int:
@@ -72,7 +72,7 @@ def land_again(
     changed or denied; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
-    taken = [take(ctx, held) for held in unresolved(ctx, batch_id)]
+    taken = [take(ctx, batch) for batch in unresolved(ctx, batch_id)]
     manifests = [read_again(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
     return [_record(ctx, manifest, lease) for manifest in manifests]
 
@@ -86,17 +86,17 @@ def _give_up(ctx: Context, unfinished: list[str]) -> None:
             rollback(ctx, manifest.batch_id, hold=True)
 
 
-def take(ctx: Context, held: Held) -> Taken:
+def take(ctx: Context, batch: Unresolved) -> Taken:
     """A batch's files with quarantined records; raises TerminalError where it landed no such."""
-    name, wanted = ctx.pipeline.name, set(held.files)
-    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, held.batch_id))
+    name, wanted = ctx.pipeline.name, set(batch.files)
+    manifest = ctx.files.read_manifest(ctx.files.manifest_key(name, batch.batch_id))
     files, generation = _find(ctx, manifest, wanted)
     if strangers := sorted(wanted.difference(files)):
         raise TerminalError(
-            f"pipeline {name}: the manifest of batch {held.batch_id} does not name {strangers}, "
+            f"pipeline {name}: the manifest of batch {batch.batch_id} does not name {strangers}, "
             "where it has records in quarantine; reprocess the other batches one by one (--batch)"
         )
-    return Taken(held, tuple(files.values()), generation, manifest.tables)
+    return Taken(batch, tuple(files.values()), generation, manifest.tables)
 
 
 def _find(
@@ -148,8 +148,8 @@ def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> 
     generation = 1 + max(taken.generation for taken in chunk)
     looks = _look(ctx, old)
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
-    batches = tuple(sorted(taken.held.batch_id for taken in chunk))
-    records = sum(taken.held.records for taken in chunk)
+    batches = tuple(sorted(taken.unresolved.batch_id for taken in chunk))
+    records = sum(taken.unresolved.records for taken in chunk)
     again = replace(asked, batches=batches, records=records, generation=generation)
     rejects = tuple(reject for i in looks for reject in i.rejects)
     epoch, tables = chunk[0].alike

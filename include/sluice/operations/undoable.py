@@ -18,7 +18,7 @@ from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
 from sluice.names import is_changelog, published_tables, target_of_changelog
 from sluice.operations.context import Context
-from sluice.operations.deadletters import resolutions
+from sluice.operations.quarantined import resolutions
 
 _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from sluice.ledger import details
 from sluice.ledger.rows import BatchRow
-from sluice.operations.deadletters import waiting
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TablePreview
+from sluice.operations.quarantined import unresolved_records
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.shown import LINES, shown
 
@@ -91,7 +91,7 @@ def _numbers(counts: Counts) -> list[str]:
 
 
 def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The ledger's batches for programs, newest first; see `deadletters.resolutions`."""
+    """The ledger's batches for programs, newest first; see `quarantined.resolutions`."""
     return [
         {
             "pipeline": r.pipeline,
@@ -103,7 +103,7 @@ def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[
                 key: r.details.get(key)
                 for key in (*_COUNTED, details.NEWEST_SOURCE_TS, details.ERROR)
             },
-            "unresolved": waiting(r, resolved),
+            "unresolved": unresolved_records(r, resolved),
             "resolved_by": resolved.get(r.batch_id),
             details.REPROCESSED: r.details.get(details.REPROCESSED, []),
             details.REASON: r.details.get(details.REASON),
@@ -130,7 +130,8 @@ def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, s
     for r in rows:
         d = r.details
         told = [str(d.get(key, "")) for key in _COUNTED]
-        told += [str(waiting(r, resolved)), escape(str(d.get(details.NEWEST_SOURCE_TS, "")))]
+        told += [str(unresolved_records(r, resolved))]
+        told += [escape(str(d.get(details.NEWEST_SOURCE_TS, "")))]
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
         table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
     console.print(table)

@@ -21,7 +21,7 @@ from sluice.operations.context import Context
 
 
 @dataclass(frozen=True)
-class Held:
+class Unresolved:
     """A published batch whose quarantined records wait: how many of them in which file.
 
     `epoch`: the one it was loaded at, None where that is not known.
@@ -49,7 +49,7 @@ def resolutions(rows: Iterable[BatchRow]) -> dict[str, str]:
     return {old: row.batch_id for row in first_wins for old in row.details.get(REPROCESSED, ())}
 
 
-def waiting(row: BatchRow, resolved: Iterable[str]) -> int:
+def unresolved_records(row: BatchRow, resolved: Iterable[str]) -> int:
     """How many records of a batch are in quarantine and not resolved.
 
     A batch that is not published counts none: it is loaded again as itself.
@@ -59,7 +59,7 @@ def waiting(row: BatchRow, resolved: Iterable[str]) -> int:
     return int(row.details.get(QUARANTINED) or 0)
 
 
-def unresolved(ctx: Context, batch_id: str = "") -> list[Held]:
+def unresolved(ctx: Context, batch_id: str = "") -> list[Unresolved]:
     """The published batches with quarantined records to resolve, oldest first; or one of them.
 
     Raises TerminalError where the batch that is named is not published.
@@ -71,9 +71,9 @@ def unresolved(ctx: Context, batch_id: str = "") -> list[Held]:
     found = {
         row.batch_id: row.details.get(EPOCH)
         for row in sorted(rows, key=lambda row: row.seq)
-        if waiting(row, resolved) and batch_id in ("", row.batch_id)
+        if unresolved_records(row, resolved) and batch_id in ("", row.batch_id)
     }
-    return _held(ctx, found)
+    return _counted(ctx, found)
 
 
 def _require_published(ctx: Context, batch_id: str) -> None:
@@ -88,7 +88,7 @@ def _require_published(ctx: Context, batch_id: str) -> None:
         )
 
 
-def _held(ctx: Context, epochs: dict[str, int | None]) -> list[Held]:
+def _counted(ctx: Context, epochs: dict[str, int | None]) -> list[Unresolved]:
     batches = list(epochs)
     if not batches:
         return []
@@ -98,4 +98,4 @@ def _held(ctx: Context, epochs: dict[str, int | None]) -> list[Held]:
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}
     for batch_id, file in places:
         files[batch_id][file] += 1
-    return [Held(b, counted, epochs[b]) for b, counted in files.items() if counted]
+    return [Unresolved(b, counted, epochs[b]) for b, counted in files.items() if counted]
