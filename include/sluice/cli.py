@@ -17,7 +17,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pyiceberg.exceptions import CommitFailedException, RESTError
 from rich.console import Console
-from rich.markup import escape
 from sqlalchemy.exc import DBAPIError
 
 from sluice import __version__
@@ -40,8 +39,9 @@ from sluice.operations.stages import Window, open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.output import query, report, verify_report
+from sluice.output.report import for_terminal
 from sluice.output.rows import until_it_closes
-from sluice.shown import shown
+from sluice.shown import LINES, shown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
@@ -73,7 +73,7 @@ def _reporting(command: F) -> F:
             return command(*args, **kwargs)
         except (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException) as raw:
             error = raw if isinstance(raw, SluiceError) else _unreachable(raw)
-            told = f"[bold red]{type(error).__name__}[/bold red]: {escape(str(error))}"
+            told = f"[bold red]{type(error).__name__}[/bold red]: {for_terminal(str(error), LINES)}"
             err.print(told, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
 
@@ -104,7 +104,7 @@ def _unreachable(error: Exception) -> SluiceError:
 
 
 def _say(text: str) -> None:
-    err.print(escape(shown(text)), style="dim", highlight=False, soft_wrap=True)
+    err.print(for_terminal(text), style="dim", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:
@@ -119,9 +119,11 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     if as_json:
         _print_json({"project": str(found.root), "pipelines": sorted(found.pipelines)})
         return
-    out.print(f"[green]ok[/green] {escape(str(found.root))}: {len(found.pipelines)} pipelines")
+    out.print(
+        f"[green]ok[/green] {for_terminal(str(found.root))}: {len(found.pipelines)} pipelines"
+    )
     for name, pipeline in sorted(found.pipelines.items()):
-        url = escape(pipeline.landing.url)
+        url = for_terminal(pipeline.landing.url)
         out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
 
 
@@ -146,7 +148,7 @@ def run(
             report.show_batch(out, result)
         if not results and failure is None:
             why = why_nothing(ctx, window, file)
-            out.print(escape(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
+            out.print(for_terminal(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
     if failure is not None:
         raise failure
 
@@ -381,7 +383,7 @@ def _done(lines: list[str], as_json: bool) -> None:
         _print_json({"done": lines})
         return
     for line in lines:
-        out.print(escape(shown(line)), highlight=False)
+        out.print(for_terminal(line), highlight=False)
 
 
 def main() -> None:

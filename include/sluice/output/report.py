@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape as markup_escape
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
@@ -23,9 +23,9 @@ _OUTCOMES = [f.name for f in fields(Counts)]
 _COUNTED = (details.READ, details.APPLIED, details.QUARANTINED)
 
 
-def escape(text: str, keep: str = "") -> str:
+def for_terminal(text: str, keep: str = "") -> str:
     """Text for a terminal, which says nothing to it; `keep` as for `shown`."""
-    return markup_escape(shown(text, keep))
+    return escape(shown(text, keep))
 
 
 def batch_json(result: BatchResult) -> dict[str, Any]:
@@ -67,15 +67,15 @@ def show_batch(console: Console, result: BatchResult) -> None:
     for outcome in _OUTCOMES:
         table.add_column(outcome, justify="right")
     for t in result.tables:
-        table.add_row(escape(t.target), *_numbers(t.counts))
+        table.add_row(for_terminal(t.target), *_numbers(t.counts))
     if result.unassigned.read:
         table.add_row("(no table)", *_numbers(result.unassigned))
     console.print(table)
     for t in result.tables:
-        console.print(f"{escape(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
+        console.print(f"{for_terminal(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
     if bad := result.total.quarantined:
         asked = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
-        told = f'{bad:,} quarantined; look: sluice sql "{escape(asked)}"'
+        told = f'{bad:,} quarantined; look: sluice sql "{for_terminal(asked)}"'
         console.print(told, highlight=False, soft_wrap=True)
 
 
@@ -131,15 +131,15 @@ def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, s
         d = r.details
         told = [str(d.get(key, "")) for key in _COUNTED]
         told += [str(unresolved_records(r, resolved))]
-        told += [escape(str(d.get(details.NEWEST_SOURCE_TS, "")))]
+        told += [for_terminal(str(d.get(details.NEWEST_SOURCE_TS, "")))]
         at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
         table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
     console.print(table)
     for r in rows:
         if error := r.details.get(details.ERROR):
-            console.print(f"{escape(r.batch_id)} is {r.state}:", highlight=False)
+            console.print(f"{for_terminal(r.batch_id)} is {r.state}:", highlight=False)
             # Set in, so that no line of an error can pass for one of Sluice's own.
-            console.print(Padding(f"[red]{escape(error, LINES)}[/red]", (0, 0, 0, 2)))
+            console.print(Padding(f"[red]{for_terminal(error, LINES)}[/red]", (0, 0, 0, 2)))
 
 
 def show_preview(console: Console, found: Preview) -> None:
@@ -153,12 +153,12 @@ def show_preview(console: Console, found: Preview) -> None:
         highlight=False,
     )
     for key, why in found.denied.items():
-        console.print(escape(f"cannot be read, and would be left out: {key}: {why}"))
+        console.print(for_terminal(f"cannot be read, and would be left out: {key}: {why}"))
     if found.files:
         console.print(_preview_table(found))
     for table in found.forecast.tables:
         for line in _schema_lines(table):
-            console.print(escape(f"{table.target}: {line}"), highlight=False)
+            console.print(for_terminal(f"{table.target}: {line}"), highlight=False)
 
 
 def _preview_table(found: Preview) -> Table:
@@ -168,7 +168,7 @@ def _preview_table(found: Preview) -> Table:
         table.add_column(name, justify="right")
     for t in found.forecast.tables:
         hit = ["" if n is None else f"{n:,}" for n in (t.hit_files, t.hit_bytes)]
-        table.add_row(escape(t.target), *_numbers(t.counts), *hit)
+        table.add_row(for_terminal(t.target), *_numbers(t.counts), *hit)
     if found.forecast.unassigned.read:
         table.add_row("(no table)", *_numbers(found.forecast.unassigned))
     return table
@@ -192,8 +192,8 @@ def show_maintenance(console: Console, result: MaintenanceResult) -> None:
     for name in ("table", "step", "what"):
         table.add_column(name, overflow="fold")
     for step in result.steps:
-        table.add_row(escape(step.table), step.step, escape(step.detail))
+        table.add_row(for_terminal(step.table), step.step, for_terminal(step.detail))
     console.print(table)
     if result.left:
         told = f"time is up; left for the next run: {', '.join(result.left)}"
-        console.print(escape(told), highlight=False, soft_wrap=True)
+        console.print(for_terminal(told), highlight=False, soft_wrap=True)

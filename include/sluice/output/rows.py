@@ -70,10 +70,13 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     if pa.types.is_date(kind):
         return _instants(column, "D", "")
     if pa.types.is_float32(kind):
-        return [None if v is None else plain(float(str(np.float32(v)))) for v in column.to_pylist()]
+        return [
+            None if v is None else as_json_value(float(str(np.float32(v))))
+            for v in column.to_pylist()
+        ]
     if (field.metadata or {}).get(b"integer"):
-        return [None if v is None else plain(int(v)) for v in column.to_pylist()]
-    return [plain(v) for v in column.to_pylist()]
+        return [None if v is None else as_json_value(int(v)) for v in column.to_pylist()]
+    return [as_json_value(v) for v in column.to_pylist()]
 
 
 def _instants(column: pa.Array, unit: str, zone: str) -> list[str | None]:
@@ -88,7 +91,7 @@ def _instants(column: pa.Array, unit: str, zone: str) -> list[str | None]:
     return [None if null else f"{t}{zone}" for t, null in zip(texts, nulls, strict=True)]
 
 
-def plain(value: Any) -> Any:
+def as_json_value(value: Any) -> Any:
     """One value as JSON holds it exactly."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
@@ -122,9 +125,9 @@ def _other(value: Any) -> Any:
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, list):
-        return [plain(v) for v in value]
+        return [as_json_value(v) for v in value]
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): as_json_value(v) for k, v in value.items()}
     return str(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape as html_escape
+from html import escape
 from typing import Final
 
 from rich.console import Console
@@ -18,7 +18,7 @@ from sluice.driver.verification import (
     Verification,
 )
 from sluice.operations.verify import in_words
-from sluice.output.report import escape as plain
+from sluice.output.report import for_terminal
 from sluice.shown import shown
 
 _HEADINGS: Final = ("table", "expected", "found", "differing keys", "result")
@@ -33,24 +33,24 @@ mark { background: #ffe08a; }
 """
 
 
-def escape(text: str) -> str:
+def for_html(text: str) -> str:
     """Text for HTML."""
-    return html_escape(shown(text))
+    return escape(shown(text))
 
 
 def show(console: Console, found: Verification) -> None:
     """A line a table, then the differing keys, each with what is expected and what is found."""
-    listed = Table(title=plain(f"{found.pipeline}: {_beside(found)} ({found.seconds} s)"))
+    listed = Table(title=for_terminal(f"{found.pipeline}: {_beside(found)} ({found.seconds} s)"))
     for heading in _HEADINGS:
         right = heading not in ("table", "result")
         listed.add_column(heading, justify="right" if right else "left", overflow="fold")
     for comparison in _comparisons(found):
         style = "green" if comparison.agrees else "bold red"
         *cells, result = _cells(comparison)
-        listed.add_row(*map(plain, cells), f"[{style}]{plain(result)}[/{style}]")
+        listed.add_row(*map(for_terminal, cells), f"[{style}]{for_terminal(result)}[/{style}]")
     console.print(listed)
     for line in _remarks(found):
-        console.print(plain(line), highlight=False, soft_wrap=True)
+        console.print(for_terminal(line), highlight=False, soft_wrap=True)
     for comparison in _comparisons(found):
         _show_keys(console, comparison)
 
@@ -58,29 +58,33 @@ def show(console: Console, found: Verification) -> None:
 def _show_keys(console: Console, comparison: Comparison) -> None:
     if comparison.agrees:
         return
-    console.print(f"\n[bold]{plain(comparison.table)}[/bold]: {plain(_extent(comparison))}")
+    console.print(
+        f"\n[bold]{for_terminal(comparison.table)}[/bold]: {for_terminal(_extent(comparison))}"
+    )
     for difference in comparison.shown:
         columns = f" in {', '.join(difference.columns)}" if difference.columns else ""
-        console.print(f"  {difference.kind}{plain(columns)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"  {difference.kind}{for_terminal(columns)}", highlight=False, soft_wrap=True
+        )
         for side, row in _sides(difference):
-            text = plain(_spelled(row))
+            text = for_terminal(_spelled(row))
             console.print(f"    {side}: {text}", highlight=False, soft_wrap=True)
 
 
 def as_html(found: Verification) -> str:
     """The same as a page; every value in it is escaped."""
     result = _result(found.agrees, "every table agrees", "differences")
-    notes = "".join(f"<p>{escape(line)}</p>" for line in _remarks(found))
+    notes = "".join(f"<p>{for_html(line)}</p>" for line in _remarks(found))
     rows = (
-        [*(escape(cell) for cell in cells), _result(comparison.agrees, result, result)]
+        [*(for_html(cell) for cell in cells), _result(comparison.agrees, result, result)]
         for comparison in _comparisons(found)
         for *cells, result in [_cells(comparison)]
     )
-    title = escape(f"sluice verify {found.pipeline}")
+    title = for_html(f"sluice verify {found.pipeline}")
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title}: {result}</h1>"
-        f"<p>{escape(found.at)}, {escape(_beside(found))}, in {found.seconds} s</p>"
+        f"<p>{for_html(found.at)}, {for_html(_beside(found))}, in {found.seconds} s</p>"
         f"{notes}{_html_table(_HEADINGS, rows, kind='counts')}"
         f"{''.join(_html_keys(c) for c in _comparisons(found) if not c.agrees)}</body></html>\n"
     )
@@ -88,10 +92,10 @@ def as_html(found: Verification) -> str:
 
 def _html_keys(comparison: Comparison) -> str:
     rows = (
-        [escape(d.kind), _html_row(d.expected, d.columns), _html_row(d.found, d.columns)]
+        [for_html(d.kind), _html_row(d.expected, d.columns), _html_row(d.found, d.columns)]
         for d in comparison.shown
     )
-    heading = f"<h2>{escape(comparison.table)}</h2><p>{escape(_extent(comparison))}</p>"
+    heading = f"<h2>{for_html(comparison.table)}</h2><p>{for_html(_extent(comparison))}</p>"
     return heading + _html_table(("", "expected", "found"), rows)
 
 
@@ -99,7 +103,7 @@ def _html_row(row: Row | None, marked: Iterable[str]) -> str:
     if row is None:
         return "no row"
     lines = (
-        f"<mark>{escape(line)}</mark>" if name in marked else escape(line)
+        f"<mark>{for_html(line)}</mark>" if name in marked else for_html(line)
         for name, line in ((name, f"{name}: {_value(value)}") for name, value in row.items())
     )
     return "<br>".join(lines)
@@ -107,13 +111,13 @@ def _html_row(row: Row | None, marked: Iterable[str]) -> str:
 
 def _html_table(headings: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "rows") -> str:
     """Cells are HTML already."""
-    head = "".join(f"<th>{escape(h)}</th>" for h in headings)
+    head = "".join(f"<th>{for_html(h)}</th>" for h in headings)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f'<table class="{kind}"><tr>{head}</tr>{body}</table>'
 
 
 def _result(agrees: bool, good: str, bad: str) -> str:
-    return f'<span class="{"ok" if agrees else "bad"}">{escape(good if agrees else bad)}</span>'
+    return f'<span class="{"ok" if agrees else "bad"}">{for_html(good if agrees else bad)}</span>'
 
 
 def _beside(found: Verification) -> str:
