@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,7 +23,7 @@ from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.details import failed
-from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
+from sluice.ledger.leases import ANYBODY, Lease, is_dead, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.refusals import refuse_closed
 from sluice.manifest import Manifest
@@ -73,7 +72,7 @@ class Driver:
         self.catalog = open_catalog(project)
         self.ledger = Ledger(self.catalog)
         self.files = BatchFiles(project)
-        self.attempt = uuid.uuid4().hex[:10]
+        self.attempt = new_attempt()
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
         self._held = threading.Event()

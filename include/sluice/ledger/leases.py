@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,11 @@ ANYBODY: Final = "whoever publishes"
 def this_holder() -> str:
     """Name this process: `host:pid:start`, the start telling a reused pid from the first one."""
     return f"{_machine()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def new_attempt() -> str:
+    """A name that no other attempt has."""
+    return uuid.uuid4().hex[:10]
 
 
 def is_dead(holder: str) -> bool:

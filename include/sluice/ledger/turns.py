@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
 from sluice.errors import LeaseHeld, SluiceError
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import MAINTENANCE
 
@@ -27,7 +26,7 @@ class Turns:
         self._pipeline = pipeline
         self._seconds = lease_seconds
         self._ends = time.monotonic() + budget
-        self._attempt = uuid.uuid4().hex[:10]
+        self._attempt = new_attempt()
         self._stop, self._lost = threading.Event(), threading.Event()
         self._renewer: threading.Thread | None = None
         self._since = 0.0

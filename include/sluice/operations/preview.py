@@ -7,7 +7,6 @@ a folder of their own, which goes when the look is over. No claim, manifest, cha
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -16,6 +15,7 @@ from sluice.driver.submit import PLAN_BATCH, submit
 from sluice.landing.landed import Inspection
 from sluice.landing.tablefolders import content_of
 from sluice.ledger.claims import fresh_content
+from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import ROLLING_BACK
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
@@ -93,7 +93,7 @@ class Preview:
 
 def preview(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> Preview:
     """Look at what a run would take now, as one batch; raises PlanError where a load would."""
-    folder = f"planned-{uuid.uuid4().hex[:10]}"
+    folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, window, files=files)
     denied: Denied = {}

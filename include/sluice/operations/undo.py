@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,7 +22,7 @@ from sluice.errors import LeaseHeld, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
@@ -169,7 +168,7 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
     """The pipeline's lease, so that no load begins between the look and the moves, and nobody
     else completes the same rollback. Raises LeaseHeld."""
-    name, attempt = ctx.pipeline.name, uuid.uuid4().hex[:10]
+    name, attempt = ctx.pipeline.name, new_attempt()
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; nobody loads beside one that is half published.
         yield
@@ -288,7 +287,7 @@ def _stop(ctx: Context, row: BatchRow, state: str) -> str:
 
 
 def _given_up() -> str:
-    return f"{_GIVEN_UP}{uuid.uuid4().hex[:10]}"
+    return f"{_GIVEN_UP}{new_attempt()}"
 
 
 def _is_at(given_up: str) -> Unchanged:

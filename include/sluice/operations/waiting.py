@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from sluice.errors import LeaseHeld, SluiceError
 from sluice.ledger import rows as states
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import BatchRow
 from sluice.operations.context import Context
 
@@ -28,7 +27,7 @@ _TAKEN_UP: Final = "taken-up-"
 def taken_up() -> str:
     """The attempt of a batch that a run took up and gives to a driver later; whoever had it before
     is fenced off."""
-    return f"{_TAKEN_UP}{uuid.uuid4().hex[:10]}"
+    return f"{_TAKEN_UP}{new_attempt()}"
 
 
 def is_taken_up(row: BatchRow) -> bool:
