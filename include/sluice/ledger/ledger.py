@@ -132,10 +132,19 @@ class Ledger:
     ) -> Row:
         return asdict(
             FileRow(
-                pipeline, file.key, file.size, file.etag, file.version_id, file.sha256,
-                modified, file.hour, batch_id, FILE_CLAIMED, at=self._clock(),
+                pipeline=pipeline,
+                object_key=file.key,
+                size=file.size,
+                etag=file.etag,
+                version_id=file.version_id,
+                sha256=file.sha256,
+                modified=modified,
+                hour=file.hour,
+                batch_id=batch_id,
+                state=FILE_CLAIMED,
+                at=self._clock(),
             )
-        )  # fmt: skip
+        )
 
     # --- batches
 

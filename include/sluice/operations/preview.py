@@ -106,19 +106,16 @@ def preview(ctx: Context, window: Window | None = None, files: list[str] | None 
     finally:
         ctx.files.store.delete_prefix(prefix)
     taken = {look.file.key for look in fresh}
+    left = ctx.ledger.unfinished(ctx.pipeline.name)
     return Preview(
-        ctx.pipeline.name,
-        tuple(sorted(taken)),
-        sum(look.file.size for look in fresh),
-        len(list(chunks(ctx, [o for o in objects if o.key in taken]))),
-        tuple(look.file.key for look in repeated),
-        tuple(
-            row.batch_id
-            for row in ctx.ledger.unfinished(ctx.pipeline.name)
-            if row.state != ROLLING_BACK
-        ),
-        forecast,
-        dict(sorted(denied.items())),
+        pipeline=ctx.pipeline.name,
+        files=tuple(sorted(taken)),
+        bytes=sum(look.file.size for look in fresh),
+        batches=len(list(chunks(ctx, [o for o in objects if o.key in taken]))),
+        repeated=tuple(look.file.key for look in repeated),
+        unfinished=tuple(row.batch_id for row in left if row.state != ROLLING_BACK),
+        forecast=forecast,
+        denied=dict(sorted(denied.items())),
     )
 
 

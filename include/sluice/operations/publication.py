@@ -9,7 +9,10 @@ from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
 from sluice.operations.undoable import is_counted
-from sluice.result import BatchResult
+from sluice.result import BatchResult, StagedTable
+
+# Snapshot and schema of tables, by namespace and name.
+Bases = dict[tuple[str, str], tuple[int | None, int | None]]
 
 
 def refuse_moved(ctx: Context, result: BatchResult) -> None:
@@ -39,19 +42,31 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
 def intents(ctx: Context, result: BatchResult, state: str = states.INTENT) -> list[Publication]:
     """A record for each staged table, `state` being what has become of it."""
     bases = _first_bases(ctx, result)
-    return [
-        Publication(
-            ctx.pipeline.name, result.batch_id, result.attempt, s.namespace, s.name,
-            *bases.get((s.namespace, s.name), (s.base_snapshot, s.base_schema)), None,
-            s.head_snapshot, s.branch, s.created, state,
-        )
-        for s in result.staged
-    ]  # fmt: skip
+    return [_intent(ctx, result, staged, bases, state) for staged in result.staged]
 
 
-def _first_bases(
-    ctx: Context, result: BatchResult
-) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+def _intent(
+    ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases, state: str
+) -> Publication:
+    own = (staged.base_snapshot, staged.base_schema)
+    base_snapshot, base_schema = bases.get((staged.namespace, staged.name), own)
+    return Publication(
+        pipeline=ctx.pipeline.name,
+        batch_id=result.batch_id,
+        attempt=result.attempt,
+        namespace=staged.namespace,
+        table_name=staged.name,
+        base_snapshot=base_snapshot,
+        base_schema=base_schema,
+        base_spec=None,
+        head_snapshot=staged.head_snapshot,
+        branch=staged.branch,
+        created=staged.created,
+        state=state,
+    )
+
+
+def _first_bases(ctx: Context, result: BatchResult) -> Bases:
     """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
     undo goes back to these."""
     told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
