@@ -21,7 +21,6 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from sluice.catalog.patience import retry
 from sluice.catalog.spark import (
-    ENV_S3_ENDPOINT,
     POSTGRES_ANSWER_SECONDS,
     POSTGRES_CONNECT_SECONDS,
     SQLITE_WAIT_SECONDS,
@@ -30,7 +29,7 @@ from sluice.catalog.spark import (
 )
 from sluice.config.project import CatalogConfig, Project
 from sluice.errors import TerminalError
-from sluice.names import CATALOG
+from sluice.names import CATALOG, ENV_S3_ENDPOINT
 
 _OPEN_AGAIN: Final = 3
 _OPEN_AGAIN_SECONDS: Final = 0.3

@@ -12,9 +12,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, u
 
 from sluice.config.project import CatalogConfig, Project
 from sluice.config.secrets import is_secret
-from sluice.names import CATALOG
+from sluice.names import CATALOG, ENV_S3_ENDPOINT
 
-ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
 ENV_REST_TOKEN: Final = "SLUICE_CATALOG_TOKEN"
 ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
 SQLITE_WAIT_SECONDS: Final = 60

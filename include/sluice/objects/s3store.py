@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
+from sluice.names import ENV_S3_ENDPOINT
 from sluice.objects.store import StoredObject
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     Doomed = list[ObjectIdentifierTypeDef]
 
-ENV_S3_ENDPOINT: Final = "SLUICE_S3_ENDPOINT"
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
 ATTEMPTS: Final = 6
