@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluice.containers.avrocheck import PRIMITIVES
 from sluice.errors import TerminalError
 from spark_jobs.formats import avro
 from spark_jobs.formats.avro import Node
@@ -46,9 +47,6 @@ _CONNECT: Final = {
     "boolean": "boolean", "string": "string", "enum": "string", "bytes": "bytes",
     "fixed": "bytes", "record": "struct", "array": "array", "map": "map",
 }  # fmt: skip
-_PRIMITIVES: Final = frozenset(
-    ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def _full(node: Any, namespace: str) -> Any:
     if isinstance(node, list):
         return [_full(branch, namespace) for branch in node]
     if isinstance(node, str):
-        return node if node in _PRIMITIVES else _full_name(node, namespace)
+        return node if node in PRIMITIVES else _full_name(node, namespace)
     kind = node["type"]
     if not isinstance(kind, str):
         return _full(kind, namespace)
@@ -103,7 +101,7 @@ def _full(node: Any, namespace: str) -> Any:
         return {"type": kind, inner: _full(node[inner], namespace)}
     if kind in ("record", "enum", "fixed"):
         return _full_definition(node, node.get("namespace", namespace))
-    return _named_as_connect(node) if kind in _PRIMITIVES else _full_name(kind, namespace)
+    return _named_as_connect(node) if kind in PRIMITIVES else _full_name(kind, namespace)
 
 
 def _full_name(name: str, namespace: str) -> str:

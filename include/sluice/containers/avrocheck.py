@@ -13,7 +13,7 @@ MOST_CHARACTERS: Final = MEBIBYTE
 MOST_TYPES: Final = 100_000
 MOST_DEPTH: Final = 100
 
-_PRIMITIVES: Final = frozenset(
+PRIMITIVES: Final = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
 )
 _NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
@@ -63,7 +63,7 @@ class _Types:
             _once(self._branch(branch, namespace) for branch in node)
             return _around(self.extent(branch, namespace) for branch in node)
         if isinstance(node, str):
-            return _Extent() if node in _PRIMITIVES else self._known(node, namespace)
+            return _Extent() if node in PRIMITIVES else self._known(node, namespace)
         kind = node["type"]
         if not isinstance(kind, str):
             return self.extent(kind, namespace)
@@ -80,7 +80,7 @@ class _Types:
         kind = node if isinstance(node, str) else node["type"]
         if kind in _NAMED:
             return full_name(node, namespace)
-        known = isinstance(kind, str) and kind not in _PRIMITIVES and kind not in _INNER
+        known = isinstance(kind, str) and kind not in PRIMITIVES and kind not in _INNER
         return f"{namespace}.{kind}" if known and "." not in kind else str(kind)
 
     def _known(self, name: str, namespace: str) -> _Extent:
