@@ -13,6 +13,10 @@ from sluice.errors import ConfigError
 
 MANIFEST_VERSION: Final = 1
 BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
+# What holds a file's records.
+JSON_LINES: Final = "jsonl"
+AVRO: Final = "avro"
+PARQUET: Final = "parquet"
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class SourceFile:
 
     `url` is what Spark reads (`file:///…`, `s3a://…`): the object itself, or the JSON-lines copy
     that landing staged where Spark cannot read the object (one pretty-printed document, an array,
-    CSV, zstd, a cut gzip). `container` is `jsonl`, `avro` or `parquet`, the columns of the latter
+    CSV, zstd, a cut gzip). `container` is JSON_LINES, AVRO or PARQUET, the columns of the latter
     two in `avro_schema`; `arrival` the natural-sort key of `key`.
     """
 
@@ -32,7 +36,7 @@ class SourceFile:
     version_id: str = ""
     sha256: str = ""
     hour: str = ""
-    container: str = "jsonl"
+    container: str = JSON_LINES
     staged: bool = False
     arrival: str = ""
     avro_schema: str = ""

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sluice.containers import datums
 from sluice.ledger.tables import QUARANTINE
-from sluice.manifest import LandingReject, SourceFile
+from sluice.manifest import JSON_LINES, LandingReject, SourceFile
 from sluice.names import LEDGER_NAMESPACE
 from spark_jobs.canonical import PLACE, holds_record, place, quoted
 from spark_jobs.lake.tables import TableId
@@ -27,7 +27,7 @@ def texts(
     A bare datum has no text: its own bytes are in `datum`. Of containers and Parquet nothing but
     the numbers is told, from the records of the `envelope`.
     """
-    lines = spark.read.text([f.url for f in files if f.container == "jsonl"])
+    lines = spark.read.text([f.url for f in files if f.container == JSON_LINES])
     # The reader skips a blank line before it counts, so the numbering here must too.
     kept = lines.where(holds_record(F.col("value"))).select("value", F.expr(_NO_DATUM), *place())
     if bare := [f.url for f in files if f.avro_schema == datums.SCHEMA]:

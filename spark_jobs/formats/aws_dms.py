@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from sluice.containers import csvrows
 from sluice.landing.tablefolders import folders
-from sluice.manifest import SourceFile
+from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -31,7 +31,6 @@ from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
-    JSON_LINES,
     any_repeats_column,
     instant_of_text,
     line_or,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from sluice.errors import TerminalError
-from sluice.manifest import SourceFile
+from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DELETE,
@@ -32,7 +32,6 @@ from spark_jobs.formats import avro
 from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
-    JSON_LINES,
     ZERO,
     by_schema,
     carried_key,

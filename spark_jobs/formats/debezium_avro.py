@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from sluice.containers import framed
 from sluice.containers.avroschemas import Schemas, open_schemas
 from sluice.errors import TerminalError
-from sluice.manifest import SourceFile
+from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, place
 from spark_jobs.formats import avro, avro_json, confluent, connect_avro
 from spark_jobs.formats.avro import Node
@@ -91,8 +91,8 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[st
     if layout not in (None, *LAYOUTS):
         known = ", ".join(LAYOUTS)
         raise TerminalError(f"format_options.layout: {layout!r} is none of {known}")
-    containers = tuple(f for f in files if f.container == "avro")
-    lines = tuple(f for f in files if f.container != "avro")
+    containers = tuple(f for f in files if f.container == AVRO)
+    lines = tuple(f for f in files if f.container != AVRO)
     if layout not in (None, JSON_ENCODING):
         return Files(containers, lines, bool(lines), {})
     told = layout is not None

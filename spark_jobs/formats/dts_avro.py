@@ -19,7 +19,7 @@ from pyspark.sql.avro.functions import from_avro
 from sluice.coltypes import STRING, ColumnType, decimal
 from sluice.containers import datums
 from sluice.errors import TerminalError
-from sluice.manifest import SourceFile
+from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
@@ -121,8 +121,8 @@ class DtsAvro:
         """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
         datums.framing_of(options)
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
-        whole = tuple(f for f in files if f.container == "avro" and f.avro_schema != datums.SCHEMA)
-        lines = tuple(f for f in files if f.container != "avro")
+        whole = tuple(f for f in files if f.container == AVRO and f.avro_schema != datums.SCHEMA)
+        lines = tuple(f for f in files if f.container != AVRO)
         kinds = ((_read_datums, bare), (_read_containers, whole), (_read_json, lines))
         scans = [read(spark, part) for read, part in kinds if part]
         return reduce(DataFrame.unionByName, scans or [_read_json(spark, ())])

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.manifest import SourceFile
+from sluice.manifest import JSON_LINES, SourceFile
 from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import (
     ALL_BUT,
@@ -34,7 +34,6 @@ _FEW_FILES: Final = 32
 ADDED: Final = (ARRIVAL, _OBJECT, _LANDED)
 """Columns that `with_arrival` adds or needs."""
 ZERO: Final = "010"
-JSON_LINES: Final = "jsonl"
 DIGITS: Final = r"\d{1,99}"  # as many as a position's component may have
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
 LAST_MILLISECOND: Final = LAST_SECOND * 1000 + 999

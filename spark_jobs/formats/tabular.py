@@ -20,14 +20,13 @@ from pyspark.sql import types as T
 from sluice.containers import csvrows
 from sluice.containers.parquetfile import INT96
 from sluice.errors import TerminalError
-from sluice.manifest import SourceFile
+from sluice.manifest import AVRO, JSON_LINES, SourceFile
 from sluice.sourcenames import is_column_name
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
-    JSON_LINES,
     WHOLE_TEXTS,
     by_schema,
     repeats,
@@ -272,7 +271,7 @@ def _read_typed(
     fields = _fields(schema, files[0])
     struct = T.StructType([T.StructField(n, _read_as(f)) for n, f in fields.items() if _held(f)])
     reader = spark.read.format(container).schema(struct)
-    if container == "avro" and (plain := avro.reader_schema(schema)):
+    if container == AVRO and (plain := avro.reader_schema(schema)):
         reader = reader.option("avroSchema", plain)
     values = {name: _text(name, node) for name, node in fields.items()}
     data = [{"name": n, "type": f} for n, f in fields.items() if n not in meta]

@@ -14,8 +14,9 @@ import pytest
 from sluice.containers.compression import Damage
 from sluice.containers.documents import Line, Refused
 from sluice.containers.framed import BAD_LENGTH, PAIRS, TRUNCATED, VALUES, split
-from sluice.landing.landed import JSONL, inspect
+from sluice.landing.landed import inspect
 from sluice.landing.reading import Reading
+from sluice.manifest import JSON_LINES
 from sluice.objects.store import LocalStore
 
 LIMIT = 1000
@@ -102,7 +103,7 @@ def test_landing_makes_lines_of_them(tmp_path: Path, cut: int) -> None:
     landing.put("a/f.bin.gz", data[: len(data) - cut])
     (found,) = landing.list()
     look = inspect(landing, staging, found, "p/", Reading(layout=VALUES))
-    assert (look.file.container, look.file.staged) == (JSONL, True)
+    assert (look.file.container, look.file.staged) == (JSON_LINES, True)
     (staged,) = staging.list()
     lines = staging.get(staged.key).splitlines()
     assert lines == [b'{"key":null,"value":"AAE="}', b'{"key":null,"value":null}']

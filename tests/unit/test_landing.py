@@ -14,7 +14,8 @@ import pytest
 import zstandard
 
 from sluice.errors import Unsettled
-from sluice.landing.landed import AVRO, JSONL, inspect
+from sluice.landing.landed import inspect
+from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import natural_key
 from tests.unit.lake import LINES, ROWS, Lake, avro_bytes, raw, reasons
 
@@ -24,7 +25,7 @@ def test_json_lines_are_taken_as_they_are(lake: Lake) -> None:
     file = look.file
     assert look.rejects == ()
     assert file.url == f"file://{lake.landing.folder}/dt=2026-03-01/hr=05/part-10.jsonl"
-    assert (file.container, file.staged, file.hour) == (JSONL, False, "20260301T05")
+    assert (file.container, file.staged, file.hour) == (JSON_LINES, False, "20260301T05")
     assert (file.size, file.sha256) == (len(LINES), hashlib.sha256(LINES).hexdigest())
     assert file.arrival == natural_key(file.key)
 

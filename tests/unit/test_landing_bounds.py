@@ -24,8 +24,7 @@ from sluice.containers.rejects import (
     BatchRejects,
     Rejects,
 )
-from sluice.landing.landed import JSONL
-from sluice.manifest import LandingReject
+from sluice.manifest import JSON_LINES, LandingReject
 from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
 
 UNFOLDED = 32 * MEBIBYTE
@@ -86,7 +85,7 @@ def test_a_bomb_is_one_reject_and_nothing_of_it_is_loaded(
     content = COMPRESS[name](LINES + b" " * 30 * MEBIBYTE)
     look = lake.look(content, f"a.jsonl.{ENDINGS[name]}", bounds=bounds)
     assert reasons(look) == [(0, "decompression_bomb")]
-    assert (look.file.container, lake.staged(look)) == (JSONL, b"")
+    assert (look.file.container, lake.staged(look)) == (JSON_LINES, b"")
     assert raw(look) == content[:RAW_BYTES]
     assert look.rejects[0].records == 1
 
@@ -133,14 +132,14 @@ def test_a_file_of_more_rejects_is_one_that_tells_their_number(lake: Lake) -> No
     assert reasons(look) == [(0, "too_many_rejects: invalid_utf8 7, lone_surrogate 1")]
     assert (look.rejects[0].records, raw(look)) == (8, content)
     assert lake.staged(look) == b""
-    assert (look.file.size, look.file.container) == (len(content), JSONL)
+    assert (look.file.size, look.file.container) == (len(content), JSON_LINES)
 
 
 def test_a_file_of_too_many_bad_datums_is_no_container_any_more(lake: Lake) -> None:
     content = (99).to_bytes(4, "big") + b"\0" * 9
     look = lake.look(content, framing="length_prefixed", bounds=Bounds(rejects=0))
     assert reasons(look) == [(0, "too_many_rejects: truncated_datum 1")]
-    assert (look.file.container, look.file.avro_schema) == (JSONL, "")
+    assert (look.file.container, look.file.avro_schema) == (JSON_LINES, "")
     assert lake.staged(look) == b""
 
 

@@ -14,7 +14,8 @@ import zstandard
 
 from sluice.containers import datums
 from sluice.errors import ConfigError
-from sluice.landing.landed import AVRO, JSONL, Inspection
+from sluice.landing.landed import Inspection
+from sluice.manifest import AVRO, JSON_LINES
 from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
 
 DATUMS = (b"\0one", b"", b"\0\0" * 40_000, b"no zero in it")
@@ -76,7 +77,7 @@ def test_a_datum_above_the_limit(lake: Lake) -> None:
 @pytest.mark.parametrize("framing", datums.FRAMINGS)
 def test_other_files_of_a_format_with_datums(lake: Lake, framing: str) -> None:
     look = lake.look(LINES, "a.jsonl", framing=framing)
-    assert (look.file.container, look.file.staged) == (JSONL, False)
+    assert (look.file.container, look.file.staged) == (JSON_LINES, False)
     look = lake.look(avro_bytes(), "a.avro", framing=framing)
     assert (look.file.container, look.file.staged) == (AVRO, False)
     assert lake.look(b"", "empty", framing=framing).rejects == ()
@@ -86,7 +87,7 @@ def test_other_files_of_a_format_with_datums(lake: Lake, framing: str) -> None:
 def test_lines_with_a_damaged_place_are_lines(lake: Lake, framing: str) -> None:
     damaged = LINES + b'{"id": "\0"}\n' + LINES
     for content in (damaged, codecs.BOM_UTF8 + damaged):
-        assert lake.look(content, "a.jsonl", framing=framing).file.container == JSONL
+        assert lake.look(content, "a.jsonl", framing=framing).file.container == JSON_LINES
     assert reasons(lake.look("{}".encode("utf-16"), "b.jsonl", framing=framing)) == [(0, "utf16")]
 
 

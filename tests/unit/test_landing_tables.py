@@ -13,9 +13,10 @@ import pytest
 import zstandard
 
 from sluice.containers.csvrows import CsvStyle
-from sluice.landing.landed import AVRO, JSONL, PARQUET, Inspection, inspect
+from sluice.landing.landed import Inspection, inspect
 from sluice.landing.reading import Reading
 from sluice.landing.tablefolders import folders
+from sluice.manifest import AVRO, JSON_LINES, PARQUET
 from sluice.objects.store import LocalStore
 
 CSV = b'a,b\n1,\n2,""\n'
@@ -53,7 +54,7 @@ def taken(inspection: Inspection) -> bytes:
 )
 def test_csv_becomes_json_lines(tmp_path: Path, key: str, content: bytes) -> None:
     found = look(tmp_path, key, content, CsvStyle())
-    assert (found.file.container, found.file.staged, found.rejects) == (JSONL, True, ())
+    assert (found.file.container, found.file.staged, found.rejects) == (JSON_LINES, True, ())
     assert found.file.url.endswith(".jsonl")
     assert taken(found) == LINES
 

@@ -16,8 +16,8 @@ import pytest
 from sluice.containers import avrocheck
 from sluice.containers.csvrows import CsvStyle
 from sluice.errors import SluiceError, TransientError
-from sluice.landing.landed import JSONL, Inspection, inspect
-from sluice.manifest import Manifest
+from sluice.landing.landed import Inspection, inspect
+from sluice.manifest import JSON_LINES, Manifest
 from sluice.objects.store import ObjectStore, StoredObject, faults_of_the_store
 from sluice.operations import land as land_module
 from sluice.operations.context import Context
@@ -74,7 +74,7 @@ def test_a_file_that_nobody_foresaw_is_one_reject(
     assert (reject.key, reject.record) == ("odd.jsonl", 0)
     assert reject.reason == "unreadable_file: RecursionError"
     odd = manifest.files[1]
-    assert (odd.container, odd.staged) == (JSONL, True)
+    assert (odd.container, odd.staged) == (JSON_LINES, True)
     assert Path(odd.url.removeprefix("file://")).read_bytes() == b""
     assert any("odd.jsonl goes into quarantine as a whole" in line for line in said)
 
@@ -169,7 +169,7 @@ def test_a_bad_avro_schema_refuses_its_file(lake: Lake, name: str) -> None:
     content = container(BAD[name])
     look = lake.look(content, "a.avro")
     assert reasons(look) == [(0, "bad_avro_schema")]
-    assert (look.file.container, look.file.avro_schema, lake.staged(look)) == (JSONL, "", b"")
+    assert (look.file.container, look.file.avro_schema, lake.staged(look)) == (JSON_LINES, "", b"")
     assert raw(look) == content[: 64 << 10]
 
 

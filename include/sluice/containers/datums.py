@@ -16,7 +16,7 @@ import fastavro
 from sluice.containers.compression import Damage
 from sluice.containers.documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
 from sluice.errors import ConfigError
-from sluice.manifest import SourceFile
+from sluice.manifest import JSON_LINES, SourceFile
 
 OPTION: Final = "framing"
 ONE_PER_FILE: Final = "one_per_file"
@@ -50,7 +50,7 @@ def framing_of(options: Mapping[str, Any]) -> str:
 
 def is_container(file: SourceFile) -> bool:
     """Whether Spark reads typed records from a file: neither lines nor bare datums."""
-    return file.container != "jsonl" and file.avro_schema != SCHEMA
+    return file.container != JSON_LINES and file.avro_schema != SCHEMA
 
 
 def are_in(head: bytes) -> bool:

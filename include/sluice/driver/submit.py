@@ -11,7 +11,7 @@ from sluice.config.project import PROJECT_FILE, Project
 from sluice.driver import startup
 from sluice.driver.childprocess import run_child
 from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError, names_of
-from sluice.manifest import Manifest, SourceFile
+from sluice.manifest import JSON_LINES, Manifest, SourceFile
 
 ENTRY_POINTS: Final = startup.CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
@@ -66,7 +66,7 @@ def is_small(manifest: Manifest) -> bool:
 
 
 def _is_plain(file: SourceFile) -> bool:
-    return file.container == "jsonl" and not file.staged and not file.url.endswith(_COMPRESSED)
+    return file.container == JSON_LINES and not file.staged and not file.url.endswith(_COMPRESSED)
 
 
 def jvm_options(small: bool) -> str:

@@ -21,14 +21,11 @@ from sluice.containers.jsonlines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import Unsettled
 from sluice.landing.reading import PLAIN, Reading
-from sluice.manifest import LandingReject, SourceFile
+from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLarge
 from sluice.objects.store import ObjectStore, StoredObject, faults_of_the_store
 from sluice.positions import natural_key
 
-JSONL: Final = "jsonl"
-AVRO: Final = "avro"
-PARQUET: Final = "parquet"
 CHUNK_BYTES: Final = MEBIBYTE
 IN_MEMORY: Final = 16 * MEBIBYTE
 
@@ -60,7 +57,7 @@ class _Look:
 
     sha256: str = ""
     compression: str = ""
-    container: str = JSONL
+    container: str = JSON_LINES
     avro: AvroFile = _NO_AVRO
     split: bool = False
     csv: CsvStyle | None = None
@@ -134,8 +131,8 @@ def _spark_reads(key: str, look: _Look) -> bool:
     ending = os.path.splitext(key)[1].lower()
     if look.compression:
         by_name = _SPARK_READS.get(os.path.splitext(key)[1])
-        return look.container == JSONL and by_name == look.compression
-    return look.container != JSONL or ending not in _CODEC_ENDINGS
+        return look.container == JSON_LINES and by_name == look.compression
+    return look.container != JSON_LINES or ending not in _CODEC_ENDINGS
 
 
 def _look(
@@ -279,7 +276,7 @@ def _stage(
         rejects = _refuse_or_copy(store, copy, look, file, reading)
         if rejects.whole:
             copy.empty()
-            file = replace(file, container=JSONL, avro_schema="")
+            file = replace(file, container=JSON_LINES, avro_schema="")
         copy.seek(0)
         key = f"{prefix}{_staged_name(file)}"
         with faults_of_the_store(key):
