@@ -27,7 +27,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -70,12 +70,10 @@ _FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
 _CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
 
 
-class AwsDms:
+class AwsDms(Format):
     """The decoder of `format: aws_dms`."""
 
     name: ClassVar[str] = "aws_dms"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
         "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -49,17 +50,20 @@ class Known:
 NOTHING_KNOWN: Final = Known()
 
 
-class Format(Protocol):
+class Format(ABC):
     """A decoder. One file a format, registered in `FORMATS`."""
 
-    name: str
-    options: Mapping[str, str]
-    tells_defaults: bool = False
+    name: ClassVar[str]
+    options: ClassVar[Mapping[str, str]] = {}
+    """What `format_options` may say, and what each option means."""
+
+    tells_defaults: ClassVar[bool] = False
     """Whether the descriptions of columns name the default that one was added with."""
 
-    ignorable: str = ""
+    ignorable: ClassVar[str] = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""
 
+    @abstractmethod
     def read(
         self,
         spark: SparkSession,
@@ -68,11 +72,13 @@ class Format(Protocol):
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record."""
-        ...
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-        """Read one distinct value of the envelope's `types`; [] where it says nothing."""
-        ...
+        """Read one distinct value of the envelope's `types`; [] where it says nothing.
+
+        A column that nothing describes is text until a hint says more.
+        """
+        return []
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from spark_jobs.canonical import (
     quoted,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     ADDED,
     ARRIVAL,
@@ -102,12 +102,10 @@ _FIELDS: Final = {
 _NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE, *ADDED))
 
 
-class Canal:
+class Canal(Format):
     """The decoder of `format: canal`."""
 
     name: ClassVar[str] = "canal"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "form": f"what `data` and `old` mean: {COMMUNITY} (default), {SWAPPED} or {DRS}",
         "order": "a field of the message that orders: a number, another one in every message",

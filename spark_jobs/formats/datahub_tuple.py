@@ -22,7 +22,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -60,12 +60,10 @@ _MICROSECOND_DIGITS: Final = 16
 _NANOSECOND_DIGITS: Final = 19
 
 
-class DatahubTuple:
+class DatahubTuple(Format):
     """The decoder of `format: datahub_tuple`."""
 
     name: ClassVar[str] = "datahub_tuple"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "table": f"the source table of records that have no {SOURCE_TABLE}",
         **csvrows.OPTIONS,

@@ -29,7 +29,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats import avro
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     ZERO,
@@ -77,12 +77,10 @@ _LSN_OF_DIGITS: Final = f"^{_0X}([0-9a-fA-F]{{8}})([0-9a-fA-F]{{8}})([0-9a-fA-F]
 _TOP: Final = ("uuid", "source_timestamp", "read_method", "sort_keys", "source_metadata", "payload")
 
 
-class Datastream:
+class Datastream(Format):
     """The decoder of `format: datastream`."""
 
     name: ClassVar[str] = "datastream"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "records": "Avro records in a column (varchar, timestampTz): json (default) or value",
     }

@@ -32,7 +32,7 @@ from spark_jobs.formats import (
     debezium_transactions,
     tombstones,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, misread, read_head
@@ -121,7 +121,7 @@ def _struct(fields: Mapping[str, str]) -> str:
     return f"struct<{','.join(f'{name}:{kind}' for name, kind in fields.items())}>"
 
 
-class Debezium:
+class Debezium(Format):
     """The decoder of `format: debezium`."""
 
     name: ClassVar[str] = "debezium"

@@ -31,7 +31,7 @@ from spark_jobs.canonical import (
     place,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.dts_json import bytes_of, image_of, list_of, text_of
 from spark_jobs.formats.dts_schema import (
     END,
@@ -100,12 +100,10 @@ _IF: Final = r"(?:if\s+exists\s+)?"
 _DROP: Final = rf"{_START}drop{_GAP}table{_GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{_END}"
 
 
-class DtsAvro:
+class DtsAvro(Format):
     """The decoder of `format: dts_avro`."""
 
     name: ClassVar[str] = "dts_avro"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         datums.OPTION: "bare datums: one_per_file (default) or length_prefixed, each after its "
         "length as four bytes, big-endian",

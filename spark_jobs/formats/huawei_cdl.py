@@ -30,7 +30,7 @@ from spark_jobs.canonical import (
     hex_number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.envelope import (
     ARRIVAL,
@@ -99,7 +99,7 @@ _BARE: Final = ", ".join(f"`{name}` {kind}" for name, kind in _PAYLOAD.items())
 _SCHEMA: Final = f"schema string, payload struct<{_WRAPPED}>, {_BARE}"
 
 
-class HuaweiCdl:
+class HuaweiCdl(Format):
     """The decoder of `format: huawei_cdl`."""
 
     name: ClassVar[str] = "huawei_cdl"

@@ -26,7 +26,7 @@ from spark_jobs.canonical import (
     full_load_position,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
@@ -75,12 +75,10 @@ _FIELDS: Final = {
 _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
 
 
-class Maxwell:
+class Maxwell(Format):
     """The decoder of `format: maxwell`."""
 
     name: ClassVar[str] = "maxwell"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "order": "log (default): by the binary log; arrival: as files and lines come",
     }
@@ -99,10 +97,6 @@ class Maxwell:
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope(by_log))
-
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-        """Rows describe no types: every column is text until a hint says more."""
-        return []
 
 
 def _by_log(options: Mapping[str, Any]) -> bool:

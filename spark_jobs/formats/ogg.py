@@ -24,7 +24,7 @@ from spark_jobs.canonical import (
     full_load_position,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -61,13 +61,10 @@ _INITIAL: Final = r"^0*-1(\d{10,99})$"
 _IS_MISSING: Final = "_isMissing"
 
 
-class GoldenGate:
+class GoldenGate(Format):
     """The decoder of `format: ogg`."""
 
     name: ClassVar[str] = "ogg"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = {}
 
     def read(
         self,
@@ -86,10 +83,6 @@ class GoldenGate:
         rows = with_row(records, "_before", "_after")
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope())
-
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-        """Records describe no types: every column is text until a hint says more."""
-        return []
 
 
 def _sent(image: Column) -> Column:

@@ -16,7 +16,7 @@ from sluice.containers import csvrows
 from sluice.landing.tablefolders import folders
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -28,12 +28,10 @@ from spark_jobs.formats.envelope import (
 from spark_jobs.formats.tabular import REPEATS, ROW, columns_of, read_rows
 
 
-class Rows:
+class Rows(Format):
     """The decoder of `format: rows`."""
 
     name: ClassVar[str] = "rows"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
     options: ClassVar[Mapping[str, str]] = {
         "table": "name of the source table; default: the folder that the file is in",
         "order_column": "a column whose number tells which of two rows of a key is the later",

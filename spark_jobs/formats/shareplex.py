@@ -24,7 +24,7 @@ from spark_jobs.canonical import (
     OP_UPDATE,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -75,13 +75,10 @@ _HALF: Final = "~"
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
 
 
-class SharePlex:
+class SharePlex(Format):
     """The decoder of `format: shareplex`."""
 
     name: ClassVar[str] = "shareplex"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = {}
 
     def read(
         self,
@@ -105,10 +102,6 @@ class SharePlex:
         imaged = rows.withColumns({"_before": _before(), "_after": _after()})
         judged = imaged.withColumn("_reason", _reason(joined or known.nothing))
         return select_envelope(judged, _envelope())
-
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
-        """SharePlex describes no types: every column is text until a hint says more."""
-        return []
 
 
 def _told() -> list[Column]:

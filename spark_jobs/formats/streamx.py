@@ -25,7 +25,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     any_repeats_column,
@@ -72,13 +72,10 @@ _SCHEMA: Final = f"""
 """
 
 
-class StreamX:
+class StreamX(Format):
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
-    tells_defaults: ClassVar[bool] = False
-    ignorable: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, str]] = {}
 
     def read(
         self,
