@@ -19,7 +19,7 @@ from sluice.names import (
     history_table,
 )
 from sluice.sourcenames import ICEBERG_COLUMNS
-from spark_jobs.formats.base import Format, SourceColumn
+from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
@@ -27,7 +27,7 @@ from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
-from spark_jobs.planning.spelling import spelling
+from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.storedtypes import Stated, planned
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
@@ -137,29 +137,16 @@ def plan_table(
     `used_again`: in lower case, names that two columns of the source had, one after the other.
     """
     _refuse_truncates(pipeline, found, config)
-    told = descriptions(fmt, found, pipeline.format_options)
-    refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
-    spelled = spelling(found, told, existing or {})
-    described, heard = spelled.of_described(told), spelled.of_found(found)
-    hints = spelled.of_config(config)
-    names = _column_names(heard, described, hints, existing or {})
+    heard = _hear(pipeline, fmt, found, config, existing or {})
+    names = _column_names(heard, existing or {})
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
-    key = _key(pipeline, heard, hints, stored_key, names)
-    stated = Stated(
-        found.source.name, hints.columns, existing or {}, pipeline.on_type_change, used_again
-    )
-    columns = tuple(replace(planned(n, described, stated), others=spelled.others(n)) for n in names)
-    read = as_read(described, columns)
-    compared = rules(hints.collations, hints.null_keys)
-    key, columns = key_by_rules(stated.table, key, columns, compared)
-    _refuse_other_key(stated.table, key, stored_key)
-    _refuse_reserved(found, names)
-    if not existing:
-        _refuse_partitions(stated.table, config, names)
-    modes = pipeline.modes_of(config)
-    _refuse_modes(found, modes, key, existing or {})
-    return TablePlan(
+    key = _key(pipeline, heard, stored_key, names)
+    columns = _planned(heard, names, existing or {}, pipeline.on_type_change, used_again)
+    read = as_read(heard.described, columns)
+    compared = rules(heard.hints.collations, heard.hints.null_keys)
+    key, columns = key_by_rules(found.source.name, key, columns, compared)
+    plan = TablePlan(
         found.source,
         pipeline.namespace,
         target_name(pipeline, found.source),
@@ -167,9 +154,46 @@ def plan_table(
         key,
         config,
         found,
-        modes,
-        defaults.told(heard, read, pipeline.epoch) if fmt.tells_defaults else {},
+        pipeline.modes_of(config),
+        defaults.told(heard.found, read, pipeline.epoch) if fmt.tells_defaults else {},
         opening_of(pipeline),
+    )
+    _refuse_unfit(plan, names, existing or {}, stored_key)
+    return plan
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What the events and the configuration tell of a table, in the spelling of its columns."""
+
+    described: Described
+    found: Found
+    hints: TableConfig
+    spelled: Spelling
+
+
+def _hear(
+    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, existing: Mapping[str, str]
+) -> _Heard:
+    told = descriptions(fmt, found, pipeline.format_options)
+    refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
+    spelled = spelling(found, told, existing)
+    return _Heard(
+        spelled.of_described(told), spelled.of_found(found), spelled.of_config(config), spelled
+    )
+
+
+def _planned(
+    heard: _Heard,
+    names: Iterable[str],
+    existing: Mapping[str, str],
+    on_type_change: str,
+    used_again: Collection[str],
+) -> tuple[PlannedColumn, ...]:
+    table = heard.found.source.name
+    stated = Stated(table, heard.hints.columns, existing, on_type_change, used_again)
+    return tuple(
+        replace(planned(n, heard.described, stated), others=heard.spelled.others(n)) for n in names
     )
 
 
@@ -181,30 +205,17 @@ def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> 
         )
 
 
-def _refuse_partitions(table: str, config: TableConfig, names: Iterable[str]) -> None:
-    known = list(names)
-    named = [p.column for p in config.partitions]
-    if others := [n for n in named if n not in known and not is_reserved(n)]:
-        raise PlanError(
-            f"table {table}: partition_by names {others}, and its columns are {sorted(known)}"
-        )
-
-
-def _column_names(
-    found: Found,
-    described: Mapping[int, Mapping[str, SourceColumn]],
-    config: TableConfig,
-    existing: Mapping[str, str],
-) -> list[str]:
+def _column_names(heard: _Heard, existing: Mapping[str, str]) -> list[str]:
     """Stored columns first, then described ones in their order, then the rest by name.
 
     Of a table of which no row has come, but a TRUNCATE, those that are hinted.
     """
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
-    for columns in described.values():
+    for columns in heard.described.values():
         names.update(dict.fromkeys(columns))
+    found = heard.found
     bare = not found.images and not names
-    names.update(dict.fromkeys(c for c in config.columns if bare or c in found.columns))
+    names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
 
@@ -226,39 +237,10 @@ def is_reserved(name: str) -> bool:
     return name in _RESERVED or name.startswith(OWN_COLUMNS)
 
 
-def _refuse_reserved(found: Found, names: list[str]) -> None:
-    reserved = sorted(filter(is_reserved, names))
-    if reserved:
-        raise PlanError(
-            f"table {found.source.name}: columns {reserved} have names that Sluice and Iceberg "
-            "keep for themselves"
-        )
-
-
-def _refuse_modes(
-    found: Found, modes: tuple[str, ...], key: tuple[str, ...], existing: Mapping[str, str]
-) -> None:
-    if not key and needs_key(modes):
-        raise PlanError(
-            f"table {found.source.name}: {', '.join(needs_key(modes))} in `modes` needs a key, "
-            "and the table has none; name one in `key` or take the mode out"
-        )
-    if IS_DELETED in existing and SOFT_DELETE not in modes:
-        raise PlanError(
-            f"table {found.source.name}: its target holds soft-deleted rows, which mode {CURRENT} "
-            "would show as living ones; keep soft_delete in `modes`, or load into another "
-            "`namespace`"
-        )
-
-
 def _key(
-    pipeline: Pipeline,
-    found: Found,
-    config: TableConfig,
-    stored: tuple[str, ...] | None,
-    names: list[str],
+    pipeline: Pipeline, heard: _Heard, stored: tuple[str, ...] | None, names: list[str]
 ) -> tuple[str, ...]:
-    told = config.key
+    found, told = heard.found, heard.hints.key
     if told is None and found.keys:
         told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
     if told is None and stored is not None:
@@ -275,14 +257,6 @@ def _key(
     return tuple(told)
 
 
-def _refuse_other_key(table: str, key: tuple[str, ...], stored: tuple[str, ...] | None) -> None:
-    if stored is not None and key != stored:
-        raise PlanError(
-            f"table {table}: the key is {list(key)}, but the stored table has {list(stored)}; load "
-            "it into another `namespace`, or take back what `key` and `collations` say"
-        )
-
-
 def _no_key(pipeline: Pipeline, found: Found) -> str:
     candidates = ", ".join(sorted(found.columns)[:8])
     others = "   # with `tables:` these alone are loaded: list all others, too"
@@ -292,6 +266,61 @@ def _no_key(pipeline: Pipeline, found: Found) -> str:
         f"tables:{others if pipeline.tables is None else ''}\n"
         f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
     )
+
+
+def _refuse_unfit(
+    plan: TablePlan,
+    names: list[str],
+    existing: Mapping[str, str],
+    stored_key: tuple[str, ...] | None,
+) -> None:
+    """Refuse what the stored table or its modes cannot take; `names`: the source's own columns."""
+    _refuse_other_key(plan, stored_key)
+    _refuse_reserved(plan, names)
+    if not existing:
+        _refuse_partitions(plan, names)
+    _refuse_modes(plan, existing)
+
+
+def _refuse_other_key(plan: TablePlan, stored: tuple[str, ...] | None) -> None:
+    if stored is not None and plan.key != stored:
+        raise PlanError(
+            f"table {plan.source.name}: the key is {list(plan.key)}, but the stored table has "
+            f"{list(stored)}; load it into another `namespace`, or take back what `key` and "
+            "`collations` say"
+        )
+
+
+def _refuse_reserved(plan: TablePlan, names: list[str]) -> None:
+    reserved = sorted(filter(is_reserved, names))
+    if reserved:
+        raise PlanError(
+            f"table {plan.source.name}: columns {reserved} have names that Sluice and Iceberg "
+            "keep for themselves"
+        )
+
+
+def _refuse_partitions(plan: TablePlan, names: list[str]) -> None:
+    named = [p.column for p in plan.config.partitions]
+    if others := [n for n in named if n not in names and not is_reserved(n)]:
+        raise PlanError(
+            f"table {plan.source.name}: partition_by names {others}, and its columns are "
+            f"{sorted(names)}"
+        )
+
+
+def _refuse_modes(plan: TablePlan, existing: Mapping[str, str]) -> None:
+    if not plan.key and needs_key(plan.modes):
+        raise PlanError(
+            f"table {plan.source.name}: {', '.join(needs_key(plan.modes))} in `modes` needs a key, "
+            "and the table has none; name one in `key` or take the mode out"
+        )
+    if IS_DELETED in existing and SOFT_DELETE not in plan.modes:
+        raise PlanError(
+            f"table {plan.source.name}: its target holds soft-deleted rows, which mode {CURRENT} "
+            "would show as living ones; keep soft_delete in `modes`, or load into another "
+            "`namespace`"
+        )
 
 
 def refuse_shared_targets(plans: list[TablePlan]) -> None:
