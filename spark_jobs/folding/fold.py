@@ -6,7 +6,6 @@ content the same way in every order of arrival.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Sequence
 from itertools import chain
@@ -17,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from sluice.positions import ROLE_OLD
 from spark_jobs.canonical import ALL_BUT, OP_DELETE, by_name, quoted
+from spark_jobs.folding.places import places
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
@@ -139,35 +138,6 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     )
     last = F.max(F.when(F.col("_sluice_renewed") == 0, F.col("_sluice_deleted")))
     return halves.groupBy(*keys).agg(last.alias("_sluice_ended"))
-
-
-# The same to Java and to Python.
-_ROLE: Final = r"((?<=~)\d+)?\.\d$"
-_TWO_NUMBERS: Final = r"\d+~(\d+)\.\d$"
-
-
-def place() -> Column:
-    """The position without the half's role: the same for both halves of an update."""
-    return F.regexp_replace(names.POSITION, _ROLE, "")
-
-
-def places() -> Column:
-    """Where the old half of a change may be: at its place, first, or at the one before.
-
-    Whether the halves of an update share their number or have two in succession is not told by
-    all formats. Of these a new half has both numbers, `….n~m.1` with `m` the one before `n`, and
-    an old half its own, `….n~.0`.
-    """
-    earlier = F.regexp_replace(names.POSITION, _TWO_NUMBERS, "$1~")
-    two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
-    return F.when(two, F.array(place(), earlier)).otherwise(F.array(place()))
-
-
-def old_halves(position: str) -> list[str]:
-    """The positions that the old half of a new one may have, by `places`."""
-    earlier = re.sub(_TWO_NUMBERS, r"\1~", position)
-    found = [re.sub(_ROLE, "", position), earlier]
-    return [f"{at}.{ROLE_OLD}" for at in found[: 1 if earlier == position else 2]]
 
 
 def carried(column: str) -> Column:

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, by_name, quoted
 from spark_jobs.folding.floor import STOOD_AT
-from spark_jobs.folding.fold import carried, content_hash, places
+from spark_jobs.folding.fold import carried, content_hash
+from spark_jobs.folding.places import places
 from spark_jobs.kept import keep
 
 AT: Final = "_sluice_at"
@@ -66,7 +67,7 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
 
 def _brought(halves: DataFrame) -> DataFrame:
     """What each place brings: a new half belongs to its first place that takes a row away, and a
-    place has the halves that come first by their own places (see `fold.places`)."""
+    place has the halves that come first by their own places (see `places.places`)."""
     first = F.min(F.struct(_RANK, _PLACE)).alias(_FIRST)
     chosen = halves.groupBy(_KEY, names.POSITION).agg(first).select("*", f"{_FIRST}.*")
     ranked = chosen.groupBy(_PLACE, _RANK).agg(

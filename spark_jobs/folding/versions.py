@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
-from spark_jobs.folding.fold import carried, content_hash, place, places
+from spark_jobs.folding.fold import carried, content_hash
+from spark_jobs.folding.places import places, position_place
 
 ENDED_AT: Final = "_sluice_ended_at"
 ENDED_TS: Final = "_sluice_ended_ts"
@@ -83,7 +84,7 @@ def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     marked = spread.withColumn(
         "_sluice_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0)
     )
-    once = F.col(_PLACE) == place()
+    once = F.col(_PLACE) == position_place()
     return marked.where(once & ~F.col("_sluice_renewed")).drop("_sluice_renewed", _PLACE)
 
 

@@ -224,7 +224,7 @@ def _position() -> Column:
 
     The halves of an update share their number or have two in succession, and a record does not
     say which. So a half has a mark behind its number, and a new half the number before its own
-    behind that: by the two numbers it finds its old half (`fold.places`).
+    behind that: by the two numbers it finds its old half (`folding.places`).
     """
     statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
     counted = F.coalesce("_n_counted", F.when(statement, F.lit(ZERO)))

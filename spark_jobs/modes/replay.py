@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.folding.floor import STOOD_AT
-from spark_jobs.folding.fold import old_halves
 from spark_jobs.folding.moves import beside, completed, moves, tied
+from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.writer import Writer

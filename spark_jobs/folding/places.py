@@ -1,0 +1,40 @@
+"""Places: where the two halves of an update, records of their own, find each other by position."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.positions import ROLE_OLD
+
+# The same to Java and to Python.
+_ROLE: Final = r"((?<=~)\d+)?\.\d$"
+_TWO_NUMBERS: Final = r"\d+~(\d+)\.\d$"
+
+
+def position_place() -> Column:
+    """The position without the half's role: the same for both halves of an update."""
+    return F.regexp_replace(names.POSITION, _ROLE, "")
+
+
+def places() -> Column:
+    """Where the old half of a change may be: at its place, first, or at the one before.
+
+    Whether the halves of an update share their number or have two in succession is not told by
+    all formats. Of these a new half has both numbers, `….n~m.1` with `m` the one before `n`, and
+    an old half its own, `….n~.0`.
+    """
+    earlier = F.regexp_replace(names.POSITION, _TWO_NUMBERS, "$1~")
+    two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
+    return F.when(two, F.array(position_place(), earlier)).otherwise(F.array(position_place()))
+
+
+def old_halves(position: str) -> list[str]:
+    """The positions that the old half of a new one may have, by `places`."""
+    earlier = re.sub(_TWO_NUMBERS, r"\1~", position)
+    found = [re.sub(_ROLE, "", position), earlier]
+    return [f"{at}.{ROLE_OLD}" for at in found[: 1 if earlier == position else 2]]
