@@ -23,6 +23,11 @@ RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
 WINNER: Final = "_sluice_winner"
 _HASH: Final = "_sluice_hash"
+_IDENTITY: Final = "_sluice_identity"
+_PLACE: Final = "_sluice_place"
+_DELETED: Final = "_sluice_deleted"
+_RENEWED: Final = "_sluice_renewed"
+_ENDED: Final = "_sluice_ended"
 
 
 def content_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
@@ -99,7 +104,7 @@ def event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
 
 def _identity(changes: DataFrame, data: Sequence[str]) -> Column:
     identity = F.xxhash64(F.col(names.POSITION), event_hash(changes, data))
-    return F.when(F.col(names.COUNTED), identity).alias("_sluice_identity")
+    return F.when(F.col(names.COUNTED), identity).alias(_IDENTITY)
 
 
 def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:
@@ -112,7 +117,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     A column holds the newest value that some event since the key's last delete carried.
     """
     keys = by_name(key)
-    position, ended = F.col(names.POSITION), F.col("_sluice_ended")
+    position, ended = F.col(names.POSITION), F.col(_ENDED)
     changed = (F.col(names.OP) != OP_DELETE) & (ended.isNull() | (position > ended))
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
@@ -125,19 +130,19 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
 
 
 def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
-    """Where each key's row was last deleted: `_ended`, NULL where it never was.
+    """Where each key's row was last deleted: _ENDED, NULL where it never was.
 
     An update in two records begins with a delete of its old half; where the new half has the
     same key nothing was deleted, and the columns that it does not carry live on.
     """
     deleted = F.col(names.OP) == OP_DELETE
-    spread = changes.withColumn("_sluice_place", F.explode(places()))
-    halves = spread.groupBy(*keys, "_sluice_place").agg(
-        F.max(F.when(deleted, F.col(names.POSITION))).alias("_sluice_deleted"),
-        F.count_if(~deleted).alias("_sluice_renewed"),
+    spread = changes.withColumn(_PLACE, F.explode(places()))
+    halves = spread.groupBy(*keys, _PLACE).agg(
+        F.max(F.when(deleted, F.col(names.POSITION))).alias(_DELETED),
+        F.count_if(~deleted).alias(_RENEWED),
     )
-    last = F.max(F.when(F.col("_sluice_renewed") == 0, F.col("_sluice_deleted")))
-    return halves.groupBy(*keys).agg(last.alias("_sluice_ended"))
+    last = F.max(F.when(F.col(_RENEWED) == 0, F.col(_DELETED)))
+    return halves.groupBy(*keys).agg(last.alias(_ENDED))
 
 
 def carried(column: str) -> Column:

@@ -31,9 +31,13 @@ _KEY: Final = "_sluice_key"
 _PLACE: Final = "_sluice_place"
 _RANK: Final = "_sluice_rank"
 _POSITION: Final = "_sluice_position"
+_IS_OLD: Final = "_sluice_is_old"
 _FIRST: Final = "_sluice_first"
-_LAST: Final = "_sluice_last"
+_OLD_LAST: Final = "_sluice_old_last"
 _NEW_LAST: Final = "_sluice_new_last"
+_RENEWED: Final = "_sluice_renewed"
+_MOVE: Final = "_sluice_move"
+_FURTHER: Final = "_sluice_further"
 _ENDED: Final = "_sluice_ended"
 _CAME: Final = "_sluice_came"
 _FROM: Final = "_sluice_from"
@@ -54,14 +58,14 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     if both.isEmpty():
         return None
     half = rows.select(
-        _ident(key).alias(_KEY), names.POSITION, deleted.alias(_FIRST),
+        _ident(key).alias(_KEY), names.POSITION, deleted.alias(_IS_OLD),
         F.posexplode(places()).alias(_RANK, _PLACE),
     ).join(both, _PLACE, "left_semi")  # fmt: skip
-    old = half.where(_FIRST).groupBy(_PLACE).agg(
-        F.max(names.POSITION).alias(AT), F.min(_KEY).alias(OLD), F.max(_KEY).alias(_LAST)
+    old = half.where(_IS_OLD).groupBy(_PLACE).agg(
+        F.max(names.POSITION).alias(AT), F.min(_KEY).alias(OLD), F.max(_KEY).alias(_OLD_LAST)
     )  # fmt: skip
-    pairs = _brought(half.where(~F.col(_FIRST)).join(old.select(_PLACE), _PLACE)).join(old, _PLACE)
-    single = (F.col(OLD) == F.col(_LAST)) & (F.col(NEW) == F.col(_NEW_LAST))
+    pairs = _brought(half.where(~F.col(_IS_OLD)).join(old.select(_PLACE), _PLACE)).join(old, _PLACE)
+    single = (F.col(OLD) == F.col(_OLD_LAST)) & (F.col(NEW) == F.col(_NEW_LAST))
     return keep(pairs.where(single & (F.col(OLD) != F.col(NEW))).select(AT, TO, OLD, NEW))
 
 
@@ -199,9 +203,9 @@ def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame
     ends = rows.join(moved.select(F.col(OLD).alias(_KEY)), _KEY, "left_semi")
     halves = ends.groupBy(_KEY, _PLACE).agg(
         F.max(F.when(deleted, F.col(names.POSITION))).alias(_POSITION),
-        F.count_if(~deleted).alias(_LAST),
+        F.count_if(~deleted).alias(_RENEWED),
     )
-    return halves.where((F.col(_LAST) == 0) & F.col(_POSITION).isNotNull())
+    return halves.where((F.col(_RENEWED) == 0) & F.col(_POSITION).isNotNull())
 
 
 def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
@@ -214,19 +218,19 @@ def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
 
 
 def _lineage(parts: DataFrame) -> DataFrame:
-    """For every move, AT, its own part and those of the moves before it, each below its _LAST.
+    """For every move, _MOVE, its own part and those of the moves before it, each below its AT.
 
     The steps back double from round to round, so that a row that moved a thousand times takes ten.
     """
     parts = keep(parts)
     steps = parts.where(F.col(_NEXT).isNotNull()).select(AT, _NEXT)
-    reached = parts.select(F.col(AT).alias(_FIRST), AT)
+    reached = parts.select(F.col(AT).alias(_MOVE), AT)
     while not (steps := keep(steps)).isEmpty():
-        further = reached.join(steps, AT).select(_FIRST, F.col(_NEXT).alias(AT))
+        further = reached.join(steps, AT).select(_MOVE, F.col(_NEXT).alias(AT))
         reached = keep(reached.union(further))
-        twice = steps.select(F.col(AT).alias(_NEXT), F.col(_NEXT).alias(_LAST))
-        steps = steps.join(twice, _NEXT).select(AT, F.col(_LAST).alias(_NEXT))
-    return reached.join(parts, AT).withColumnRenamed(AT, _LAST).withColumnRenamed(_FIRST, AT)
+        twice = steps.select(F.col(AT).alias(_NEXT), F.col(_NEXT).alias(_FURTHER))
+        steps = steps.join(twice, _NEXT).select(AT, F.col(_FURTHER).alias(_NEXT))
+    return reached.join(parts, AT)
 
 
 def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
@@ -235,7 +239,6 @@ def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFr
     What a key had before a row moved to it is another row's. A stored row from after the move
     counts, though it stands at the floor, where the lineage has nothing: for what is forgotten.
     """
-    parts = lineage.withColumnsRenamed({AT: _FIRST, _LAST: AT})
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
     standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))
     order = F.struct(own, names.POSITION, _HASH)
@@ -243,8 +246,8 @@ def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFr
         F.max_by(F.struct(F.col(quoted(c)).alias("v")), F.when(carried(c), order)).alias(c)
         for c in values
     )
-    within = _of_lives(rows, parts).where(own | standing)
-    given = within.groupBy(F.col(_FIRST).alias(AT)).agg(*newest)
+    within = _of_lives(rows, lineage).where(own | standing)
+    given = within.groupBy(F.col(_MOVE).alias(AT)).agg(*newest)
     return given.select(AT, F.struct(*(quoted(c) for c in values)).alias(_GIVEN))
 
 

@@ -7,6 +7,7 @@ equal rows a delete takes does not show in the data; the newest ones stay, alway
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -14,6 +15,10 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.result import Counts
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
+
+_DELETES: Final = "_sluice_deletes"
+_INSERTS: Final = "_sluice_inserts"
+_RANK: Final = "_sluice_rank"
 
 
 @dataclass(frozen=True)
@@ -116,13 +121,11 @@ def _ranked(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
     content = Window.partitionBy(*by_name(data))
     ranked = rows.withColumns(
         {
-            "_sluice_deletes": F.count_if(_is_delete()).over(content),
-            "_sluice_inserts": F.count_if(~_is_delete()).over(content),
-            "_sluice_rank": F.row_number().over(
-                content.orderBy(_is_delete(), F.col(names.POSITION).desc())
-            ),
+            _DELETES: F.count_if(_is_delete()).over(content),
+            _INSERTS: F.count_if(~_is_delete()).over(content),
+            _RANK: F.row_number().over(content.orderBy(_is_delete(), F.col(names.POSITION).desc())),
         }
     )
-    stays = F.col("_sluice_rank") <= F.col("_sluice_inserts") - F.col("_sluice_deletes")
+    stays = F.col(_RANK) <= F.col(_INSERTS) - F.col(_DELETES)
     op = F.when(stays, F.lit(OP_INSERT)).otherwise(F.lit(OP_DELETE))
     return ranked.where(~_is_delete()).withColumn(names.OP, op)

@@ -21,6 +21,7 @@ _ERA: Final = "_sluice_era"
 # Above every position.
 _STILL: Final = "~"
 _RANK: Final = "_sluice_rank"
+_CHANGE: Final = "_sluice_change"
 
 
 def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
@@ -44,12 +45,12 @@ def _eras(changelog: DataFrame) -> DataFrame:
     truncates = changelog.where(F.col(names.OP) == OP_TRUNCATE)
     ends = truncates.select(F.col(names.POSITION).alias(_ERA)).distinct()
     changes = changelog.where(F.col(names.OP) != OP_TRUNCATE)
-    changes = changes.withColumn("_sluice_at", F.monotonically_increasing_id())
+    changes = changes.withColumn(_CHANGE, F.monotonically_increasing_id())
     ends = ends.unionByName(changelog.sparkSession.range(1).select(F.lit(_STILL).alias(_ERA)))
     joined = changes.join(F.broadcast(ends), F.col(_ERA) >= F.col(names.POSITION))
-    first = Window.partitionBy("_sluice_at").orderBy(_ERA)
+    first = Window.partitionBy(_CHANGE).orderBy(_ERA)
     ranked = joined.withColumn(_RANK, F.row_number().over(first)).where(F.col(_RANK) == 1)
-    return ranked.drop(_RANK, "_sluice_at")
+    return ranked.drop(_RANK, _CHANGE)
 
 
 def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:

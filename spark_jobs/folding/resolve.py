@@ -21,6 +21,9 @@ LATE: Final = "late"
 CONTRADICTS: Final = "_sluice_contradicts"
 ROW: Final = "_sluice_row"
 TOMBSTONE: Final = "_sluice_tombstone"
+_MINE: Final = "_sluice_mine"
+_THEIRS: Final = "_sluice_theirs"
+_WON: Final = "_sluice_won"
 _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 
 
@@ -115,20 +118,16 @@ def settle_ties(
 ) -> DataFrame:
     """Equal position, different content: the higher content hash stays, whichever came first."""
     mine = resolved.where(F.col(STATUS) == EQUAL).select(
-        *by_name(key), content_hash(resolved, data).alias("_sluice_mine")
+        *by_name(key), content_hash(resolved, data).alias(_MINE)
     )
     # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
     stored = [c for c in data if c in rows.columns]
-    theirs = rows.select(*by_name(key), content_hash(rows, stored).alias("_sluice_theirs"))
+    theirs = rows.select(*by_name(key), content_hash(rows, stored).alias(_THEIRS))
     won = (
-        mine.join(theirs, list(key))
-        .where(F.col("_sluice_mine") > F.col("_sluice_theirs"))
-        .select(*mine.columns[:-1])
+        mine.join(theirs, list(key)).where(F.col(_MINE) > F.col(_THEIRS)).select(*mine.columns[:-1])
     )
-    marked = resolved.join(
-        F.broadcast(won.withColumn("_sluice_won", F.lit(True))), list(key), "left"
-    )
-    status = F.when(F.col("_sluice_won") & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
+    marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
+    status = F.when(F.col(_WON) & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
     return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
         *(quoted(c) for c in resolved.columns)
     )

@@ -24,6 +24,7 @@ _HASH: Final = "_sluice_hash"
 _NEXT: Final = "_sluice_next"
 _TRUNCATES: Final = "_sluice_truncates"
 _PLACE: Final = "_sluice_place"
+_RENEWED: Final = "_sluice_renewed"
 _KEPT: Final = (names.OP, *names.TARGET_METADATA, _ERA)
 
 
@@ -81,11 +82,9 @@ def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     deleted = F.col(names.OP) == OP_DELETE
     at_place = Window.partitionBy(*keys, _PLACE)
     spread = changes.withColumn(_PLACE, F.explode(places()))
-    marked = spread.withColumn(
-        "_sluice_renewed", deleted & (F.count_if(~deleted).over(at_place) > 0)
-    )
+    marked = spread.withColumn(_RENEWED, deleted & (F.count_if(~deleted).over(at_place) > 0))
     once = F.col(_PLACE) == position_place()
-    return marked.where(once & ~F.col("_sluice_renewed")).drop("_sluice_renewed", _PLACE)
+    return marked.where(once & ~F.col(_RENEWED)).drop(_RENEWED, _PLACE)
 
 
 def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
