@@ -152,8 +152,7 @@ class Debezium(Format):
         lines, messages = found.json, debezium_avro.read(spark, found, options)
         _check_decimals(options, messages)
         head = read_head(spark, lines) or debezium_avro.read_head(messages)
-        told = not known.nothing and head and head.connector in CONNECTORS
-        expected = head if told and not (lines and messages) else None
+        expected = _expected(head, known, mixed=bool(lines and messages))
         transactions = debezium_transactions.FIELDS if known.transactions else ()
         old = known.old_columns
         scans = [_read_avro(some, expected, old, transactions) for some in messages]
@@ -168,10 +167,7 @@ class Debezium(Format):
         flat = union(list(map(debezium_documents.without_rows, scans)) if any_documents else scans)
         if any_documents or head is None or head.connector in SHARING:
             flat = with_arrival(spark, flat, files)
-        placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        absent = (unsent if known.partial else any_unsent)(F.col("after"), placeholder)
-        if any_documents:
-            absent = F.coalesce(debezium_documents.PARTIAL, absent)
+        absent = _absent(options, known.partial, any_documents)
         others = frozenset[str]() if head else misread(spark, lines)
         envelope = _envelope(flat, absent, expected.connector if expected else None, others)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
@@ -179,6 +175,19 @@ class Debezium(Format):
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
         return row_columns(types, options.get("decimal_format") == NUMERIC)
+
+
+def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
+    """The form and connector that every event has to have; None where each may have its own."""
+    told = head is not None and head.connector in CONNECTORS
+    return head if told and not (known.nothing or mixed) else None
+
+
+def _absent(options: Mapping[str, Any], partial: bool, any_documents: bool) -> Column:
+    """The columns that an event left out; without `partial` no more than that it left some."""
+    placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+    absent = (unsent if partial else any_unsent)(F.col("after"), placeholder)
+    return F.coalesce(debezium_documents.PARTIAL, absent) if any_documents else absent
 
 
 def _check_decimals(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
@@ -314,8 +323,7 @@ def _envelope(
     """
     not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
     refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
-    ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
-    named = flat.withColumn("kind", F.expr(f"CASE op {ops} END"))
+    named = flat.withColumn("kind", F.expr(_kind_sql()))
     why = reason(connector, refused, frozenset(flat.columns), others)
     placed = with_position(named.withColumn("reason", why), connector)
     told = debezium_transactions.told() if "transaction" in flat.columns else []
@@ -342,6 +350,12 @@ def _envelope(
         "ordinal",
         *told,
     )
+
+
+def _kind_sql() -> str:
+    """What a change does, by its `op`."""
+    ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
+    return f"CASE op {ops} END"
 
 
 def _database(connector: str | None) -> Column:
