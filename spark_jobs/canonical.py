@@ -45,12 +45,13 @@ OP_DELETE: Final = "delete"
 OP_TRUNCATE: Final = "truncate"
 OP_DDL: Final = "ddl"
 
+SOURCE_PARTS: Final = ("database", "schema", "table")
 PLACE: Final = ("file", "block", "ordinal")
 # The same beside columns of a source, which may have such names.
 PLACED: Final = tuple(f"_sluice_{name}" for name in PLACE)
 ENVELOPE: Final = (
-    "outcome", "reason", "database", "schema", "table", "op", "position", "before", "after",
-    "key", "types", "source_ts", "tx_id", "event_id", "ddl", "raw", *PLACE,
+    "outcome", "reason", *SOURCE_PARTS, "op", "position", "before", "after", "key", "types",
+    "source_ts", "tx_id", "event_id", "ddl", "raw", *PLACE,
 )  # fmt: skip
 
 _LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))

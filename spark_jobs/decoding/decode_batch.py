@@ -18,7 +18,7 @@ from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.renamelog import ToldRename, record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut
-from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, quoted
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
 from spark_jobs.decoding import apart, droptables, quarantine, transactions
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.dropped import refuse_dropped
@@ -196,7 +196,7 @@ def _kept(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
     """Written once by source table, for each table's pass to read no more than its own part; and
     how many records were."""
     written = Observation()
-    names_of = (F.coalesce(part, F.lit("")) for part in ("database", "schema", "table"))
+    names_of = (F.coalesce(part, F.lit("")) for part in SOURCE_PARTS)
     part = _folder(F.concat_ws(".", *names_of)).alias(_PART)
     parts = envelope.select("*", part)
     counted = parts.observe(written, F.count(F.lit(1)).alias("records"))

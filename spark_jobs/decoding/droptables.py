@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import APPLY, matches, truncate_policy
-from sluice.ddl import LONGEST, SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
+from sluice.ddl import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
 from sluice.errors import PlanError
 from sluice.shown import shown
-from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, PLACE
+from spark_jobs.canonical import OP_TRUNCATE, PLACE
+from spark_jobs.decoding.statements import ddl_events, told_columns
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, discover
+from spark_jobs.planning.discover import source_of as _source
 from spark_jobs.planning.plan import table_config
 
 KEEP: Final = "keep"
@@ -46,11 +48,7 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFr
 
 
 def _statements(envelope: DataFrame) -> list[Row]:
-    ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
-    mine = envelope.where(ddl & F.col("ddl").rlike(SPEAKS_OF_DROPS))
-    parts = (F.coalesce(n, F.lit("")).alias(n) for n in ("database", "schema", "table"))
-    text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
-    rows = mine.select(*parts, lost.alias("lost"), text.alias("ddl"), *PLACE)
+    rows = ddl_events(envelope, SPEAKS_OF_DROPS).select(*told_columns(), *PLACE)
     found = rows.limit(_MOST + 1).collect()
     if len(found) > _MOST:
         raise PlanError(
@@ -58,10 +56,6 @@ def _statements(envelope: DataFrame) -> list[Row]:
             "files at once (max_files_per_batch)"
         )
     return found
-
-
-def _source(row: Row) -> Source:
-    return Source(row["database"], row["schema"], row["table"])
 
 
 def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:

@@ -10,16 +10,16 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.ddl import LONGEST, SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered
+from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.positions import epoch_prefix
 from sluice.shown import shown
 from sluice.sourcenames import is_column_name
-from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT
 from spark_jobs.decoding.decode import by_place, with_origin
+from spark_jobs.decoding.statements import ddl_events, told_columns
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.discover import Found, Source, source_of
 from spark_jobs.planning.plan import is_reserved, table_config
 
 _MOST: Final = 10_000
@@ -42,7 +42,7 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     with_rows = {f.source: f for f in found if f.records > f.ddl}
     ordered = {source for source, table in with_rows.items() if not table.unordered}
     for row in rows:
-        source = Source(row["database"], row["schema"], row["table"])
+        source = source_of(row)
         for of, rename in _of_statement(source, row, ordered, with_rows):
             # What nobody can tell the table of is of none that is listed, and may be of each.
             unknown = rename.problem is not None and not of.name
@@ -52,15 +52,12 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
 
 
 def _statements(job: Job, envelope: DataFrame) -> DataFrame:
-    ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
-    mine = envelope.where(ddl & F.col("ddl").rlike(SPEAKS_OF_COLUMNS))
+    mine = ddl_events(envelope, SPEAKS_OF_COLUMNS)
     located = with_origin(mine, job.spark, job.manifest.files)
     at = F.concat_ws(
         ".", F.lit(epoch_prefix(job.pipeline.epoch)), F.coalesce("position", by_place())
     )
-    parts = (F.coalesce(n, F.lit("")).alias(n) for n in ("database", "schema", "table"))
-    text, lost = F.substring("ddl", 1, LONGEST), F.col("position").isNull()
-    return located.select(*parts, at.alias("at"), lost.alias("lost"), text.alias("ddl"))
+    return located.select(*told_columns(), at.alias("at"))
 
 
 def _of_statement(

@@ -23,6 +23,7 @@ from spark_jobs.canonical import (
     OP_UPDATE,
     OUTCOME_EVENT,
     OUTCOME_REJECT,
+    SOURCE_PARTS,
     record_text,
 )
 from spark_jobs.job import Job
@@ -134,7 +135,7 @@ def _refuse_untold(job: Job, envelope: DataFrame) -> None:
     """Rows of a full load have no transaction; what changes a row has."""
     changes = F.col("op").isin(OP_UPDATE, OP_DELETE)
     untold = envelope.where(_is_change() & changes & F.col(TRANSACTION).isNull())
-    first = untold.select("database", "schema", "table").first()
+    first = untold.select(*SOURCE_PARTS).first()
     if first is not None:
         table = ".".join(part for part in first if part)
         raise PlanError(

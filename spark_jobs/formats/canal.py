@@ -28,6 +28,7 @@ from spark_jobs.canonical import (
     OP_TRUNCATE,
     OP_UPDATE,
     PLACE,
+    SOURCE_PARTS,
     full_load_position,
     number,
     quoted,
@@ -198,7 +199,7 @@ def _parts(told: _Told) -> dict[str, Column]:
 
 def _names(told: _Told) -> dict[str, Column]:
     """The parts of the table's name; the option's where the message names no table."""
-    database, schema, table = (F.nullif(n, F.lit("")) for n in ("database", "schema", "table"))
+    database, schema, table = (F.nullif(n, F.lit("")) for n in SOURCE_PARTS)
     given = F.when(table.isNull(), F.lit(told.database))
     return {
         "_database": F.coalesce(database, given),

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice.errors import TerminalError
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT, SOURCE_PARTS
 
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
@@ -23,7 +23,7 @@ NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
 """A null value in JSON, as it is or with the schema that it does not have."""
 _AFTER: Final = "~"
 """Sorts behind the `.` that goes on a position: after that event, before any later one."""
-_TAKEN: Final = ("database", "schema", "table", "position", "types", "source_ts")
+_TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 
 def wanted(options: Mapping[str, Any]) -> bool:

@@ -12,7 +12,14 @@ from pyspark.sql import functions as F
 from sluice.config.sourcetables import IGNORE
 from sluice.errors import PlanError
 from sluice.positions import KIND_ARRIVAL
-from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OP_UPDATE, OUTCOME_EVENT, OUTCOME_IGNORE
+from spark_jobs.canonical import (
+    OP_DDL,
+    OP_TRUNCATE,
+    OP_UPDATE,
+    OUTCOME_EVENT,
+    OUTCOME_IGNORE,
+    SOURCE_PARTS,
+)
 
 _MOST_FORMS: Final = 50_000
 
@@ -77,6 +84,11 @@ class Found:
         return any(len({n.lower() for n in image}) < len(image) for image in self.images.values())
 
 
+def source_of(row: Row) -> Source:
+    """The table of a row that has the parts of its name."""
+    return Source(*(row[part] or "" for part in SOURCE_PARTS))
+
+
 def short_name(part: Column) -> Column:
     """A hash to know one distinct list of names or description of types by."""
     return F.xxhash64(part)
@@ -96,7 +108,7 @@ def discover(envelope: DataFrame) -> list[Found]:
         )
     found: dict[Source, Found] = {}
     for row in rows:
-        source = Source(row["database"] or "", row["schema"] or "", row["table"] or "")
+        source = source_of(row)
         _add(found.setdefault(source, Found(source)), row)
     return sorted(found.values(), key=lambda f: f.source.name)
 
@@ -105,9 +117,7 @@ def _summary(envelope: DataFrame) -> DataFrame:
     after, before = F.map_keys("after"), F.map_keys("before")
     kind = F.coalesce(F.substring("position", 1, 1), F.lit(KIND_ARRIVAL))
     return envelope.groupBy(
-        "database",
-        "schema",
-        "table",
+        *SOURCE_PARTS,
         "outcome",
         "op",
         "key",

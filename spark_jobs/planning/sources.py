@@ -24,7 +24,7 @@ from sluice.config.sourcetables import (
     with_sources,
 )
 from sluice.errors import PlanError
-from spark_jobs.canonical import OP_TRUNCATE
+from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS
 from spark_jobs.planning.discover import Found
 
 # Of Spark: spark.sql.optimizer.inSetConversionThreshold.
@@ -52,7 +52,7 @@ def as_listed(envelope: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 def _dotted_name() -> Column:
     """As `Source.name`; NULL for a record of no table."""
-    parts = [F.nullif(part, F.lit("")) for part in ("database", "schema", "table")]
+    parts = [F.nullif(part, F.lit("")) for part in SOURCE_PARTS]
     return F.when(parts[-1].isNotNull(), F.concat_ws(".", *parts))
 
 

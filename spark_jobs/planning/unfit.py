@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from sluice.config.project import Pipeline
 from sluice.errors import PlanError
 from sluice.sourcenames import is_column_name, is_table_name
-from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT
+from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import table_config, target_name
@@ -47,7 +47,7 @@ class Unfit:
         )
 
     def _of_tables(self) -> Column:
-        parts = [F.coalesce(part, F.lit("")) for part in ("database", "schema", "table")]
+        parts = [F.coalesce(part, F.lit("")) for part in SOURCE_PARTS]
         listed = [
             F.struct(*(F.lit(part) for part in (s.database, s.schema, s.table)))
             for s in self.tables
