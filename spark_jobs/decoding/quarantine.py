@@ -101,6 +101,15 @@ def landing_rows(
 
 def write(spark: SparkSession, frame: DataFrame) -> None:
     """Append to the quarantine."""
+    _as_stored(spark, frame).writeTo(TABLE.sql()).append()
+
+
+def replace(spark: SparkSession, frame: DataFrame, batch_id: str) -> None:
+    """Write a batch's rows of quarantine in the place of all that there are of it."""
+    mine = F.col("batch_id") == batch_id
+    _as_stored(spark, frame).writeTo(TABLE.sql()).overwrite(mine)
+
+
+def _as_stored(spark: SparkSession, frame: DataFrame) -> DataFrame:
     columns = [f.name for f in spark.table(TABLE.sql()).schema]
-    kept = [c for c in columns if c in frame.columns]
-    frame.select(*(quoted(c) for c in kept)).writeTo(TABLE.sql()).append()
+    return frame.select(*(quoted(c) for c in columns if c in frame.columns))

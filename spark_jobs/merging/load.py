@@ -17,11 +17,10 @@ from sluice.errors import AuditFailed, PlanError, TerminalError
 from sluice.faults import Point, reach
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.canonical import OUTCOME_REJECT, PLACE, as_place, by_arrival
-from spark_jobs.decoding import apart, quarantine
+from spark_jobs.canonical import by_arrival
+from spark_jobs.decoding import apart, rejected
 from spark_jobs.decoding.beyond import set_aside
-from spark_jobs.decoding.decode import BAD, RECORD, with_origin
-from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch, typed_changes
+from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import (
@@ -77,7 +76,7 @@ def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     found, plans = batch.found, [table.plan for table in batch.tables]
     bad = {table.plan.name: table.bad for table in batch.tables}
     unassigned = without_table(found, plans)
-    unassigned += _quarantine(job, batch.envelope, found, plans, bad, retried)
+    unassigned += rejected.write(job, batch, retried)
     held = count_held(job, batch.envelope)
     _refuse_too_many_bad(job, found, bad, unassigned, held)
     _refuse_rows_of_no_identity(job, plans)
@@ -152,68 +151,6 @@ def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
                 read=passed + table.rejected, ignored=passed, quarantined=table.rejected
             )
     return total
-
-
-def _quarantine(
-    job: Job,
-    envelope: DataFrame,
-    found: list[Found],
-    plans: list[TablePlan],
-    bad: dict[str, int],
-    retried: bool,
-) -> Counts:
-    """Write the batch's quarantine; returns what landing rejected, and what was no reject."""
-    rejected = sum(f.rejected for f in found)
-    if not (rejected or any(bad.values()) or job.manifest.rejects or retried):
-        return Counts()
-    table = quarantine.TABLE.sql()
-    at = F.current_timestamp()
-    parts = [
-        quarantine.landing_rows(
-            job.spark, job.manifest.rejects, job.pipeline.name, job.manifest.batch_id, at
-        )
-    ]
-    if rejected or any(bad.values()):
-        rejects = _rejects(job, envelope, plans, bad)
-        named = with_origin(rejects, job.spark, job.manifest.files)
-        parts.append(quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, at))
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.unionByName(part)
-    columns = [f.name for f in job.spark.table(table).schema]
-    rows = rows.select(*columns)
-    rows.writeTo(table).overwrite(F.col("batch_id") == job.manifest.batch_id)
-    lost = len(job.manifest.rejects)
-    return Counts(read=lost, quarantined=lost)
-
-
-def _rejects(
-    job: Job, envelope: DataFrame, plans: list[TablePlan], bad: dict[str, int]
-) -> DataFrame:
-    """Records that are no events and records that did not fit, with their own text."""
-    source = F.concat_ws(".", "database", "schema", "table")
-    kept = [
-        source.alias("source_table"),
-        "reason",
-        (F.col("detail") if "detail" in envelope.columns else F.lit("")).alias("detail"),
-        "raw",
-        *PLACE,
-    ]
-    rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
-    for plan in plans:
-        if bad[plan.name]:
-            misfits = typed_changes(job, envelope, plan).where(F.col(BAD) != "")
-            rejects = rejects.unionByName(
-                misfits.select(
-                    F.lit(plan.source.name).alias("source_table"),
-                    F.lit("does_not_fit").alias("reason"),
-                    F.col(BAD).alias("detail"),
-                    F.col(RECORD).alias("raw"),
-                    *as_place(),
-                )
-            )
-    lines = quarantine.texts(job.spark, job.manifest.files, envelope)
-    return quarantine.with_text(rejects, lines)
 
 
 def _refuse_too_many_bad(

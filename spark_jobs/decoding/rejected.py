@@ -1,0 +1,58 @@
+"""What a decoded batch brings into quarantine: what is no event, and what did not fit its table."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice.result import Counts
+from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
+from spark_jobs.decoding import quarantine
+from spark_jobs.decoding.decode import BAD, RECORD, with_origin
+from spark_jobs.decoding.decode_batch import DecodedBatch, typed_changes
+from spark_jobs.job import Job
+
+
+def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
+    """Write the batch's rows of quarantine; returns the outcomes of what landing rejected.
+
+    They take the place of those of an earlier attempt, of which there may be some where the batch
+    is `retried`.
+    """
+    bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.found)
+    if not (bad or job.manifest.rejects or retried):
+        return Counts()
+    pipeline, batch_id, at = job.pipeline.name, job.manifest.batch_id, F.current_timestamp()
+    rows = quarantine.landing_rows(job.spark, job.manifest.rejects, pipeline, batch_id, at)
+    if bad:
+        rejects = with_origin(_rejects(job, batch), job.spark, job.manifest.files)
+        rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id, at))
+    quarantine.replace(job.spark, rows, batch_id)
+    lost = len(job.manifest.rejects)
+    return Counts(read=lost, quarantined=lost)
+
+
+def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
+    """Records that are no events and records that did not fit, with their own text."""
+    envelope = batch.envelope
+    kept = [
+        F.concat_ws(".", *SOURCE_PARTS).alias("source_table"),
+        "reason",
+        (F.col("detail") if "detail" in envelope.columns else F.lit("")).alias("detail"),
+        "raw",
+        *PLACE,
+    ]
+    rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
+    for plan in (table.plan for table in batch.tables if table.bad):
+        misfits = typed_changes(job, envelope, plan).where(F.col(BAD) != "")
+        rejects = rejects.unionByName(
+            misfits.select(
+                F.lit(plan.source.name).alias("source_table"),
+                F.lit("does_not_fit").alias("reason"),
+                F.col(BAD).alias("detail"),
+                F.col(RECORD).alias("raw"),
+                *as_place(),
+            )
+        )
+    lines = quarantine.texts(job.spark, job.manifest.files, envelope)
+    return quarantine.with_text(rejects, lines)
