@@ -166,9 +166,15 @@ class Driver:
         self.lake = Lake(spark, self.catalog, self.pipeline.name)
         scratch = self.files.scratch_url(self.pipeline.name, batch_id, self.attempt)
         return Job(
-            spark, self.lake, self.pipeline, self.manifest, attempt, self.attempt, scratch,
-            self._left_out,
-        )  # fmt: skip
+            spark=spark,
+            lake=self.lake,
+            pipeline=self.pipeline,
+            manifest=self.manifest,
+            attempt=attempt,
+            attempt_id=self.attempt,
+            scratch=scratch,
+            left_out=self._left_out,
+        )
 
     def _take_lease(self) -> tuple[str, ...]:
         """Wait a little for the pipeline's lease; then the retry of the task has its turn.

@@ -34,7 +34,15 @@ def _job(project: Project, manifest: Manifest) -> Job:
     published = tuple(sorted(Ledger(catalog).published_batches(pipeline.name)))
     attempt = Attempt(manifest.batch_id, "", published)
     lake = Lake(spark, catalog, pipeline.name)
-    return Job(spark, lake, pipeline, manifest, attempt, "", "")
+    return Job(
+        spark=spark,
+        lake=lake,
+        pipeline=pipeline,
+        manifest=manifest,
+        attempt=attempt,
+        attempt_id="",
+        scratch="",
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -51,9 +51,13 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
             notes.append("it moved again; verify when nothing is being published or rolled back")
     seconds = round(time.monotonic() - started, 2)
     return Verification(
-        cutter.pipeline, f"{at:%Y-%m-%dT%H:%M:%SZ}", len(cut.published), tuple(reports),
-        tuple(notes), seconds,
-    )  # fmt: skip
+        pipeline=cutter.pipeline,
+        at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        batches=len(cut.published),
+        tables=tuple(reports),
+        notes=tuple(notes),
+        seconds=seconds,
+    )
 
 
 def _compare_all(spark: SparkSession, trios: list[Trio], cut: Cut) -> list[TableReport]:
@@ -79,8 +83,15 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
         ),
         lambda: compare_modes(spark, trio, cut, changelog, floor),
     )  # fmt: skip
-    foreign = cut.foreign(trio.target)
-    return TableReport(trio.target.text, trio.key, rows, tombstones, foreign, floor, beside)
+    return TableReport(
+        target=trio.target.text,
+        key=trio.key,
+        rows=rows,
+        tombstones=tombstones,
+        foreign=cut.foreign(trio.target),
+        floor=floor,
+        beside=beside,
+    )
 
 
 def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:

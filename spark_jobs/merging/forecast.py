@@ -55,10 +55,18 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed)
     return TablePreview(
-        plan.source.name, plan.name, plan.key, existing is None, added, widened,
-        outcome.counts + unmerged(job.pipeline, plan, bad), plan.config.write_mode,
-        outcome.hit_files, outcome.hit_bytes, _renamed(job, plan),
-    )  # fmt: skip
+        source=plan.source.name,
+        target=plan.name,
+        key=plan.key,
+        created=existing is None,
+        added=added,
+        widened=widened,
+        counts=outcome.counts + unmerged(job.pipeline, plan, bad),
+        write_mode=plan.config.write_mode,
+        hit_files=outcome.hit_files,
+        hit_bytes=outcome.hit_bytes,
+        renamed=_renamed(job, plan),
+    )
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

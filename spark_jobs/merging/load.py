@@ -56,15 +56,15 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     reach(Point.LOAD_LEASED)
     tables = _merge_all(job, batch)
     result = BatchResult(
-        job.pipeline.name,
-        job.manifest.batch_id,
-        job.attempt_id,
-        tables,
-        unassigned,
-        round(time.monotonic() - started, 2),
-        job.pipeline.epoch,
-        batch.left_out,
-        job.manifest.reprocess.batches if job.manifest.reprocess else (),
+        pipeline=job.pipeline.name,
+        batch_id=job.manifest.batch_id,
+        attempt=job.attempt_id,
+        tables=tables,
+        unassigned=unassigned,
+        seconds=round(time.monotonic() - started, 2),
+        epoch=job.pipeline.epoch,
+        left_out=batch.left_out,
+        completed=job.manifest.reprocess.batches if job.manifest.reprocess else (),
     )
     audit(result)
     return result

@@ -147,16 +147,16 @@ def plan_table(
     compared = rules(heard.hints.collations, heard.hints.null_keys)
     key, columns = key_by_rules(found.source.name, key, columns, compared)
     plan = TablePlan(
-        found.source,
-        pipeline.namespace,
-        target_name(pipeline, found.source),
-        columns,
-        key,
-        config,
-        found,
-        pipeline.modes_of(config),
-        defaults.told(heard.found, read, pipeline.epoch) if fmt.tells_defaults else {},
-        opening_of(pipeline),
+        source=found.source,
+        namespace=pipeline.namespace,
+        target=target_name(pipeline, found.source),
+        columns=columns,
+        key=key,
+        config=config,
+        found=found,
+        modes=pipeline.modes_of(config),
+        defaults=defaults.told(heard.found, read, pipeline.epoch) if fmt.tells_defaults else {},
+        opening=opening_of(pipeline),
     )
     _refuse_unfit(plan, names, existing or {}, stored_key)
     return plan

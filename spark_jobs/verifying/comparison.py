@@ -27,13 +27,13 @@ def compared(
     kinds, shown = ({}, ()) if not unlike else _differing(expected, there, layout, unlike)
     head = cut.heads.get(table)
     return Comparison(
-        table.text,
-        None if head is None else str(head),
-        sum(rows for rows, _ in mine.values()),
-        sum(rows for rows, _ in theirs.values()),
-        len(unlike),
-        kinds,
-        shown,
+        table=table.text,
+        snapshot=None if head is None else str(head),
+        expected=sum(rows for rows, _ in mine.values()),
+        found=sum(rows for rows, _ in theirs.values()),
+        buckets=len(unlike),
+        kinds=kinds,
+        shown=shown,
     )
 
 

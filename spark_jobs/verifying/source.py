@@ -52,9 +52,14 @@ def verify_source(
     notes = tuple(note for side in found for note in side.notes)
     seconds = round(time.monotonic() - started, 2)
     return Verification(
-        cutter.pipeline, f"{at:%Y-%m-%dT%H:%M:%SZ}", len(cut.published), reports, notes, seconds,
-        source.shown,
-    )  # fmt: skip
+        pipeline=cutter.pipeline,
+        at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        batches=len(cut.published),
+        tables=reports,
+        notes=notes,
+        seconds=seconds,
+        source=source.shown,
+    )
 
 
 def _database(spark: SparkSession, address: str) -> SourceDatabase:
@@ -98,9 +103,13 @@ class _Side:
         named = [(F.col(quoted(c.name)), c, types[c.name]) for c in shared.columns]
         wanted = rows.select(*(spelled_source(*each).alias(each[1].name) for each in named))
         found = held.select(*(spelled_target(*each).alias(each[1].name) for each in named))
-        compare = compared(self.trio.target, self.cut, wanted, found, shared.layout)
-        foreign = self.cut.foreign(self.trio.target)
-        return TableReport(self.trio.target.text, self.trio.key, compare, None, foreign)
+        return TableReport(
+            target=self.trio.target.text,
+            key=self.trio.key,
+            rows=compared(self.trio.target, self.cut, wanted, found, shared.layout),
+            tombstones=None,
+            foreign=self.cut.foreign(self.trio.target),
+        )
 
     def _held(self) -> DataFrame:
         changes = changes_at(self.spark, self.cut, self.trio)
