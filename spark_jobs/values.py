@@ -1,7 +1,7 @@
 """Text of a value → a typed column; NULL where the text does not fit, and never a rounded value.
 
 `decode` is exact or NULL: the caller compares with the text's own NULL to find the misfits
-(design, "Values are lossless or rejected").
+(docs/architecture.md, "A batch": values are exact or rejected).
 """
 
 from __future__ import annotations

@@ -100,8 +100,9 @@ def altered(text: str) -> list[Altered]:
 
     `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`,
     `DROP [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; of a table without a name what
-    a text tells of columns alone, as StreamX does (seed 000): `ADD COLUMN a …`. Raises
-    UnreadableDdl for a statement that may rename or drop a column and that no grammar reads.
+    a text tells of columns alone, as StreamX does (seed 000; docs/formats/streamx.md,
+    "Operations"): `ADD COLUMN a …`. Raises UnreadableDdl for a statement that may rename or drop a
+    column and that no grammar reads.
     """
     if _COLUMNS_ALONE.match(text):
         text = f"ALTER TABLE {_UNNAMED} {text}"

@@ -1,9 +1,10 @@
 """Canal JSON: Alibaba's Canal, Alibaba DTS (both of its forms), Huawei DRS, TiCDC, and their like.
 
-Sources: seed 001 ("Canal Json") and formats.md 6.2. Order: the messages carry no place of the
-source's log, so arrival is the order (object, record, row in the record), unless `order` names a
-field that orders or TiCDC tells the transaction's `_tidb.commitTs`. Rows of a full load (INIT)
-rank below every change, among themselves by when the job wrote them (`ts`, `id`).
+The rules are in docs/formats/canal.md; they come from seed 001 ("Canal Json") and the
+specification's 6.2. Order: the messages carry no place of the source's log, so arrival is the order
+(object, record, row in the record), unless `order` names a field that orders or TiCDC tells the
+transaction's `_tidb.commitTs`. Rows of a full load (INIT) rank below every change, among themselves
+by when the job wrote them (`ts`, `id`).
 """
 
 from __future__ import annotations

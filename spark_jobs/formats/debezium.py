@@ -1,7 +1,8 @@
 """Debezium: JSON with or without `schema`, as values or as key/value records, and Avro.
 
-Source: formats.md 6.1. A record of JSON has its envelope in one of four places
-(`debezium_head.FORMS`), Avro is read by `debezium_avro`; the order is in `debezium_order`.
+The rules are in docs/formats/debezium.md; they come from the specification's 6.1. A record of JSON
+has its envelope in one of four places (`debezium_head.FORMS`), Avro is read by `debezium_avro`; the
+order is in `debezium_order`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Container files hold envelopes, or records of `key` and `value`, which may be wire messages
 themselves. Files of another kind hold wire messages (`confluent.py`) or Avro's JSON encoding
 (`avro_json.py`). Values are the texts that Connect's JSON converter would have written
-(`connect_avro.py`), so all that follows is the same. Source: formats.md 6.1.
+(`connect_avro.py`), so all that follows is the same. The rules are in
+docs/formats/debezium-avro.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The orders of Debezium's connectors, as positions.
 
-Source: formats.md 6.1. PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by (binlog file
-number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) or in one scn by lcr_position, SQL Server
-by (commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and in a transaction by
-arrival; without these, by arrival.
+See docs/formats/debezium.md, "Order". PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by
+(binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) or in one scn by
+lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and
+in a transaction by arrival; without these, by arrival.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which of Debezium's records are events, and why the others are none.
 
-Source: formats.md 6.1, and Debezium's documentation of what its connectors emit beside changes.
+See docs/formats/debezium.md, "Operations"; the source is Debezium's documentation of what its
+connectors emit beside changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Huawei CDL JSON in both message versions: 1.0, CDL's own, and 2.0, shaped like Debezium's.
 
-Source: Huawei's page "CDL JSON and open-source Debezium JSON" (formats.md 6.7). Its table 1 pairs
-the fields of the versions, and so does this decoder: one set of names, then one set of rules.
+The rules are in docs/formats/huawei_cdl.md; they come from Huawei's page "CDL JSON and open-source
+Debezium JSON" (the specification's 6.7). Its table 1 pairs the fields of the versions, as "Fields"
+does there, and so does this decoder: one set of names, then one set of rules.
 Order: MySQL by (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) where the
 message tells these, else `lsn`, below a last commit's LSN where there is one (`source.sequence`),
 and of one `lsn` by arrival; snapshot rows below every change; without any of them, by arrival.

@@ -1,9 +1,10 @@
 """SharePlex JSON: what Quest SharePlex posts for Oracle, to Kafka and to files.
 
-Source: seed 001, "Shareplex Json", and formats.md 6.6. Order: (`scn`, the numbers of `trans`,
-`seq`, or else the number of `idx`), all as integers; a row without `scn`, or with neither `seq`
-nor `idx`, by arrival. An update carries what changed, and in `key` what it knows of the old row;
-or it is two records, which share their `seq` or have two in succession (see `_position`).
+The rules are in docs/formats/shareplex.md; they come from seed 001 ("Shareplex Json") and the
+specification's 6.6. Order: (`scn`, the numbers of `trans`, `seq`, or else the number of `idx`), all
+as integers; a row without `scn`, or with neither `seq` nor `idx`, by arrival. An update carries
+what changed, and in `key` what it knows of the old row; or it is two records, which share their
+`seq` or have two in succession (see `_position`).
 """
 
 from __future__ import annotations

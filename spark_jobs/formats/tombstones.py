@@ -2,7 +2,7 @@
 
 A tombstone is a key and nothing else: no table, no position. Both come from the last event of its
 key before it in the same file, for a partition keeps the order of each key; without one nobody can
-tell where it belongs, and it stays ignored. Source: formats.md, "What the real files showed".
+tell where it belongs, and it stays ignored. See docs/formats/debezium-avro.md, "Tombstones".
 """
 
 from __future__ import annotations

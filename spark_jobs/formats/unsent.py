@@ -1,7 +1,8 @@
 """What Debezium writes in place of a large value that an update did not send, by the column's type.
 
-All of it comes from the connector's `unavailable.value.placeholder`. Sources: formats.md 6.1, and
-`UnchangedToastedPlaceholder` of Debezium's PostgreSQL connector.
+All of it comes from the connector's `unavailable.value.placeholder`. See docs/formats/debezium.md,
+"Large values that were not sent"; the source is the class `UnchangedToastedPlaceholder` of
+Debezium's PostgreSQL connector.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from tests.spark.envelopes import (
 
 pytestmark = pytest.mark.spark
 ROW_ID = "#alibaba_rds_row_id#"
-# The operations that seed 000 lists besides those on rows, spelled out: a list of the decoder's own
-# would lose what the decoder loses.
+# The operations that seed 000 lists besides those on rows (docs/formats/streamx.md, "Operations"),
+# spelled out: a list of the decoder's own would lose what the decoder loses.
 DDL = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 IGNORED = (
     "TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT",

@@ -2,7 +2,7 @@
 
 pyiceberg's `set_current_snapshot` and `create_tag` take their requirement from what they have
 just loaded, so a second publisher would discard the first unseen; here the recorded base is
-required instead (design, "A batch", 4).
+required instead (docs/architecture.md, "Decisions that are not obvious").
 """
 
 from __future__ import annotations
