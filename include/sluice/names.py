@@ -1,4 +1,4 @@
-"""Names shared by every part: metadata columns, tables, properties, states."""
+"""Names shared by every part: metadata columns, namespaces, tables, properties, branches, tags."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def landing_rows(
     batch_id: str,
     at: Column,
 ) -> DataFrame:
-    """What landing could not hand on: the cut end of a damaged file."""
+    """What landing could not hand on: single records, the cut end of a file, or all of a file."""
     data = [(r.key, r.record, r.reason, r.raw_base64) for r in rejects]
     frame = spark.createDataFrame(data, "file string, record bigint, reason string, raw string")
     return frame.select(

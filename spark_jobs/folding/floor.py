@@ -26,13 +26,13 @@ _ENDED: Final = "_sluice_ended"
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
-    """Add `_beyond` for a table whose rows are put together from several events (it has no key,
+    """Add BEYOND for a table whose rows are put together from several events (it has no key,
     or partial rows): whatever is not above the floor could matter."""
     return changes.withColumn(BEYOND, F.col(names.POSITION) <= floor)
 
 
 def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> DataFrame:
-    """Add `_beyond`: the event is not above the floor, and nothing that is stored can judge it.
+    """Add BEYOND: the event is not above the floor, and nothing that is stored can judge it.
 
     A live row of the key can: no delete came after it. So can a tombstone or a TRUNCATE above the
     event; a row that is kept though deleted is a tombstone, for a delete of it may be forgotten.

@@ -56,14 +56,14 @@ def _canonical(column: Column, kind: DataType) -> Column:
 
 
 def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """One row a key of a batch: its winning change and `_records`, the number of counted ones."""
+    """One row a key of a batch: its winning change and RECORDS, the number of counted ones."""
     return _fold(changes, batch_id, key, data, [])
 
 
 def fold_counting(
     changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """The same with `_distinct`, the number of different events; it costs about as much again."""
+    """The same with DISTINCT, the number of different events; it costs about as much again."""
     distinct = F.size(F.collect_set(_identity(changes, data))).alias(DISTINCT)
     return _fold(changes, batch_id, key, data, [distinct])
 

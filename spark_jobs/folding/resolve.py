@@ -64,7 +64,7 @@ class Ends:
 
 
 def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
-    """Add `_status` and `_contradicts`: the newest of row, tombstone and truncation decides."""
+    """Add STATUS and CONTRADICTS: the newest of row, tombstone and truncation decides."""
     joined = with_stored(folded, stored, key)
     newest = F.greatest(ROW, TOMBSTONE, _truncation(stored.truncated_at))
     mine, theirs = F.col(names.POSITION), newest[names.POSITION]
@@ -80,7 +80,7 @@ def resolve(folded: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
 
 
 def with_stored(changes: DataFrame, stored: Stored, key: Sequence[str]) -> DataFrame:
-    """Add `_row` and `_tombstone`: position and source time of what is stored of the key."""
+    """Add ROW and TOMBSTONE: position and source time of what is stored of the key."""
     rows = _versions(stored.rows, key, ROW)
     dead = _versions(stored.tombstones, key, TOMBSTONE)
     return _join(_join(changes, rows, key, ROW), dead, key, TOMBSTONE)

@@ -88,7 +88,7 @@ def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
 
 
 def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
-    """Add `_era`: the first TRUNCATE at or after the change, by which its version ends."""
+    """Add _ERA: the first TRUNCATE at or after the change, by which its version ends."""
     mark = F.struct(names.POSITION, names.SOURCE_TS)
     marks = truncates.agg(F.sort_array(F.collect_set(mark)).alias(_TRUNCATES))
     after = F.filter(_TRUNCATES, lambda mark: mark[names.POSITION] >= F.col(names.POSITION))

@@ -1,4 +1,4 @@
-"""The one Iceberg catalog as Spark is told of it; see `catalog` for pyiceberg.
+"""The one Iceberg catalog as Spark is told of it; see `client.py` for pyiceberg.
 
 Nothing here needs pyiceberg: a driver asks for its session before it imports that. The settings
 may hold a password: set them inside the driver, never on spark-submit's command line.

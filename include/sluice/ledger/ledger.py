@@ -62,7 +62,10 @@ class Ledger:
         self._clock = clock
 
     def ensure(self) -> None:
-        """Create whatever table is missing, quarantine included."""
+        """Create the tables of files, batches, publications and quarantine, where they are missing.
+
+        Those of renames and of transactions are made when they are first needed.
+        """
         for name in (FILES, BATCHES, PUBLICATIONS, QUARANTINE):
             self._tables.open(name)
 
