@@ -81,7 +81,7 @@ schedules: setup ## Recordings in SLUICE_SCHEDULES random schedules, every mode 
 	@SLUICE_SCHEDULES=$${SLUICE_SCHEDULES:-100} .venv/bin/python -m pytest tests/spark/test_schedules.py -m long $(PYTEST_ARGS)
 
 .PHONY: test-unit
-test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server: seconds
+test-unit: setup ## The tests that need neither a JVM nor Airflow nor a server (4 minutes)
 	@.venv/bin/python -m pytest tests/unit -m 'not (spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -94,6 +94,11 @@ lint: setup ## ruff (rules and format), mypy --strict on include/ and plugins/
 format: setup ## Let ruff write what `make lint` asks for
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+
+.PHONY: schemas
+schemas: setup ## Write the JSON schemas of the configuration, for editors, into include/schemas
+	@.venv/bin/python -c 'from pathlib import Path; from sluice.config.schemas import write_schemas; \
+	  write_schemas(Path("include/schemas"))'
 
 .PHONY: bench
 bench: setup ## Sluice beside the hand-written jobs, in one run (BENCH_ARGS="...")

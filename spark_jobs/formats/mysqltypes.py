@@ -39,6 +39,8 @@ _TEXTS: Final = (
 _KNOWN: Final = frozenset(
     (*_PLAIN, *_BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float")
 )  # fmt: skip
+# Bytes are written as the characters that they are in this charset.
+_BYTES_AS: Final = "latin1"
 _LONGEST_FLOAT: Final = 24
 _SIGNED_BITS: Final = 63
 
@@ -49,11 +51,11 @@ def is_known(text: str) -> bool:
     return found is not None and found["name"] in _KNOWN
 
 
-def mysql_type(text: str, binary: str = "latin1") -> ColumnType:
+def mysql_type(text: str) -> ColumnType:
     """The column type that holds every value of a MySQL type; text where the name tells too little.
 
-    `binary`: how bytes are written. A decimal without precision is text: some writers leave the
-    precision out, and MySQL's default of (10,0) would then be a guess.
+    A decimal without precision is text: some writers leave the precision out, and MySQL's default
+    of (10,0) would then be a guess.
     """
     lower = text.strip().lower()
     found = _NAME.match(lower)
@@ -73,8 +75,8 @@ def mysql_type(text: str, binary: str = "latin1") -> ColumnType:
         single = scale is not None or (precision or 0) <= _LONGEST_FLOAT
         return ColumnType("float" if single else "double")
     if name == "binary":
-        return ColumnType("binary", binary, width=binary_width(found["p"]))
-    return ColumnType("binary", binary) if name in _BYTES else _PLAIN.get(name, STRING)
+        return ColumnType("binary", _BYTES_AS, width=binary_width(found["p"]))
+    return ColumnType("binary", _BYTES_AS) if name in _BYTES else _PLAIN.get(name, STRING)
 
 
 def _decimal(precision: int | None, scale: int) -> ColumnType:

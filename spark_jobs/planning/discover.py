@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -165,8 +164,3 @@ def _add(found: Found, row: Row) -> None:
 def _keep_lowest(found: Found, shape: int, row: Row) -> None:
     at, position = (shape, row["kind"]), row["lowest"] or row["kind"]
     found.lowest[at] = min(position, found.lowest.get(at, position))
-
-
-def describe(found: list[Found]) -> str:
-    """One JSON line for logs."""
-    return json.dumps({f.source.name: [f.records, f.ignored, f.rejected] for f in found})

@@ -56,14 +56,14 @@ def test_a_recorded_archive_is_used_beside_the_projects_own_options(
     assert options.startswith("-Dgiven=1 ")
     assert f"-XX:SharedArchiveFile={recorded}" in options
     assert submit_command(project, LOAD_BATCH)[1:3] == ["--properties-file", str(recorded)]
-    assert driver_environment({})["SPARK_CONF_DIR"] == str(recorded.parent)
+    assert driver_environment()["SPARK_CONF_DIR"] == str(recorded.parent)
 
 
 def test_without_an_archive_spark_is_started_as_ever(project: Project, recorded: Path) -> None:
     recorded.unlink()
     assert spark_conf(project)[JAVA_OPTIONS] == "-Dgiven=1"
     assert "--properties-file" not in submit_command(project, LOAD_BATCH)
-    assert "SPARK_CONF_DIR" not in driver_environment({})
+    assert "SPARK_CONF_DIR" not in driver_environment()
 
 
 @pytest.mark.usefixtures("recorded")

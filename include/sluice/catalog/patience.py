@@ -50,12 +50,12 @@ class CatalogAwayError(TransientError):
     """The catalog did not answer for as long as it was waited for."""
 
 
-def retry(action: Callable[[], T], seconds: float = SECONDS, also: Errors = ()) -> T:
-    """Do something again for so long while it fails in a way that passes; `also`: errors to add.
+def retry(action: Callable[[], T], also: Errors = ()) -> T:
+    """Do something again, for SECONDS, while it fails in a way that passes; `also`: errors to add.
 
     Raises CatalogAwayError when the time is up, and any other error as it is.
     """
-    give_up = time.monotonic() + seconds
+    give_up = time.monotonic() + SECONDS
     for turn in count():
         try:
             return action()
@@ -64,10 +64,10 @@ def retry(action: Callable[[], T], seconds: float = SECONDS, also: Errors = ()) 
                 raise
             if time.monotonic() >= give_up:
                 raise CatalogAwayError(
-                    f"no answer in {seconds:.0f} s: {in_words(problem)}; try again when it is back"
+                    f"no answer in {SECONDS:.0f} s: {in_words(problem)}; try again when it is back"
                 ) from problem
             if turn == _TOLD_AT:
-                log.warning("waiting up to %.0f s: %s", seconds, in_words(problem))
+                log.warning("waiting up to %.0f s: %s", SECONDS, in_words(problem))
             time.sleep(pause(turn))
     raise AssertionError("unreachable")
 

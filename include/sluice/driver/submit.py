@@ -90,9 +90,9 @@ def properties_file() -> str | None:
     return str(startup.defaults_file()) if startup.usable() else None
 
 
-def driver_environment(environment: dict[str, str] | None = None) -> dict[str, str]:
+def driver_environment() -> dict[str, str]:
     """The environment in which the driver finds this checkout's Python and Sluice itself."""
-    found = dict(os.environ if environment is None else environment)
+    found = dict(os.environ)
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
     places = (startup.CHECKOUT, startup.CHECKOUT / "include")
     found["PYTHONPATH"] = os.pathsep.join(str(place) for place in places)

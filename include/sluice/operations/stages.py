@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sluice.catalog.snapshots import publish_table
-from sluice.driver.submit import LOAD_BATCH, is_small, spark_conf, submit
+from sluice.driver.submit import LOAD_BATCH, is_small, submit
 from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import details
@@ -60,7 +60,6 @@ __all__ = [
     "release",
     "rollback",
     "run",
-    "spark_conf",
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST = 3
