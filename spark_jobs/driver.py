@@ -6,7 +6,6 @@ The result goes beside the manifest, the attempt that made it into the ledger.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,6 +44,7 @@ from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
+from spark_jobs.telling import tell
 
 _POLL_SECONDS = 2.0
 # A driver that waits holds a worker's slot, which the publish it waits for may need.
@@ -191,7 +191,7 @@ class Driver:
             except LeaseHeld as held:
                 if time.monotonic() > deadline:
                     raise
-                print(f"waiting: {held}", file=sys.stderr, flush=True)
+                tell(f"waiting: {held}")
                 time.sleep(_POLL_SECONDS)
 
     def _is_half_published(self) -> bool:
@@ -230,17 +230,17 @@ class Driver:
         renewed = time.monotonic()
         while not self._stop.wait(_POLL_SECONDS):
             if is_dead(self.publisher):
-                print("nobody waits for this load any more: it stops", file=sys.stderr, flush=True)
+                tell("nobody waits for this load any more: it stops")
                 os._exit(TransientError.exit_code)
             if time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
                 renewed = time.monotonic()
                 try:
                     self._renew_once()
                 except LeaseHeld as error:
-                    print(f"lease lost: {error}", file=sys.stderr, flush=True)
+                    tell(f"lease lost: {error}")
                     return
                 except SluiceError as error:  # of the catalog, which may answer the next time
-                    print(f"lease not renewed: {error}", file=sys.stderr, flush=True)
+                    tell(f"lease not renewed: {error}")
 
     def _renew_once(self) -> None:
         if self._held.is_set():
@@ -270,7 +270,7 @@ class Driver:
         """A failed batch leaves no column behind, and its reason in the ledger."""
         with suppress(Exception):  # the first error is the one to tell
             for table in self._restored():
-                print(f"{table}: schema as before the batch", file=sys.stderr, flush=True)
+                tell(f"{table}: schema as before the batch")
             self._drop_branches()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,

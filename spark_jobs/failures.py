@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
@@ -23,6 +22,8 @@ from pyspark.errors import (
 from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.shown import LINES
+from spark_jobs.telling import tell
 
 _MISTAKES = (
     AnalysisException, ParseException,
@@ -56,7 +57,7 @@ def exit_code(work: Callable[[], Result]) -> int:
         if not isinstance(error, SluiceError):
             traceback.print_exc()
         told = typed(error)
-        print(f"{type(told).__name__}: {told}", file=sys.stderr, flush=True)
+        tell(f"{type(told).__name__}: {told}", LINES)
         return told.exit_code
     print(result.to_json(), flush=True)
     return 0

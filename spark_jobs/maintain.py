@@ -39,6 +39,7 @@ from spark_jobs.maintaining import procedures
 from spark_jobs.maintaining.retention import forget, forget_ends
 from spark_jobs.maintaining.upkeep import Upkeep
 from spark_jobs.session import open_session
+from spark_jobs.telling import tell
 
 _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS)
 _NEVER: Final = ""
@@ -65,7 +66,7 @@ def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
                 break
             if told := step(upkeep, table):
                 steps.append(Step(name, kind, told))
-                print(f"maintain: {name}: {kind}: {told}", file=sys.stderr, flush=True)
+                tell(f"maintain: {name}: {kind}: {told}")
     seconds = round(time.monotonic() - started, 2)
     return MaintenanceResult(
         upkeep.pipeline.name, upkeep.dry_run, tuple(steps), tuple(left), seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -11,11 +10,13 @@ from pyspark.sql import DataFrame
 from sluice.config.project import Pipeline
 from sluice.errors import TerminalError
 from sluice.result import LeftOut
+from sluice.shown import LINES, shown
 from spark_jobs.decoding.damage import is_of_a_file
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.failures import typed
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found
+from spark_jobs.telling import tell
 from spark_jobs.threads import side_by_side
 
 S = TypeVar("S")
@@ -64,7 +65,7 @@ def may_go_without(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, 
 def say_left_out(error: TerminalError) -> None:
     """Tell on standard error what the batch goes on without."""
     for source, wrong in sorted(error.tables.items()):
-        print(f"goes on without {source}: {wrong}", file=sys.stderr, flush=True)
+        tell(f"goes on without {shown(source)}: {wrong}", LINES)
 
 
 def without(

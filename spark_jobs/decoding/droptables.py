@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -13,13 +12,12 @@ from sluice.config.project import Pipeline
 from sluice.config.sourcetables import APPLY, matches, truncate_policy
 from sluice.ddl import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
 from sluice.errors import PlanError
-from sluice.shown import shown
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
 from spark_jobs.decoding.statements import ddl_events, told_columns
 from spark_jobs.job import Job
-from spark_jobs.planning.discover import Found, Source, discover
-from spark_jobs.planning.discover import source_of as _source
+from spark_jobs.planning.discover import Found, Source, discover, source_of
 from spark_jobs.planning.plan import table_config
+from spark_jobs.telling import tell
 
 KEEP: Final = "keep"
 _FAIL: Final = "fail"
@@ -40,7 +38,7 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFr
     if not drops:
         return envelope, found
     if job.pipeline.on_drop_table == _FAIL:
-        raise PlanError("\n".join(sorted({_refusal(_source(row)) for row in drops})))
+        raise PlanError("\n".join(sorted({_refusal(source_of(row)) for row in drops})))
     emptied = envelope.withColumn(
         "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
     )
@@ -61,7 +59,7 @@ def _statements(envelope: DataFrame) -> list[Row]:
 def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
     """Whether a statement drops the table that its event names, alone or with others; what is
     unclear changes nothing."""
-    source = _source(row)
+    source = source_of(row)
     try:
         tables = dropped_tables(row["ddl"])
         if not tables or (source.table and table_config(job.pipeline, source) is None):
@@ -76,11 +74,10 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
         if row["lost"] and source in ordered:
             raise UnreadableDdl("its place in the source's order is not told")
     except UnreadableDdl as problem:
-        print(
-            f"{shown(source.name)}: a DDL statement that may drop a table could not be followed "
-            f"({shown(str(problem))}); it changes nothing",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+        tell(
+            f"{source.name}: a DDL statement that may drop a table could not be followed "
+            f"({problem}); it changes nothing"
+        )
         return False
     return True
 
@@ -93,11 +90,10 @@ def _tell_of_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
         tables = dropped_tables(row["ddl"])
         untold = [name for name in tables if (name.lower(), row["ddl"]) not in told]
         if len(tables) > 1 and untold:
-            print(
-                f"{shown(_source(row).name)}: a DROP TABLE is of {shown(', '.join(untold))} too, "
-                "of which the batch has no event: the rows stay",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
+            tell(
+                f"{source_of(row).name}: a DROP TABLE is of {', '.join(untold)} too, of which the "
+                "batch has no event: the rows stay"
+            )
 
 
 def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
@@ -14,13 +13,13 @@ from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.positions import epoch_prefix
-from sluice.shown import shown
 from sluice.sourcenames import is_column_name
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.statements import ddl_events, told_columns
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
 from spark_jobs.planning.plan import is_reserved, table_config
+from spark_jobs.telling import tell
 
 _MOST: Final = 10_000
 
@@ -81,11 +80,10 @@ def _of_statement(
                 raise UnreadableDdl("no column may have such a name")
             yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"])
     except UnreadableDdl as problem:
-        print(
-            f"{shown(source.name)}: a DDL statement that may rename or drop a column could not "
-            f"be followed ({problem}); it is in sluice.renames, and changes nothing",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+        tell(
+            f"{source.name}: a DDL statement that may rename or drop a column could not be "
+            f"followed ({problem}); it is in sluice.renames, and changes nothing"
+        )
         yield source, ToldRename(source.name, row["at"], (), row["ddl"], str(problem))
 
 

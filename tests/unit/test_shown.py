@@ -23,6 +23,7 @@ from sluice.output import report, verify_report
 from sluice.output.rows import write_rows
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice.shown import LINES, shown
+from spark_jobs.telling import tell
 from tests.unit.projects import open_shop
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\nERROR: forged\u2028\x7f\U000e0041[bold]"
@@ -130,6 +131,14 @@ def test_what_the_command_line_says(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr()
     assert unseen(told.out + told.err) == set()
     assert json.loads(told.out.splitlines()[-1]) == {"done": [HOSTILE]}
+
+
+def test_what_a_driver_says(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(f"table {HOSTILE} is odd")
+    tell(f"PlanError: {HARMLESS}\n\ttwo\x1b", LINES)
+    assert capsys.readouterr().err == (
+        f"table {HARMLESS} is odd\nPlanError: {HARMLESS}\n\ttwo\\u001b\n"
+    )
 
 
 def test_what_stages_say(tmp_path: Path) -> None:
