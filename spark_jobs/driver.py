@@ -278,8 +278,8 @@ class Driver:
         )  # fmt: skip
 
     def _drop_branches(self) -> None:
-        """This attempt's own; who made one again when the batch was finished is the last to know
-        of it."""
+        """Drop this attempt's own: a late write of it may have made one again after somebody else
+        finished the batch, and nobody else knows of that."""
         mine = branch_name(self.manifest.batch_id, self.attempt)
         for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
             drop_branches(self.catalog, namespace, name, mine)

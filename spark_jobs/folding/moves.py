@@ -70,8 +70,12 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
 
 
 def _brought(halves: DataFrame) -> DataFrame:
-    """What each place brings: a new half belongs to its first place that takes a row away, and a
-    place has the halves that come first by their own places (see `places.places`)."""
+    """The new halves of each place: the lowest and the highest key, NEW and _NEW_LAST, and TO.
+
+    A half may have two places (see `places.places`): it counts at the first of them that has an old
+    half. At one place, halves of which it is the first place come before those of which it is the
+    second, and these then do not count.
+    """
     first = F.min(F.struct(_RANK, _PLACE)).alias(_FIRST)
     chosen = halves.groupBy(_KEY, names.POSITION).agg(first).select("*", f"{_FIRST}.*")
     ranked = chosen.groupBy(_PLACE, _RANK).agg(
@@ -82,8 +86,11 @@ def _brought(halves: DataFrame) -> DataFrame:
 
 
 def beside(rows: DataFrame, brought: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Keys that left columns out at a place to which some change is brought, or from which it is
-    taken: it may make a move of the place, or be one too many for it."""
+    """Keys of partial changes at a place that a change of `brought` belongs to.
+
+    That change may complete a move there, or end one: a place with two keys on either side is no
+    move.
+    """
     there = brought.select(F.explode(places()).alias(_PLACE))
     partial = _partial(rows).withColumn(_PLACE, F.explode(places()))
     return partial.join(there, _PLACE, "left_semi").select(*(quoted(k) for k in key))
@@ -171,8 +178,11 @@ def _taken(column: str, values: Sequence[str]) -> Column:
 def _parts(
     changes: DataFrame, moved: DataFrame, truncates: DataFrame | None, key: Sequence[str]
 ) -> DataFrame:
-    """Of each move the life of its old row: its key, _ENDED, up to where the key's life before
-    reaches, and _FROM and _NEXT, where it came by another move and by which (else NULL)."""
+    """For each move, AT, the life that its row had under the old key, _KEY.
+
+    _ENDED: where an earlier life of that key ended, by a delete or TRUNCATE. _FROM and _NEXT: TO
+    and AT of the move that brought the row to the key. Each is NULL where there is no such.
+    """
     events = (
         moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT).alias(_POSITION), F.lit(0)),
         _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(1)),
@@ -236,8 +246,9 @@ def _lineage(parts: DataFrame) -> DataFrame:
 def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFrame:
     """For every move the newest values that its lineage carried, each as a struct of `v`.
 
-    What a key had before a row moved to it is another row's. A stored row from after the move
-    counts, though it stands at the floor, where the lineage has nothing: for what is forgotten.
+    What a key had before a row moved to it is another row's, and does not count. But where the
+    lineage has nothing, a stored row does that stands at the floor and is from after that move: it
+    has what forgotten changes brought.
     """
     own = F.col(_FROM).isNull() | (F.col(names.POSITION) >= F.col(_FROM))
     standing = F.coalesce(F.col(STOOD_AT) >= F.col(_FROM), F.lit(False))

@@ -272,8 +272,8 @@ class Lake:
 
     def restore_schemas(self) -> list[str]:
         """Take back the columns that this session added, where nobody changed a table since: who
-        published meanwhile may have filled them. Targets last: what has columns that its target
-        lacks nobody plans for."""
+        published meanwhile may have filled them. Targets go last, for plans are made by a target's
+        columns: no other table may have columns that its target lacks."""
         restored: list[str] = []
         if any(self._has_moved(table) for table in self.schemas_before):
             return restored

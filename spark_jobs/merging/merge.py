@@ -203,7 +203,8 @@ def _with_refolded(
 
 
 def _moves(writer: Writer, rows: DataFrame, mine: DataFrame, stored: Stored) -> DataFrame | None:
-    """None too where the batch cannot change what any of them gave: whole rows above them all."""
+    """The table's moves; None too where the batch cannot change what any of them gave, for it has
+    whole rows alone, above all that is stored."""
     above_all = writer.all_newer() and not _reaches(stored, writer)
     if above_all and mine.where(F.col(names.ABSENT).isNotNull()).isEmpty():
         return None

@@ -278,8 +278,11 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
 
 
 def _kept_rows(remains: Remains) -> Kept:
-    """What the target's rows stand for; of one that is put together, even of a row above the floor,
-    what only forgotten changes brought."""
+    """The target's rows up to the floor, in the place of changes that are forgotten.
+
+    Where rows are put together from several changes, those above the floor too: they may have
+    values that only forgotten changes brought.
+    """
     rows = remains.standing()
     if rows is None or remains.floor is None:
         return softdelete.kept(None)
@@ -316,8 +319,11 @@ def _below(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame:
 
 
 def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:
-    """Where undone events began versions, or ended them, that were not so before: what was had
-    another batch, which may be forgotten. `place`: the history's column for that."""
+    """Keys and positions (in column `place`) of undone events, which began or ended versions there.
+
+    What the history had before these batches is left out: another batch, perhaps one that has
+    expired, brought it too.
+    """
     key = [quoted(k) for k in remains.plan.key]
     found = undone.select(*key, F.col(names.POSITION).alias(place)).distinct()
     before = remains.versions_before

@@ -148,8 +148,11 @@ def replace(writer: Writer, wanted: DataFrame, there: DataFrame | None) -> None:
 def _brought_alone(
     writer: Writer, there: DataFrame, gone: DataFrame, floor: str | None
 ) -> DataFrame:
-    """Up to the floor a batch that is forgotten may have brought an event too, but not before the
-    batch that the table names."""
+    """The stored events of `gone` that no batch brought but those that are undone.
+
+    Up to the floor the changelog may have forgotten other batches that brought an event. There the
+    batch that the stored event names decides, which was the first to bring it.
+    """
     rows = there.join(gone.select(*IDENTITY), list(IDENTITY), "left_semi")
     if floor is None:
         return rows

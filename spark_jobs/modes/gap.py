@@ -39,8 +39,11 @@ def _mark(writer: Writer, table: TableId, whose: str) -> None:
 
 
 def written_by(writer: Writer, table: TableId) -> Told:
-    """What the table's rows were written by: of one that is behind what was told when its gap
-    began, where they can get the names of now from that."""
+    """The renames and defaults that the table's rows were written by.
+
+    For a table with a gap: those noted when the gap began (`PROP_GAP_TOLD`), if its rows can be
+    renamed from there. Else, and for any other table, the target's.
+    """
     text = writer.lake.property(table, names.PROP_GAP_TOLD)
     if text is None or not behind(writer, table):
         return writer.before

@@ -178,9 +178,10 @@ def _lacks(name: str) -> Column:
 def _with_living(
     key: Sequence[str], changes: DataFrame, kept: Kept, forgotten: Forgotten
 ) -> DataFrame:
-    """Changes, and rows in the place of those that have expired since the table was whole.
+    """Changes, and living rows in the place of those that have expired since the table was whole.
 
-    A version that was left open, of a row that is gone, ended when nobody remembers: at the floor.
+    An open version whose row is gone ended at a position that is forgotten: the floor stands for
+    it.
     """
     keys = [quoted(k) for k in key]
     known = changes.select(*keys, names.POSITION)

@@ -174,9 +174,9 @@ def filled(rows: DataFrame, defaults: Defaults) -> DataFrame:
 
 @dataclass(frozen=True)
 class Refill:
-    """A column in which stored rows hold something else now, as what `as_row` gives says.
+    """A column whose stored values change because other defaults are told now.
 
-    In SQL the stored row is `t`, that row `s`.
+    In SQL the stored row is `t`, the one row of `as_row` is `s`.
     """
 
     name: str

@@ -32,9 +32,9 @@ class Opening:
         return opening_position(self.epoch)
 
     def stored_by(self, truncated_at: str | None) -> bool:
-        """Whether a table whose newest TRUNCATE that is has had the opening.
+        """Whether a table has had the opening, by the position of its newest TRUNCATE.
 
-        Every TRUNCATE of the epoch came in a batch that has it.
+        One of the epoch will do: the batch that brought it brought the opening too.
         """
         return truncated_at is not None and truncated_at.startswith(epoch_prefix(self.epoch))
 

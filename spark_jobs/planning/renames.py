@@ -60,12 +60,11 @@ def name_at(renames: Iterable[Rename], name: str, position: str) -> str:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """The positions below `below` and above the stretch before it, and the columns' names there:
-    of each column its name of now, by its name in the events. In the turn in which they count where
-    two are one: the one that was given that name last, and one that always had it after all others.
+    """Positions from the previous stretch's `below` up to this one, and the columns' names there.
 
-    `gone`: names that another column was given since. What the source called so here was a column
-    that it had no more by then.
+    `now`: name in the events → name of now; where several lead to one name, the one renamed last
+    comes first, and one never renamed last. `gone`: names whose columns the source no longer had
+    later, for another column was given the name that they had by then.
     """
 
     below: str
@@ -84,9 +83,12 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class _Origins:
-    """The columns that may be one of now, and those of them that are it at the source's own
-    places. Only a full load or an arrival, which rank there whenever they were made, and what has
-    no position to go by, may mean the others."""
+    """The former columns that may be one column of now (`known`), and those of them that are it in
+    a change with a position of the source's order (`sure`).
+
+    A full load or an arrival may mean any of them, for it ranks there whenever it was made; so may
+    what has no position.
+    """
 
     known: list[str]
     sure: list[str]
@@ -98,7 +100,8 @@ _NOWHERE: Final = _Origins([], [])
 def _stretches(
     renames: Renames, columns: Collection[str], bounds: Iterable[str] = ()
 ) -> list[_Stretch]:
-    """One up to each rename. A name of now that no column has leaves the column what it was."""
+    """A stretch up to each rename and each of `bounds`. A column keeps its name where no column has
+    the one of now."""
     stored = {name.lower(): name for name in columns}
     found = []
     for below in sorted({rename.below for rename in renames}.union(bounds)):
@@ -237,9 +240,11 @@ def _side_by_side(
 
 
 def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
-    """Two columns of now that stored rows have in one, and that one, if there are such: a rename
-    between them was told too late. Nothing in such a row says which of the two it holds, or it has
-    left out the one that was `gone`."""
+    """Two columns of now that stored rows have in one column, and that column; None: no such.
+
+    A rename between the two was told too late: nothing in such a row says which of them it holds,
+    or the value of one was left out, for it was `gone` then.
+    """
     for old, new in _side_by_side(before, now, columns):
         goes: dict[str, str] = {}
         for name, since in new.now.items():

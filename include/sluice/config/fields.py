@@ -150,7 +150,7 @@ def is_pipeline_name(value: str) -> bool:
 
 
 OPERATIONS: Final = ("maintain", "reconcile", "reprocess", "rollback")
-"""What the DAGs are called, behind `sluice_`, that are of all pipelines."""
+"""The operators' DAGs, each called `sluice_<name>`; no pipeline may have one of these names."""
 Name = Annotated[str, Field(pattern=_NAME)]
 PipelineName = Annotated[Name, AfterValidator(_pipeline_name)]
 Location = Annotated[str, AfterValidator(_location)]

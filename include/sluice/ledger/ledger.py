@@ -304,7 +304,7 @@ class Ledger:
         self._tables.append(BATCHES, decide)
 
     def has_lapsed(self, row: BatchRow) -> bool:
-        """True when nobody holds the batch's lease any more: never, not longer, or a dead one."""
+        """True when nobody holds the batch's lease: never taken, run out, or its holder is dead."""
         if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
             return True
         return is_dead(row.holder)

@@ -16,7 +16,7 @@ _ROW: Final = "_row"
 
 
 def newest(found: Any, *key: str) -> Any:
-    """Of every key's rows the one with the highest `seq`, in the order of these."""
+    """The row with the highest `seq` of every key, in the order of `seq`."""
     ordered = found.sort_by("seq")
     row = pa.array(range(ordered.num_rows), pa.int64())
     last = ordered.append_column(_ROW, row).group_by(list(key)).aggregate([(_ROW, "max")])
@@ -42,8 +42,8 @@ def publications_of(found: Any) -> list[Publication]:
 
 
 def untold(given: list[Publication], found: Any) -> list[Publication]:
-    """Of records to be written those of whose table nobody has told since they were read; one that
-    was not read has no `seq`."""
+    """Those of `given` that may still be written: new ones (`seq` 0), and those whose batch has no
+    newer row of the table in `found` than the one they were read from."""
     now = {(*_published_in(row), row.pipeline, row.seq) for row in publications_of(found)}
     return [r for r in given if not r.seq or (*_published_in(r), r.pipeline, r.seq) in now]
 

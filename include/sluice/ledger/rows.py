@@ -101,7 +101,8 @@ class BatchRow:
 
 
 def seq_of(row: BatchRow | None) -> int:
-    """What a row that was looked at is known by when it is looked at again; 0 for none."""
+    """The row's `seq`, by which a later look tells whether it changed since; 0 where there is no
+    row."""
     return 0 if row is None else row.seq
 
 

@@ -25,7 +25,10 @@ REASON: Final = "transaction_open"
 
 @dataclass(frozen=True)
 class HoldingBack:
-    """A published batch and the transactions of which it holds events back, once for an event."""
+    """A published batch that holds back events of open transactions.
+
+    `transactions`: one entry for each event held back, so an id may repeat.
+    """
 
     unresolved: Unresolved
     transactions: tuple[str, ...]

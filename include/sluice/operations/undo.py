@@ -244,7 +244,7 @@ def _forget(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
-    """The end of a batch without which its tables were folded again; once done, nothing."""
+    """End a batch whose tables were folded again without it; does nothing where that is done."""
     seen = known_batch(ctx, batch_id)
     if seen.state != states.PUBLISHED:
         return

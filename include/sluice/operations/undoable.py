@@ -148,7 +148,7 @@ def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
-    """`main` before a batch that was made to undo another holds that other one's rows."""
+    """Raise Followed for a batch that undid others: `main` from before it holds their rows."""
     for batch_id in batches:
         undone = known_batch(ctx, batch_id).details.get(UNDONE)
         if undone and publications(ctx, batch_id):

@@ -41,16 +41,20 @@ def is_held(ctx: Context, row: BatchRow) -> bool:
 
 
 def wait_for_others(ctx: Context) -> None:
-    """Until no other run has a batch: what one that died had is lapsed then, and reconciled.
+    """Block while another run holds a batch; one that died holds its batches until they lapse.
 
-    Raises LeaseHeld where nothing has changed for as long as a lease lasts; so does the next.
+    Raises LeaseHeld where nothing has changed for as long as a lease lasts, as does
+    `wait_for_turn`.
     """
     _wait(ctx, lambda held, _: held)
 
 
 def wait_for_turn(ctx: Context, batch_id: str) -> None:
-    """Until no other run is at work on a batch, and none that waits has an earlier one than any
-    that this process has: so two that wait never wait for each other."""
+    """Block while another run's driver or publisher is at work, or another run holds a batch with a
+    smaller id than the smallest that waits here.
+
+    So runs load in order of batch id and cannot wait for each other.
+    """
 
     def before(held: Rows, mine: Rows) -> Rows:
         first = min((row.batch_id for row in mine), default=batch_id)
@@ -65,8 +69,10 @@ def _is_at_work(row: BatchRow) -> bool:
 
 
 def _wait(ctx: Context, before: Callable[[Rows, Rows], Rows]) -> None:
-    """Until none is `before`, of what others hold and what waits in this process's hands; the
-    farther back in the queue, the more rarely the ledger is asked."""
+    """Block while `before` names batches, given those that others hold and those that wait here.
+
+    The more it names, the more rarely the ledger is asked.
+    """
     told, seen, deadline = "", None, 0.0
     while ahead := before(*_held_and_mine(ctx)):
         now = f"batch {ahead[0].batch_id} is {ahead[0].state}, held by {ahead[0].holder}"
