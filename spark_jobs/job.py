@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from sluice.config.project import Pipeline, Project
 from sluice.config.tablechoice import only
+from sluice.errors import ConfigError
 from sluice.manifest import Manifest
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
@@ -16,9 +17,23 @@ from spark_jobs.lake.writer import Attempt
 
 def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
     """The manifest's pipeline, with the tables that the batch is for, at the epoch of the batches
-    that it repeats."""
-    pipeline, epoch = only(project.pipeline(manifest.pipeline), manifest.tables), manifest.epoch
+    that it repeats.
+
+    Raises ConfigError where the batch is for tables that the pipeline lists no more.
+    """
+    pipeline, epoch = _with_tables(project.pipeline(manifest.pipeline), manifest), manifest.epoch
     return pipeline if epoch is None else pipeline.model_copy(update={"epoch": epoch})
+
+
+def _with_tables(pipeline: Pipeline, manifest: Manifest) -> Pipeline:
+    try:
+        return only(pipeline, manifest.tables)
+    except ConfigError as error:
+        raise ConfigError(
+            f"batch {manifest.batch_id} is for {', '.join(manifest.tables)} alone, and {error}. "
+            "List the table again, or give the batch up: sluice rollback "
+            f"{pipeline.name} --batch {manifest.batch_id}"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from sluice.shown import LINES, shown
+
+ELSEWHERE: Final = (
+    "load into another `namespace`, and fill it from what was loaded before: sluice run PIPELINE "
+    "--table TABLE"
+)
+"""What to do with a target that cannot become what it should be."""
 
 
 class SluiceError(Exception):

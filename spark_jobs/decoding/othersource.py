@@ -21,8 +21,9 @@ def refuse_other_source(lake: Lake, target: TableId, found: Found, config: Table
         return
     raise PlanError(
         f"tables {told} and {found.source.name} both go to {target.text}, which has rows of the "
-        "former: tell them apart in `table_name`, for example {database}_{table}; or, where they "
-        "are one table, name the other in its `sources`"
+        "former: where they are one table, name the other in its `sources`; else tell them apart "
+        "in `table_name`, for example {database}_{table}, and fill the new targets from what was "
+        "loaded before: sluice run PIPELINE --table TABLE"
     )
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.catalog.snapshots import head
+from sluice.errors import ELSEWHERE
 from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
 from spark_jobs.lake.tables import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
@@ -28,7 +29,7 @@ def clash(writer: Writer) -> str:
     return (
         f"{writer.plan.name}: columns {one!r} and {other!r} are both in {stored!r} of the stored "
         "rows, for a rename between them was told too late, and maintenance has forgotten changes "
-        "from which they could be made again; load into another `namespace`"
+        f"from which they could be made again; {ELSEWHERE}"
     )
 
 
@@ -41,7 +42,7 @@ def _standing(writer: Writer) -> str:
     return (
         f"{writer.plan.name}: a rename of its columns was told later than changes above it, which "
         f"do not carry all columns, and maintenance has forgotten those up to {floor}, to which "
-        "they belong; load into another `namespace`"
+        f"they belong; {ELSEWHERE}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from sluice.config.collations import rules, source_name
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.sourcetables import FAIL, listed_name, truncate_policy
-from sluice.errors import PlanError
+from sluice.errors import ELSEWHERE, PlanError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
     IS_DELETED,
@@ -286,8 +286,7 @@ def _refuse_other_key(plan: TablePlan, stored: tuple[str, ...] | None) -> None:
     if stored is not None and plan.key != stored:
         raise PlanError(
             f"table {plan.source.name}: the key is {list(plan.key)}, but the stored table has "
-            f"{list(stored)}; load it into another `namespace`, or take back what `key` and "
-            "`collations` say"
+            f"{list(stored)}; take back what `key` and `collations` say, or {ELSEWHERE}"
         )
 
 
@@ -318,8 +317,7 @@ def _refuse_modes(plan: TablePlan, existing: Mapping[str, str]) -> None:
     if IS_DELETED in existing and SOFT_DELETE not in plan.modes:
         raise PlanError(
             f"table {plan.source.name}: its target holds soft-deleted rows, which mode {CURRENT} "
-            "would show as living ones; keep soft_delete in `modes`, or load into another "
-            "`namespace`"
+            f"would show as living ones; keep soft_delete in `modes`, or {ELSEWHERE}"
         )
 
 

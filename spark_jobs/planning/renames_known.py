@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 
 from sluice.coltypes import ColumnType, widest, widest_or_text
 from sluice.config.project import Pipeline, TableConfig
-from sluice.errors import PlanError
+from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.renamelog import ToldRename, recorded
 from sluice.names import dropped_column
@@ -151,9 +151,9 @@ def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
     if plan.identity.intersection(columns):
         raise PlanError(
             f"table {plan.source.name}: columns {sorted(columns)} are one that was renamed, and "
-            f"the key is {list(plan.key)}: by another key its rows are others. Load it into "
-            "another `namespace` with the new `key`, or set on_schema_change: additive, which "
-            "follows no renames"
+            f"the key is {list(plan.key)}: by another key its rows are others. Set "
+            "on_schema_change: additive, which follows no renames, or, with the new `key`, "
+            f"{ELSEWHERE}"
         )
 
 

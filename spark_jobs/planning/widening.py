@@ -26,7 +26,7 @@ from sluice.catalog.patience import pause
 from sluice.catalog.replacedcolumns import replace_columns
 from sluice.catalog.snapshots import head
 from sluice.coltypes import parse_type
-from sluice.errors import PlanError, PublishRefused, TransientError
+from sluice.errors import ELSEWHERE, PlanError, PublishRefused, TransientError
 from spark_jobs.canonical import quoted
 from spark_jobs.values import as_type
 
@@ -70,7 +70,7 @@ def refuse_widening(
     why = "one of the key or of `partition_by`" if fixed else "where on_schema_change is not evolve"
     raise PlanError(
         f"{table}: column {column!r} cannot become {after} from {before}, {why}; hint a type "
-        "that holds both, and load into another `namespace` where the table has the narrower one"
+        f"that holds both, and where the table has the narrower one, {ELSEWHERE}"
     )
 
 

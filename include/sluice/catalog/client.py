@@ -73,6 +73,14 @@ def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
         return None
 
 
+def known_table(catalog: Catalog, namespace: str, name: str) -> Table:
+    """The same of a table that has to be there; raises TerminalError where somebody dropped it."""
+    table = find_table(catalog, namespace, name)
+    if table is None:
+        raise TerminalError(f"{namespace}.{name} is gone: somebody dropped it")
+    return table
+
+
 def _load(properties: dict[str, str]) -> Catalog:
     for _ in range(_OPEN_AGAIN):
         try:

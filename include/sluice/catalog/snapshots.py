@@ -33,7 +33,7 @@ from pyiceberg.table.update import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from sluice.catalog.client import find_table
+from sluice.catalog.client import find_table, known_table
 from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
@@ -74,7 +74,7 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
     """
     moved = Moved(f"{staged.namespace}.{staged.name}", staged.base_snapshot, staged.head_snapshot)
     for left in reversed(range(_COMMIT_TRIES)):
-        table = catalog.load_table((staged.namespace, staged.name))
+        table = known_table(catalog, staged.namespace, staged.name)
         if is_published(table, staged):
             break
         _refuse_moved(table, staged, batch_id)

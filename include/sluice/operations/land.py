@@ -23,11 +23,12 @@ from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, is_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FILE_HELD
+from sluice.ledger.rows import FILE_HELD, FileRow
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
+from sluice.shown import shown
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
@@ -125,7 +126,20 @@ def selected(
         _refuse_missing(ctx)
     if files is not None:
         objects = _named(ctx, objects, files)
+    if until is not None:
+        _tell_of_the_future(ctx, objects)
     return [o for o in objects if _in_time(hour_start(o.hour), window, until)]
+
+
+def _tell_of_the_future(ctx: Context, objects: list[StoredObject]) -> None:
+    """A run of an hour passes over what is named by a later one: in local time, or by mistake."""
+    now = datetime.now(UTC)
+    if later := [o.key for o in objects if hour_start(o.hour) > now]:
+        ctx.say(
+            f"land: {len(later)} files, such as {shown(later[0])}, are named by an hour that is "
+            "yet to come (dt=…/hr=… is UTC): the run of that hour takes them, or one without a "
+            "window"
+        )
 
 
 def _refuse_missing(ctx: Context) -> None:
@@ -140,9 +154,12 @@ def _refuse_missing(ctx: Context) -> None:
 def why_nothing(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> str:
     """Why a run for all that has landed, or for these files, found nothing to load."""
     landing = ctx.pipeline.landing
+    known = ctx.ledger.known_files(ctx.pipeline.name)
     asked = landed(ctx, window, None, files) if window or files else []
     if asked:
-        return f"the {len(asked)} files that were asked for are in the ledger already"
+        held = _held(known[o.key] for o in asked if o.key in known)
+        told = f"; {_release(ctx, held)}" if held else ""
+        return f"the {len(asked)} files that were asked for are in the ledger already{told}"
     if window:
         return (
             f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
@@ -150,14 +167,20 @@ def why_nothing(ctx: Context, window: Window | None = None, files: list[str] | N
         )
     if not any(open_landing(ctx).list(landing.pattern)):
         return f"no file in {landing.url} matches {landing.pattern}"
-    known = ctx.ledger.known_files(ctx.pipeline.name).values()
-    held = sorted({row.batch_id for row in known if row.state == FILE_HELD})
-    if held:
-        return (
-            f"files of {', '.join(held)} are held (sluice release {ctx.pipeline.name} --batch ID), "
-            f"and every other one of {landing.url} is in the ledger already"
-        )
+    if held := _held(known.values()):
+        told = _release(ctx, held)
+        return f"{told}, and every other one of {landing.url} is in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
+
+
+def _held(files: Iterable[FileRow]) -> list[str]:
+    """The batches that were rolled back, and of which these files are."""
+    return sorted({row.batch_id for row in files if row.state == FILE_HELD})
+
+
+def _release(ctx: Context, held: list[str]) -> str:
+    command = f"sluice release {ctx.pipeline.name} --batch ID"
+    return f"files of {', '.join(held)} are held ({command})"
 
 
 def _can_be_named(ctx: Context, key: str) -> bool:

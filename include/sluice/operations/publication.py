@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.catalog.client import known_table
 from sluice.catalog.snapshots import head, is_published
 from sluice.errors import PublishRefused
 from sluice.ledger import details
@@ -22,7 +23,7 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
     """
     begun = False
     for table in result.staged:
-        now = ctx.catalog.load_table((table.namespace, table.name))
+        now = known_table(ctx.catalog, table.namespace, table.name)
         begun = begun or is_published(now, table)
         if not is_published(now, table) and head(now) != table.base_snapshot:
             raise PublishRefused(
@@ -31,7 +32,7 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
             )
     compared = (other for table in result.tables for other in table.compared)
     for other in () if begun else compared:
-        at = head(ctx.catalog.load_table((other.namespace, other.name)))
+        at = head(known_table(ctx.catalog, other.namespace, other.name))
         if at != other.snapshot:
             raise PublishRefused(
                 f"{other.namespace}.{other.name}: main is at {at}, "

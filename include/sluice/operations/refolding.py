@@ -7,6 +7,7 @@ published by the same commits as any other, so that all of its tables change or 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -233,9 +234,16 @@ def _give_up_abandoned(ctx: Context, dry_run: bool) -> None:
     for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
         if row.halfway or not ctx.ledger.has_lapsed(row) or not row.manifest:
             continue
-        if ctx.files.read_manifest(row.manifest).rebuild is not None:
+        if _folds(ctx, row.manifest):
             ctx.say(f"rollback: batch {row.batch_id} was left unfinished and is given up")
             _give_up(ctx, row.batch_id)
+
+
+def _folds(ctx: Context, manifest_key: str) -> bool:
+    """Whether a batch folds keys again; one whose manifest somebody deleted can be undone too."""
+    with suppress(TerminalError):
+        return ctx.files.read_manifest(manifest_key).rebuild is not None
+    return False
 
 
 def _give_up(ctx: Context, batch_id: str) -> None:

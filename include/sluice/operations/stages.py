@@ -32,6 +32,7 @@ from sluice.operations.undo import (
     rollback,
     take_out,
 )
+from sluice.operations.undoable import or_undone
 from sluice.operations.vacant import drop_vacant
 from sluice.operations.waiting import (
     is_held,
@@ -43,23 +44,9 @@ from sluice.operations.waiting import (
 from sluice.result import BatchResult
 
 __all__ = [
-    "BatchResult",
-    "Context",
-    "Window",
-    "current_result",
-    "give_up",
-    "land",
-    "land_tables",
-    "left_out",
-    "load",
-    "load_and_publish",
-    "open_context",
-    "publish",
-    "published_after",
-    "reconcile",
-    "release",
-    "rollback",
-    "run",
+    "BatchResult", "Context", "Window", "current_result", "give_up", "land", "land_tables",
+    "left_out", "load", "load_and_publish", "open_context", "publish", "published_after",
+    "reconcile", "release", "rollback", "run",
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST = 3
@@ -106,6 +93,7 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
     """
     manifest = ctx.files.read_manifest(manifest_key)
     batch_id = manifest.batch_id
+    _load_what_was_given_up(ctx, manifest_key, batch_id)
     for attempt in range(MERGE_AGAIN_AT_MOST):
         result = current_result(ctx, batch_id)
         try:
@@ -117,6 +105,14 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
             ctx.say(f"publish: {refused}; merging the batch again on the new head")
             load(ctx, manifest_key)
     raise TerminalError(f"batch {batch_id}: not published")
+
+
+def _load_what_was_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
+    """Where a publish fails in Airflow its batch is given up, and the task may be cleared alone."""
+    row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
+    if row is not None and row.state == states.FAILED:
+        ctx.say(f"publish: batch {batch_id} was given up; loading it again")
+        load(ctx, manifest_key)
 
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
@@ -250,11 +246,12 @@ def _reconciled(
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
     key = row.manifest or ctx.files.manifest_key(ctx.pipeline.name, row.batch_id)
-    if row.state == states.PUBLISHING:
-        ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
-        publish(ctx, key)
-        return None
-    manifest = ctx.files.read_manifest(key)
+    with or_undone(ctx, row.batch_id):
+        if row.state == states.PUBLISHING:
+            ctx.say(f"reconcile: completing the publication of batch {row.batch_id}")
+            publish(ctx, key)
+            return None
+        manifest = ctx.files.read_manifest(key)
     if why := pointless(ctx, manifest):
         ctx.say(f"reconcile: batch {row.batch_id} {why}")
         rollback(ctx, row.batch_id, hold=True)

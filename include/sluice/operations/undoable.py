@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyiceberg.table import Table
@@ -29,6 +30,18 @@ def known_batch(ctx: Context, batch_id: str) -> BatchRow:
     if row is None:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     return row
+
+
+@contextmanager
+def or_undone(ctx: Context, batch_id: str) -> Iterator[None]:
+    """Tell beside an error that another try would not mend how to get on without the batch."""
+    try:
+        yield
+    except TerminalError as error:
+        if type(error) is not TerminalError:  # what others are about is mended by its own advice
+            raise
+        way = f"to get on without it: sluice rollback {ctx.pipeline.name} --batch {batch_id}"
+        raise TerminalError(f"batch {batch_id} is not published: {error}; {way}") from error
 
 
 def publications(ctx: Context, batch_id: str) -> list[Publication]:

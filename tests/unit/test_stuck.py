@@ -1,0 +1,114 @@
+"""A batch that nobody can go on with: the error tells the way out, and that way is one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import ConfigError, TerminalError
+from sluice.ledger.rows import PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.manifest import Manifest
+from sluice.operations import refolding, stages
+from sluice.operations.context import Context
+from sluice.operations.land import why_nothing
+from sluice.result import BatchResult, TableResult
+from spark_jobs.job import pipeline_of
+from tests.unit.played import ONE, play
+from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.undone import stage, state, three_batches
+
+
+def landed(ctx: Context, name: str = "a.jsonl") -> str:
+    """Land a file; returns its manifest."""
+    path = ctx.project.root / "landing" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"x": 1}\n')
+    (key,) = stages.land(ctx)
+    return key
+
+
+def way_out(batch: str) -> str:
+    return f"to get on without it: sluice rollback shop --batch {batch}"
+
+
+def test_a_table_that_is_dropped_before_its_batch_is_published(tmp_path: Path) -> None:
+    ctx = three_batches(tmp_path)
+    key = landed(ctx)
+    batch = ctx.files.read_manifest(key).batch_id
+    staged = (stage(ctx, batch, "orders", 4),)
+    table = TableResult("d.s.orders", "orders", ONE, staged)
+    ctx.files.write_result(BatchResult("shop", batch, "a1", (table,)))
+    ctx.ledger.record_batch("shop", batch, PUBLISHING, attempt="a1", manifest=key)
+    ctx.catalog.drop_table(("shop", "orders"))
+    with pytest.raises(TerminalError, match=r"shop\.orders is gone") as caught:
+        stages.reconcile(ctx)
+    assert way_out(batch) in str(caught.value)
+
+    refolding.rollback(ctx, batch)
+    assert state(ctx, batch) == ROLLED_BACK
+    assert stages.reconcile(ctx) == []
+
+
+def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
+    ctx = open_shop(tmp_path)
+    key = landed(ctx)
+    batch = ctx.files.read_manifest(key).batch_id
+    (path,) = tmp_path.rglob(Path(key).name)
+    path.unlink()
+    with pytest.raises(TerminalError, match="there is no manifest") as caught:
+        stages.run(ctx)
+    assert way_out(batch) in str(caught.value)
+
+    refolding.rollback(ctx, batch)
+    assert stages.release(ctx, batch) == 1
+    assert len(stages.land(ctx)) == 1
+
+
+def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:
+    ctx = open_shop(tmp_path, PIPELINE + "tables: {public.orders: {key: [id]}}\n")
+    share = Manifest("shop", "b1", (), tables=("public.notes",))
+    with pytest.raises(ConfigError, match=r"has no table 'public\.notes'") as caught:
+        pipeline_of(ctx.project, share)
+    assert "give the batch up: sluice rollback shop --batch b1" in str(caught.value)
+
+
+def test_a_publish_that_is_asked_for_again_loads_what_was_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Airflow the tear-down of a batch whose publish failed gives it up."""
+    ctx = open_shop(tmp_path)
+    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (ONE, ())))
+    key = landed(ctx)
+    batch = stages.load(ctx, key).batch_id
+    stages.give_up(ctx, batch)
+    stages.publish(ctx, key)
+    assert state(ctx, batch) == PUBLISHED
+
+
+def test_files_that_are_held_are_told_to_whoever_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = open_shop(tmp_path)
+    monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (ONE, ())))
+    landed(ctx)
+    (result,), _ = stages.run(ctx)
+    asked = ["a.jsonl"]
+    assert why_nothing(ctx, files=asked).endswith("are in the ledger already")
+    refolding.rollback(ctx, result.batch_id)
+    told = why_nothing(ctx, files=asked)
+    assert f"files of {result.batch_id} are held (sluice release shop --batch ID)" in told
+
+
+def test_files_of_an_hour_that_is_yet_to_come_are_told(tmp_path: Path) -> None:
+    """A source may name its folders in its own time, hours ahead of UTC."""
+    said: list[str] = []
+    ctx = open_shop(tmp_path, say=said.append)
+    now = datetime.now(UTC)
+    local = now + timedelta(hours=8)
+    name = f"{local:dt=%Y-%m-%d/hr=%H}/a.jsonl"
+    (tmp_path / "landing" / name).parent.mkdir(parents=True)
+    (tmp_path / "landing" / name).write_text("{}\n")
+    assert stages.land(ctx, until=now) == []
+    assert f"1 files, such as {name}, are named by an hour that is yet to come" in said[0]
