@@ -306,7 +306,6 @@ def make_plans(
             refuse_renames(job.pipeline, table.source, told.get(table.source, []))
             target = _target(job, table)
             refuse_dropped(job.lake, target)
-            refuse_other_source(job.lake, target, table, config)
             stored = job.lake.columns(target) or {}
             renames = renames_of(job.pipeline, config, mine)
             plan = _plan(job, table, stored, used_again(renames or ()))
@@ -349,6 +348,7 @@ def _plan(
         raise PlanError(f"table {found.source.name} is not configured")
     fmt = FORMATS.get(job.pipeline.format)
     key = job.lake.key(target)
+    refuse_other_source(job.lake, target, found, config)
     return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
 
 
