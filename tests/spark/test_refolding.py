@@ -184,3 +184,18 @@ def test_a_crash_in_the_publication_is_completed(
 
 def died() -> Any:
     raise ZeroDivisionError
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_row_goes_with_the_last_batch_that_tells_of_it(lake: Sandbox, turned: bool) -> None:
+    log = [change for source in play(drawn(7)) for change in source.log][:12]
+    first = load(lake, "first.jsonl", log[:6])
+    told = load(lake, "told.jsonl", log[6:])
+    again = load(lake, "again.jsonl", log[:5:-1])
+    for batch in (again, told) if turned else (told, again):
+        refolding.rollback(lake.context(), batch)
+    assert state(lake, first) == states.PUBLISHED
+    for table in {change.table for change in log}:
+        assert as_rows(lake.rows(table)) == meaning(log[:6], table), table
+    assert lake.agrees()

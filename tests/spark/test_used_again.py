@@ -187,3 +187,13 @@ def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
     assert versions == {(1, "girth"), (3, "late"), (3, "girth"), (4, "girth")}
     assert len(lake.rows("orders__events")) == 5
     assert lake.agrees()
+
+
+@pytest.mark.long
+def test_a_drop_that_is_undone_leaves_one_column(lake: Sandbox) -> None:
+    """Its batch is of DDL alone: nothing was written, and what came later was read by it."""
+    _, drop, _ = run(lake, FIRST[:2], [DROP], [ddl(20, "ALTER TABLE orders ADD size int"),
+                                               event("c", 22, 4, size=(INT, 99))])  # fmt: skip
+    refolding.rollback(lake.context(), drop)
+    assert sizes(lake) == {(1, 10, None), (2, 20, None), (4, 99, None)}
+    assert lake.agrees()

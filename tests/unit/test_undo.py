@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.types import LongType
 
 from sluice.errors import (
+    Followed,
     LeaseHeld,
     RollbackRefused,
     TerminalError,
@@ -23,6 +24,7 @@ from tests.unit.undone import (
     changelog,
     everything,
     ids,
+    publish,
     state,
     three_batches,
     write,
@@ -154,9 +156,18 @@ def test_a_batch_that_a_later_one_only_was_compared_with_is_not_undone_alone(
     assert everything(context) == [[0, 1, 2]] * 2
 
 
+def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Context) -> None:
+    """What it repeats may have been undone since: then the rows are by it."""
+    changelog(context, "orders", "b3", "b4")
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    publish(context, "b5", 5, tables=("users",))
+    with pytest.raises(Followed, match="b5 came after batch b4, which tells of orders"):
+        rollback(context, "b4")
+
+
 def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Context) -> None:
     changelog(context, "orders", "b2", "b3")
-    changelog(context, "papers", "b3", "b4")
+    changelog(context, "papers", "b2", "b4")
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
     rollback(context, "b3")
     assert everything(context) == [[0, 1, 2]] * 2

@@ -15,9 +15,10 @@ from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
+from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
-from sluice.names import is_changelog, published_tables, target_of_changelog
+from sluice.names import PROP_SOURCE, is_changelog, published_tables, target_of_changelog
 from sluice.operations.context import Context
 from sluice.operations.quarantined import resolutions
 
@@ -182,6 +183,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
             did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
             raise Followed(f"batch {p.batch_id} {did}")
     _refuse_if_compared(ctx, published)
+    _refuse_if_silent(ctx, published)
 
 
 def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
@@ -196,6 +198,29 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
                     where = ".".join(log.name()[-2:])
                     did = f"has changes in {where}, which were compared with {batch_id}"
                     raise Followed(f"batch {other.batch_id} {did}")
+
+
+def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    """A batch may tell of a table and write nothing of it, as one of repeats or of DDL alone: what
+    others did since is right only with it."""
+    rows, told = _published(ctx), recorded(ctx.catalog, ctx.pipeline.name)
+    for batch_id, publications in published.items():
+        others = _followers(rows, batch_id, published)
+        written = {p.table_name for p in publications}
+        renamed = {one.source_table for one in told if one.batch_id == batch_id}
+        for log in _all_changelogs(ctx) if others else ():
+            target = target_of_changelog(log.name()[-1])
+            silent = not written & published_tables(target)
+            if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
+                raise Followed(
+                    f"batch {others[0].batch_id} came after batch {batch_id}, which tells of "
+                    f"{target} and wrote nothing of it"
+                )
+
+
+def _all_changelogs(ctx: Context) -> list[Table]:
+    named = [(where, name) for where, name in tables(ctx) if is_changelog(where, name)]
+    return [log for where, name in named if (log := find_table(ctx.catalog, where, name))]
 
 
 def _changelogs(ctx: Context, publications: list[Publication]) -> list[Table]:
