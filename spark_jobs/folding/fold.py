@@ -152,6 +152,13 @@ def carried(column: str) -> Column:
     return F.coalesce(F.when(all_but, listed).otherwise(~listed), F.lit(True))
 
 
+def listed(columns: Sequence[str]) -> Column:
+    """What a change does not carry of the columns, each by its name; NULL where it is whole."""
+    absent = F.col(names.ABSENT)
+    others = F.array_except(F.array(*map(F.lit, columns)), absent)
+    return F.when(F.array_contains(absent, ALL_BUT), others).otherwise(absent)
+
+
 def _newest_carried(column: str, order: Column) -> Column:
     value = F.max_by(F.struct(F.col(quoted(column)).alias("v")), F.when(carried(column), order))
     return value["v"].alias(column)

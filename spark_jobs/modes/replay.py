@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
 from spark_jobs.folding.floor import STOOD_AT
+from spark_jobs.folding.fold import listed
 from spark_jobs.folding.moves import beside, completed, moves, tied
 from spark_jobs.folding.places import old_halves
 from spark_jobs.folding.resolve import Stored
@@ -143,6 +144,8 @@ def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFra
     the floor carries.
     """
     keys = [quoted(k) for k in writer.plan.key]
+    values = [name for name in writer.plan.data if name not in writer.plan.key]
+    changes = changes.withColumn(names.ABSENT, listed(values))
     above = changes.where(F.col(names.POSITION) > forgotten.floor)
     published = F.col(names.BATCH_ID) != writer.attempt.batch_id
     told = above.groupBy(*keys).agg(
@@ -155,8 +158,7 @@ def _filled(writer: Writer, changes: DataFrame, forgotten: Forgotten) -> DataFra
     here = F.coalesce(F.col(names.POSITION) == F.col(_FIRST), F.lit(False))
     columns = {
         name: F.when(here & _lacks(name), F.col(_LIVING)[name]).otherwise(F.col(quoted(name)))
-        for name in writer.plan.data
-        if name not in writer.plan.key
+        for name in values
     }
     columns[names.ABSENT] = F.when(here, F.array_except(absent, _SILENT)).otherwise(absent)
     return found.withColumns(columns).select(*map(quoted, changes.columns))

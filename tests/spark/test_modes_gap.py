@@ -131,6 +131,36 @@ def test_what_was_not_sent_since_maintenance_is_what_the_row_has(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("before", [ON, OFF], ids=["off and on", "on for the first time"])
+def test_what_changes_of_other_columns_did_not_send_is_what_the_row_has(
+    spark: SparkSession, tmp_path: Path, before: Sequence[str]
+) -> None:
+    """In a format whose changes say which columns they carry, not which they leave out."""
+
+    def told(scn: int, op: str, data: dict[str, str], **key: dict[str, str]) -> str:
+        meta = {"op": op, "table": "O.ORDERS", "time": "2017-06-16T14:24:34", "scn": str(scn),
+                "trans": "7.0.4", "seq": 1, "idx": "1/9"}  # fmt: skip
+        return json.dumps({"meta": meta, "data": data, **key})
+
+    def with_modes(modes: Sequence[str]) -> dict[str, Any]:
+        table = {"key": ["ID"], "modes": list(modes)}
+        return {"format": "shareplex", "tables": {"O.ORDERS": table}, "maintenance": KEEP_LITTLE}
+
+    shop = Shop(spark, tmp_path, with_modes(before))
+    shop.run(told(10, "ins", {"ID": "1", "A": "a", "B": "b", "C": "c"}))
+    shop.configure(**with_modes(OFF))
+    shop.maintain()
+    shop.run(told(20, "upd", {"A": "x"}, key={"ID": "1"}))
+    shop.run(told(30, "upd", {"B": "y"}, key={"ID": "1"}))
+    shop.configure(**with_modes(ON))
+    shop.run(told(40, "ins", {"ID": "9", "A": "n", "B": "n", "C": "n"}))
+    rows = shop.rows("ORDERS__history")
+    found = {(r["A"], r["B"], r["C"], r["_is_current"]) for r in rows if r["ID"] == "1"}
+    assert {("x", "y", "c", True)} == {row for row in found if row[-1]}
+    assert {row[2] for row in found} == {"c"}
+
+
+@pytest.mark.long
 def test_a_batch_undone_between_does_not_close_the_gap(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
