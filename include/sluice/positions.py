@@ -17,6 +17,8 @@ KIND_AT: Final = 6
 """Which character of a position is its kind, counted from 1 as SQL does."""
 ROLE_OLD: Final = "0"
 ROLE_NEW: Final = "1"
+HALF_MARK: Final = "~"
+"""Stands behind the number of an update's half that is a record of its own."""
 
 _DIGITS = re.compile(r"[0-9]+")
 # In a natural-sort key twenty digits follow such a beginning, or more.

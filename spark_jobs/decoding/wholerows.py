@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluice.positions import HALF_MARK
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, OP_UPDATE
 from spark_jobs.formats.envelope import any_repeats_column
 
@@ -21,7 +22,7 @@ def completed(events: DataFrame) -> DataFrame:
 
     `absent` is NULL for a row that is whole. Of an update that lists what it sent, whatever both
     its halves lack is no column of it; a column that its old row lacks alone nobody tells, for
-    which row goes would then be a guess.
+    which row goes would then be a guess. The old row of an update in two records came in the other.
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
     all_but = F.array_contains(absent, ALL_BUT)
@@ -30,7 +31,8 @@ def completed(events: DataFrame) -> DataFrame:
     sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, all_but))
     parts = events.withColumn(_SENT, F.when(partial, sent)).withColumn(_OLD, before)
     rest = F.map_filter(_OLD, lambda name, _: ~F.map_contains_key(_SENT, name))
-    lost = F.when(all_but, F.map_keys(_SENT)).otherwise(absent)
+    one_record = ~F.coalesce(F.col("position").contains(HALF_MARK), F.lit(False))
+    lost = F.when(all_but, F.when(one_record, F.map_keys(_SENT))).otherwise(absent)
     lost = F.filter(lost, lambda name: ~F.map_contains_key(_OLD, name))
     whole = {
         "after": F.when(partial, F.map_concat(_SENT, rest)).otherwise(F.col("after")),

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.manifest import SourceFile
+from sluice.positions import HALF_MARK
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -72,7 +73,6 @@ _TRANS: Final = rf"^{DIGITS}(\.{DIGITS}){{0,2}}$"
 _TEXTS: Final = ("op", "table", "time")
 _FEW_DIGITS: Final = r"^\d{1,17}$"
 _OLD_HALF: Final = ' before"'
-_HALF: Final = "~"
 _SCHEMA: Final = f"meta {IMAGE_TYPE}, data {IMAGE_TYPE}, key {IMAGE_TYPE}, ddl string, sql string"
 
 
@@ -231,7 +231,7 @@ def _position() -> Column:
     counted = F.coalesce("_n_counted", F.when(statement, F.lit(ZERO)))
     transaction = (or_zero(f"_n_trans{i}") for i in range(3))
     place = source_position(F.col("_n_scn"), *transaction, counted)
-    mark = F.concat(F.lit(_HALF), F.coalesce("_n_earlier", F.lit("")))
+    mark = F.concat(F.lit(HALF_MARK), F.coalesce("_n_earlier", F.lit("")))
     return F.when(_is_half(), F.concat(place, mark)).otherwise(place)
 
 
