@@ -162,7 +162,8 @@ class Debezium(Format):
         if lines or not scans:
             layout = _layout(expected, documents, bool(head or messages), transactions)
             flat = _read_json(spark, found.lines, layout, documents, old)
-            flat = flat if documents else _with_key_names(flat, tombstones.wanted(options))
+            if not documents:
+                flat = _with_key_names(_unrouted(flat, expected), tombstones.wanted(options))
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
         flat = union(list(map(debezium_documents.without_rows, scans)) if any_documents else scans)
@@ -225,7 +226,9 @@ def _read_avro(
     more = debezium_documents.SCALARS if documents else ()
     scalars = (*_SCALARS, *_DDL, *transactions, *more)
     flat = debezium_avro.flat(messages, debezium_avro.Wanted(source, scalars, old_columns))
-    return debezium_documents.with_rows(flat) if documents else _with_key_names(flat, False)
+    if documents:
+        return debezium_documents.with_rows(flat)
+    return _with_key_names(_unrouted(flat, expected), False)
 
 
 def _read_json(
@@ -262,15 +265,25 @@ def _with_key_names(flat: DataFrame, deletes: bool) -> DataFrame:
     """Of the record's key its names are all that is needed, but of a delete without its row.
 
     Then the key is what is known of that row; so it is of tombstones where they are `deletes`.
-    What Debezium's topic routing adds to the key, to tell physical tables apart, is no column.
     """
-    flat = flat.withColumn("key", F.map_filter("key", lambda name, _: ~name.startswith(_ROUTING)))
     gone = F.col("op") == "d"
     if deletes:
         gone |= F.col("op").isNull() & F.col("source").isNull()
     row = F.when(gone & (F.size("key") > 0), F.col("key"))
     flat = flat.withColumn("before", F.coalesce("before", row))
     return flat.withColumn("key", F.map_keys("key"))
+
+
+def _unrouted(flat: DataFrame, expected: Head | None) -> DataFrame:
+    """Without what Debezium's topic routing adds to the key, to tell physical tables apart.
+
+    Where tables are known it is left there, for a known table has no such key: a batch with one is
+    read again with nothing known. What reads each record must stay small enough to be compiled.
+    """
+    if expected:
+        return flat
+    own = F.map_filter("key", lambda name, _: ~name.startswith(_ROUTING))
+    return flat.withColumn("key", own)
 
 
 def _flatten(layout: _Layout) -> list[Column]:

@@ -13,6 +13,7 @@ from spark_jobs.formats.debezium import Debezium
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from tests.spark.debezium_events import ROW, event, source
 from tests.spark.envelopes import jsonl
+from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -127,3 +128,12 @@ def test_what_topic_routing_adds_to_a_key_is_no_column(
     (row,) = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", [record]),), {}).collect()
     assert row["key"] == ["id"]
     assert row["before"] == ({"id": "1"} if op == "d" else None)
+
+
+def test_a_routed_table_is_known_by_its_own_key(spark: SparkSession, tmp_path: Path) -> None:
+    """In a second batch too, which is read as the first one told."""
+    lake = Sandbox(spark, tmp_path, {"format": "debezium"})
+    for n in (1, 2):
+        key = {"__dbz__physicalTableIdentifier": "s.shop.t_1", "id": n}
+        lake.load_records([{"key": key, "value": event("c", source(pos=n), after={"id": n})}])
+    assert sorted(row["id"] for row in lake.rows("t")) == ["1", "2"]
