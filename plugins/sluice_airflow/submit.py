@@ -122,8 +122,10 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     """Terminal where the driver said so by name; a driver that just died is worth another try."""
     code = hook._submit_sp.returncode if hook._submit_sp else None
-    named = any(f"{name}: " in text for name in names_of(TerminalError))
-    kind = TerminalError if named or code == ConfigError.exit_code else TransientError
+    # The last one named: a driver may have told before that it goes on without a table, and why.
+    named = re.findall(rf"\b({'|'.join(names_of(SluiceError))}): ", text) or [""]
+    terminal = code == ConfigError.exit_code or named[-1] in names_of(TerminalError)
+    kind = TerminalError if terminal else TransientError
     return kind(f"the Spark driver ended with code {code}: {_told(text)}").in_lines()
 
 

@@ -113,6 +113,7 @@ def test_a_batch_that_somebody_holds_is_left_alone() -> None:
         (1, "py4j.protocol.Py4JNetworkError: gone", TransientError),
         (2, "usage: load_batch.py", TerminalError),
         (75, "LeaseHeld: batch b has it", TransientError),
+        (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
         (75, "CatalogAwayError: no answer in 90 s", TransientError),
         (-9, "", TransientError),
     ],
