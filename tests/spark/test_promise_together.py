@@ -155,6 +155,11 @@ def pipeline(mode: str) -> dict[str, Any]:
     return {"format": "debezium", "table_name": "{database}_{table}", "tables": {"orders": table}}
 
 
+def as_text(rows: Counter[Any]) -> Counter[Any]:
+    """Numbers by their text: a dropped column has it where one of text got its name."""
+    return Counter({tuple((k, str(v)) for k, v in row): count for row, count in rows.items()})
+
+
 def load(lake: Sandbox) -> list[str]:
     """Load what has landed, if anything; the batches' names."""
     results, failure = stages.run(lake.context())
@@ -189,5 +194,6 @@ def test_all_that_happens_depends_on_the_set_of_events_alone(lake: Sandbox, seed
             undo(lake, published, rng)
     load(lake)
     target = f"{database}_orders"
-    assert seen(lake, target) == (table.rows() if mode == "current" else table.last_versions())
-    assert seen(lake, f"{target}__history") == table.history()
+    wanted = table.rows() if mode == "current" else table.last_versions()
+    assert as_text(seen(lake, target)) == as_text(wanted)
+    assert as_text(seen(lake, f"{target}__history")) == as_text(table.history())
