@@ -7,10 +7,9 @@ from typing import Final, Self
 
 from sluice.shown import LINES, shown
 
-ELSEWHERE: Final = (
-    "load into another `namespace`, and fill it from what was loaded before: sluice run PIPELINE "
-    "--table TABLE"
-)
+FROM_BEFORE: Final = "from what was loaded before: sluice run PIPELINE --table TABLE"
+"""How a target that has begun anew is filled."""
+ELSEWHERE: Final = f"load into another `namespace`, and fill it {FROM_BEFORE}"
 """What to do with a target that cannot become what it should be."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice import names
 from sluice.config.project import TableConfig
-from sluice.errors import PlanError
+from sluice.errors import FROM_BEFORE, PlanError
 from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.planning.discover import Found
 
@@ -22,8 +22,8 @@ def refuse_other_source(lake: Lake, target: TableId, found: Found, config: Table
     raise PlanError(
         f"tables {told} and {found.source.name} both go to {target.text}, which has rows of the "
         "former: where they are one table, name the other in its `sources`; else tell them apart "
-        "in `table_name`, for example {database}_{table}, and fill the new targets from what was "
-        "loaded before: sluice run PIPELINE --table TABLE"
+        "in `table_name`, for example {database}_{table}, and fill the new targets "
+        f"{FROM_BEFORE}"
     )
 
 

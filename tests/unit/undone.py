@@ -15,7 +15,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from sluice.catalog.snapshots import head, publish_table
 from sluice.ledger.rows import INTENT, PUBLISHED, Publication
 from sluice.manifest import SourceFile
-from sluice.names import BATCH_ID, branch_name, changelog_table
+from sluice.names import BATCH_ID, PROP_PIPELINE, branch_name, changelog_table
 from sluice.operations.context import Context, open_context
 from sluice.result import StagedTable
 from tests.unit.projects import open_shop
@@ -113,5 +113,6 @@ def changelog(context: Context, name: str, *batches: str) -> None:
     by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), BATCH_ID))
     context.catalog.create_namespace_if_not_exists("shop__cdc")
     ident = ("shop__cdc", changelog_table(name))
-    table = context.catalog.create_table(ident, rows, partition_spec=by_batch)
+    mine = {PROP_PIPELINE: "shop"}
+    table = context.catalog.create_table(ident, rows, partition_spec=by_batch, properties=mine)
     table.append(pa.table({BATCH_ID: list(batches)}))

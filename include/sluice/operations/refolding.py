@@ -24,12 +24,9 @@ from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
     PROP_FLOOR,
-    PROP_PIPELINE,
     PROP_SOURCE,
     history_table,
-    is_changelog,
     published_tables,
-    target_of_changelog,
 )
 from sluice.operations import undo, undoable
 from sluice.operations.context import Context
@@ -88,7 +85,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
 
 def named_targets(ctx: Context, table: str = "") -> list[str]:
     """The pipeline's targets, or the one that is named; raises TerminalError where it is none."""
-    known = list(_changelogs(ctx))
+    known = list(undoable.changelogs(ctx))
     chosen = [t for t in known if table in ("", t, f"{ctx.pipeline.namespace}.{t}")]
     if not chosen:
         listed = ", ".join(known) or "none"
@@ -104,7 +101,7 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
             f"{ctx.pipeline.name} --batch ID"
         )
     undoable.refuse_in_use(ctx, list(published))
-    logs = _changelogs(ctx)
+    logs = undoable.changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     told = [
         f"{ctx.pipeline.namespace}.{c.target}: {c.records} changes of batch {c.batch_id}"
@@ -182,19 +179,6 @@ def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
 def _has_floor(ctx: Context, target: str) -> bool:
     table = find_table(ctx.catalog, ctx.pipeline.namespace, target)
     return table is not None and PROP_FLOOR in table.properties
-
-
-def _changelogs(ctx: Context) -> dict[str, Table]:
-    """The changelogs of the pipeline by their targets' names."""
-    listed = [(where, name) for where, name in undoable.tables(ctx) if is_changelog(where, name)]
-    found = {
-        target_of_changelog(name): find_table(ctx.catalog, where, name) for where, name in listed
-    }
-    return {
-        target: table
-        for target, table in found.items()
-        if table is not None and table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
-    }
 
 
 def _now() -> str:

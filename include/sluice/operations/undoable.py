@@ -18,7 +18,13 @@ from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
-from sluice.names import PROP_SOURCE, is_changelog, published_tables, target_of_changelog
+from sluice.names import (
+    PROP_PIPELINE,
+    PROP_SOURCE,
+    is_changelog,
+    published_tables,
+    target_of_changelog,
+)
 from sluice.operations.context import Context
 from sluice.operations.quarantined import resolutions
 
@@ -204,12 +210,12 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
     """A batch may tell of a table and write nothing of it, as one of repeats or of DDL alone: what
     others did since is right only with it."""
     rows, told = _published(ctx), recorded(ctx.catalog, ctx.pipeline.name)
-    for batch_id, publications in published.items():
-        others = _followers(rows, batch_id, published)
-        written = {p.table_name for p in publications}
+    followed = {batch: _followers(rows, batch, published) for batch in published}
+    logs = changelogs(ctx) if any(followed.values()) else {}
+    for batch_id, others in followed.items():
+        written = {p.table_name for p in published[batch_id]}
         renamed = {one.source_table for one in told if one.batch_id == batch_id}
-        for log in _all_changelogs(ctx) if others else ():
-            target = target_of_changelog(log.name()[-1])
+        for target, log in logs.items() if others else ():
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
                 raise Followed(
@@ -218,9 +224,17 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
                 )
 
 
-def _all_changelogs(ctx: Context) -> list[Table]:
-    named = [(where, name) for where, name in tables(ctx) if is_changelog(where, name)]
-    return [log for where, name in named if (log := find_table(ctx.catalog, where, name))]
+def changelogs(ctx: Context) -> dict[str, Table]:
+    """The changelogs of the pipeline by their targets' names."""
+    listed = [(where, name) for where, name in tables(ctx) if is_changelog(where, name)]
+    found = {
+        target_of_changelog(name): find_table(ctx.catalog, where, name) for where, name in listed
+    }
+    return {
+        target: table
+        for target, table in found.items()
+        if table is not None and table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
+    }
 
 
 def _changelogs(ctx: Context, publications: list[Publication]) -> list[Table]:
