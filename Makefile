@@ -58,7 +58,7 @@ setup-tests: setup .venv/.setup/tests-done ## What only the tests need: an S3 se
 
 .PHONY: test
 test: setup-tests ## All tests, by TEST_WORKERS processes (2) with a Spark each
-	@.venv/bin/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@SLUICE_INTERPRETED=1 .venv/bin/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: test-formats
 test-formats: setup ## Conformance suites of the newer formats: canal, shareplex, dts_avro, … (25 minutes)

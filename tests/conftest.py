@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 # Airflow lets everything log, and py4j says goodbye when pytest has closed its streams.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
+# Most tests' plans run once over a few rows: to compile them costs more than to interpret them.
+# `make test` sets SLUICE_INTERPRETED; the longer suites and every driver run as production does.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 
@@ -44,6 +51,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         # Tests make the same plans again and again; of Spark's hundred none is there any more.
         "spark.sql.codegen.cache.maxEntries": "5000",
+        **(INTERPRETED if os.environ.get("SLUICE_INTERPRETED") else {}),
     }
     builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
     session = builder.config(map=conf).getOrCreate()

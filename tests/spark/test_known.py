@@ -77,6 +77,8 @@ def test_what_reads_each_record_is_small_enough_to_be_compiled(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Above the limit Spark does without its own compiler, and the JVM without its."""
+    lake.spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    lake.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     made: list[DataFrame] = []
     typed_changes = decode_batch.typed_changes
 
