@@ -39,6 +39,9 @@ _TYPES_ID = "_types_id"
 _DESCRIBED = "_described"
 _WIDTHS = {"bigint": "int", "double": "float"}
 _DOUBLED = "_sluice_doubled"
+_SPLIT = "_sluice_split"
+_LOST = "_sluice_lost"
+_OWN, _OTHER = "", "_other"
 RECORD = "_sluice_record"
 """What the envelope has of a record whose file has no text of it."""
 
@@ -82,13 +85,18 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
     """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all).
 
-    In three steps, texts → values → what did not fit, so that Spark computes each value once.
+    In three steps, texts → values → what did not fit, so that Spark computes each value once. Each
+    half of an update looks at the other's texts too: a record fits as a whole or not at all.
     """
-    texts = _split_key_changes(events, plan).select(*_texts(plan), *_carried(plan, batch))
-    values = texts.select("*", *(_value(c, i) for i, c in enumerate(plan.columns)))
+    sides = (_OWN, _OTHER) if _splits(plan) else (_OWN,)
+    texts = _split_key_changes(events, plan).select(
+        *(text for side in sides for text in _texts(plan, side)), *_carried(plan, batch)
+    )
+    of_sides = [_value(c, i, side) for side in sides for i, c in enumerate(plan.columns)]
+    values = texts.select("*", *of_sides)
     named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
-    about = (_bad(plan).alias(BAD), RECORD, *placed)
+    about = (_bad(plan, sides).alias(BAD), RECORD, *placed)
     return values.select(*named, *names.CHANGELOG_METADATA, *about)
 
 
@@ -102,31 +110,31 @@ def _named(plan: TablePlan, index: int) -> Column:
     return F.when(text.isNotNull(), compared)
 
 
-def _text_name(index: int) -> str:
-    return f"_text_{index}"
+def _text_name(index: int, side: str = _OWN) -> str:
+    return f"_text{side}_{index}"
 
 
-def _value_name(index: int) -> str:
-    return f"_value_{index}"
+def _value_name(index: int, side: str = _OWN) -> str:
+    return f"_value{side}_{index}"
+
+
+def _splits(plan: TablePlan) -> bool:
+    """Whether updates may become two changes: of the old key or row, and of the new."""
+    return plan.found.old_images and (plan.found.moves or not plan.keyed)
 
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """An update that changes the key becomes a delete of the old and an upsert of the new."""
     if plan.found.partial and not plan.keyed:
         events = wholerows.completed(events)
-    if plan.found.old_images and plan.found.moves and plan.keyed:
-        split = changes_key(plan.key_columns)
-    elif plan.found.old_images and not plan.keyed:
-        split = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
-    else:
-        return _halved(events, F.lit(False))
-    both = F.array(F.lit(True), F.lit(False))
-    return _halved(
-        events.withColumn(
-            "old_half", F.explode(F.when(split, both).otherwise(F.array(F.lit(False))))
-        ),
-        F.col("old_half"),
-    )
+    if not _splits(plan):
+        return _halved(events.withColumn(_SPLIT, F.lit(False)), F.lit(False))
+    updates = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()
+    split = changes_key(plan.key_columns) if plan.keyed else F.coalesce(updates, F.lit(False))
+    halves = F.when(F.col(_SPLIT), F.array(F.lit(True), F.lit(False)))
+    marked = events.withColumn(_SPLIT, split)
+    halved = marked.withColumn("old_half", F.explode(halves.otherwise(F.array(F.lit(False)))))
+    return _halved(halved, F.col("old_half"))
 
 
 def changes_key(key: Sequence[PlannedColumn]) -> Column:
@@ -171,28 +179,33 @@ def _halved(events: DataFrame, old_half: Column) -> DataFrame:
     )
 
 
-def _texts(plan: TablePlan) -> list[Column]:
+def _texts(plan: TablePlan, side: str) -> list[Column]:
     """Every column's text; of a deleted row only the key is known, the rest may be made up."""
+    deleted, image = F.col("deleted"), F.col("image")
+    if side == _OTHER:
+        deleted = F.col("counted")
+        other = F.when(deleted, F.col("before")).otherwise(F.col("after"))
+        image = F.when(F.col(_SPLIT), other)
     found = []
     for index, column in enumerate(plan.columns):
-        text = column.text_in(F.col("image"))
+        text = column.text_in(image)
         if plan.keyed and column.name not in plan.identity:
-            text = F.when(~F.col("deleted"), column.text_in(F.col("after")))
+            text = F.when(~deleted, text)
         elif plan.keyed:
-            text = F.coalesce(text, _unchanged(column))
-        found.append(text.alias(_text_name(index)))
+            text = F.coalesce(text, _unchanged(column, deleted))
+        found.append(text.alias(_text_name(index, side)))
     return found
 
 
-def _unchanged(column: PlannedColumn) -> Column:
+def _unchanged(column: PlannedColumn, deleted: Column) -> Column:
     """A key column's text where an old row tells only the part of its key that changed."""
-    old_half = F.col("deleted") & (F.col("op") == OP_UPDATE)
+    old_half = deleted & (F.col("op") == OP_UPDATE)
     told = reduce(or_, (F.map_contains_key("before", name) for name in column.spellings))
     return F.when(old_half & ~told, column.text_in(F.col("after")))
 
 
-def _value(column: PlannedColumn, index: int) -> Column:
-    text = F.col(_text_name(index))
+def _value(column: PlannedColumn, index: int, side: str) -> Column:
+    text = F.col(_text_name(index, side))
     kinds = sorted(set(column.readings.values()), key=str)
     result = fitted(text, kinds[0], column.stored)
     if len(kinds) > 1:
@@ -202,7 +215,7 @@ def _value(column: PlannedColumn, index: int) -> Column:
             value = fitted(text, kind, column.stored)
             result = F.when(F.col(_TYPES_ID).isin(mine), value).otherwise(result)
     told = F.when(F.col(_DESCRIBED), result) if _is_code(column) else result
-    return told.alias(_value_name(index))
+    return told.alias(_value_name(index, side))
 
 
 def _is_code(column: PlannedColumn) -> bool:
@@ -225,19 +238,22 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
     return F.coalesce(*(fitted(text, kind, into) for kind in kinds))
 
 
-def _bad(plan: TablePlan) -> Column:
+def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
     """Names of the columns whose text did not fit, or the reason that rules the record out."""
     row = F.col(names.OP) != OP_TRUNCATE
     misfits, nulls = [], []
     for index, column in enumerate(plan.columns):
-        text, value = F.col(_text_name(index)), F.col(_value_name(index))
+        texts = [F.col(_text_name(index, side)) for side in sides]
+        values = [F.col(_value_name(index, side)) for side in sides]
         if not _always_fits(column):
-            misfits.append(F.when(text.isNotNull() & value.isNull(), F.lit(column.name)))
+            unfit = (t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True))
+            misfits.append(F.when(reduce(or_, unfit), F.lit(column.name)))
         if column.name in plan.key:
-            nulls.append(F.when(row & text.isNull(), F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
+            lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
+            nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
     others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
     if plan.found.partial and not plan.keyed:
-        others.append(F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(names.ABSENT, ", ")))
+        others.append(F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", ")))
     return F.concat_ws(", ", *misfits, *nulls, *others)
 
 
@@ -250,7 +266,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
     """The changelog's metadata, and what the next steps have to know of the record."""
     described = any(len(set(c.readings.values())) > 1 for c in plan.columns)
     coded = any(map(_is_code, plan.columns))
-    doubled = _repeats_column("before", "image") if plan.found.duplicated else F.lit(False)
+    doubled = _repeats_column("before", "after") if plan.found.duplicated else F.lit(False)
     return [
         F.col("kind").alias(names.OP),
         _position(batch, plan).alias(names.POSITION),
@@ -259,12 +275,14 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         F.col("tx_id").alias(names.TX_ID),
         F.col("event_id").alias(names.EVENT_ID),
         F.when(~F.col("deleted"), _absent(plan)).alias(names.ABSENT),
+        F.when(F.col("op") != OP_DELETE, _absent(plan)).alias(_LOST),
         F.col("counted").alias(names.COUNTED),
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
+        _SPLIT,
         record_text().alias(RECORD),
         "file",
         "block",
@@ -305,9 +323,11 @@ def by_place() -> Column:
 def _told_apart() -> Column:
     """Without a key a row is known by its position, which changes may share (a full load's rows).
 
-    So the event's own id is part of it, or else a hash of what the row holds.
+    So the event's own id is part of it, or else a hash of what the row holds: a NULL is no part of
+    it, for a column that the row lacks may stand beside it in another file.
     """
-    content = F.hex(F.xxhash64(F.sort_array(F.map_entries("image"))))
+    held = F.map_filter("image", lambda _, value: value.isNotNull())
+    content = F.hex(F.xxhash64(F.sort_array(F.map_entries(held))))
     return F.when(F.col("kind") != OP_TRUNCATE, F.coalesce("event_id", content))
 
 

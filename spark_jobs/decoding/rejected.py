@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluice import names
 from sluice.result import Counts
 from spark_jobs.canonical import OUTCOME_REJECT, PLACE, SOURCE_PARTS, as_place
 from spark_jobs.decoding import quarantine
@@ -44,7 +45,7 @@ def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
     ]
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
     for plan in (table.plan for table in batch.tables if table.bad):
-        misfits = typed_changes(job, envelope, plan).where(F.col(BAD) != "")
+        misfits = typed_changes(job, envelope, plan).where(names.COUNTED).where(F.col(BAD) != "")
         rejects = rejects.unionByName(
             misfits.select(
                 F.lit(plan.source.name).alias("source_table"),

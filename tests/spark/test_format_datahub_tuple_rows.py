@@ -130,7 +130,7 @@ def test_a_topic_without_a_key(spark: SparkSession, tmp_path: Path, turned: bool
         record("I", "1", v="a"), record("I", "2", v="a"), record("I", "3", v="b"),
         record("old", "4", v="b"), record("new", "4", v="c"), record("D", "5", v="a"),
     ]  # fmt: skip
-    batches = [records, [*records[2:5], record("I", "6", v="d", w="e")]]
+    batches = [records, [records[1], *records[2:5], record("I", "6", v="d", w="e")]]
     for number, batch in enumerate(reversed(batches) if turned else batches):
         sandbox.load_records(batch, f"{number}.jsonl")
     assert sorted((r["v"], r["w"]) for r in sandbox.rows("t")) == [

@@ -269,6 +269,26 @@ def test_rows_without_a_key_that_have_an_order_count_once(lake: Sandbox) -> None
     assert sorted(str(row["amount"]) for row in lake.rows("orders")) == ["1.00", "100.00"]
 
 
+@pytest.mark.parametrize("key", [[], ["amount"]])
+@pytest.mark.parametrize("misfit", ["old", pytest.param("new", marks=pytest.mark.long)])
+def test_an_update_fits_as_a_whole_or_not_at_all(
+    lake: Sandbox, key: list[str], misfit: str
+) -> None:
+    """Neither half of what waits is applied, and none of it is missing when it is read again."""
+    old, new = ("100", "1") if misfit == "old" else ("1", "100")
+    narrow, wide = ({"s.orders": t["s.orders"] | {"key": key}} for t in (NARROW, WIDE))
+    lake.configure(format="debezium", tables=narrow)
+    update = event(20, 7, new) | {"before": {"id": 7, "amount": old}}
+    lake.write("a.jsonl", [event(10, 7, old) | {"op": "c"}, update])
+    run(lake)
+    assert [row["id"] for row in lake.rows("orders")] == ([] if misfit == "old" else [7])
+    assert len(lake.quarantined()) == (2 if misfit == "old" else 1)
+    lake.configure(format="debezium", tables=wide)
+    again(lake)
+    assert [str(row["amount"]) for row in lake.rows("orders")] == [f"{new}.00"]
+    assert lake.agrees()
+
+
 def _row(ident: int, amount: str) -> str:
     data = {"id": ident, "amount": amount}
     return json.dumps({"database": "s", "table": "o", "type": "insert", "ts": 1, "data": data})
