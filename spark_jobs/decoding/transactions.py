@@ -17,6 +17,7 @@ from sluice.errors import PlanError
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations.opentransactions import REASON, HoldingBack
+from sluice.positions import epoch_prefix
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
@@ -75,7 +76,7 @@ def count_held(job: Job, envelope: DataFrame) -> int:
 
 def remember(job: Job, envelope: DataFrame) -> None:
     """Write the transactions that the batch ends, and those of its changes that others ended, in
-    the place of what an earlier attempt at it wrote.
+    the place of what an earlier attempt at it wrote; each after its epoch, in which its id is one.
 
     With the latter nobody undoes an end that the batch leans on.
     """
@@ -85,7 +86,8 @@ def remember(job: Job, envelope: DataFrame) -> None:
     batch = job.manifest.batch_id
     columns = [F.lit(job.pipeline.name).alias("pipeline"), F.lit(batch).alias("batch_id")]
     leant_on = _of_changes(envelope).join(_ended(job, envelope), TRANSACTION, "left_semi")
-    rows = _ends(envelope).unionByName(leant_on).distinct().select(*columns, TRANSACTION)
+    known_as = F.concat(F.lit(_of_epoch(job)), TRANSACTION).alias(TRANSACTION)
+    rows = _ends(envelope).unionByName(leant_on).distinct().select(*columns, known_as)
     rows.writeTo(TABLE.sql()).overwrite(F.col("batch_id") == batch)
 
 
@@ -110,15 +112,21 @@ def _is_change() -> Column:
 
 
 def _ended(job: Job, envelope: DataFrame) -> DataFrame:
-    """The transactions whose end is in the batch or in one that is published."""
+    """The transactions whose end is in the batch or in one of its epoch that is published."""
     ends = _ends(envelope)
     if job.lake.load(TABLE) is None:
         return ends
-    mine = F.col("pipeline") == job.pipeline.name
+    prefix = _of_epoch(job)
+    mine = (F.col("pipeline") == job.pipeline.name) & F.col(TRANSACTION).startswith(prefix)
     known = job.spark.table(TABLE.sql()).where(
         mine & F.col("batch_id").isin(*job.attempt.published)
     )
-    return ends.unionByName(known.select(TRANSACTION)).distinct()
+    ids = F.substr(TRANSACTION, F.lit(len(prefix) + 1)).alias(TRANSACTION)
+    return ends.unionByName(known.select(ids)).distinct()
+
+
+def _of_epoch(job: Job) -> str:
+    return f"{epoch_prefix(job.pipeline.epoch)}."
 
 
 def _of_changes(envelope: DataFrame) -> DataFrame:

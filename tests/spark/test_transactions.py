@@ -103,6 +103,19 @@ def test_an_end_may_land_before_its_events(lake: Sandbox) -> None:
 
 
 @pytest.mark.long
+def test_an_id_that_another_epoch_has_used_is_another_transaction(lake: Sandbox) -> None:
+    lake.write("a.jsonl", [change(50, 5, 1, "five"), mark(5, 51)])
+    run(lake)
+    lake.configure(**HOLD, epoch=1)
+    lake.write("b.jsonl", [change(2, 5, 1, "anew")])
+    run(lake)
+    assert texts(lake) == {1: "five"}
+    lake.write("c.jsonl", [mark(5, 3)])
+    run(lake)
+    assert texts(lake) == {1: "anew"}
+
+
+@pytest.mark.long
 def test_what_is_undone_waits_again(lake: Sandbox) -> None:
     lake.write("a.jsonl", [change(40, 4, 1, "four"), mark(4, 41), change(50, 5, 1, "five")])
     first = run(lake)
