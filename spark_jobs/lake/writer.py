@@ -92,12 +92,15 @@ class Writer:
 
     def retells(self) -> bool:
         """True where the batch tells of defaults, or of renames, by which changes that are stored
-        read otherwise.
-
-        Below a batch that is above everything all changes of a row lack the column alike.
-        """
+        read otherwise."""
         told = defaults.refills(self.before.held(), self.now.held(), self.types)
-        return (bool(told) and not self.all_newer()) or self._renames_below()
+        return any(not self._lack_alike(refill) for refill in told) or self._renames_below()
+
+    def _lack_alike(self, refill: defaults.Refill) -> bool:
+        """Whether all stored changes of a row lack a column alike, or have it: the batch is above
+        them, and none of them has it or all are rows of a full load."""
+        had = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
+        return self.all_newer() and not had
 
     def refolds(self) -> bool:
         """True where, by what the batch tells, rows that were put together are others."""

@@ -132,8 +132,13 @@ def covers(
     return one_kind and all(firsts.get(kind, _ABOVE_ALL) <= lowest for firsts in of_columns)
 
 
+def of_full_load(position: str) -> bool:
+    """Whether it ranks below every change."""
+    return _kind(position) == KIND_FULL_LOAD
+
+
 def _kind(position: str) -> str:
-    return position[KIND_AT - 1]
+    return position[KIND_AT - 1 : KIND_AT]
 
 
 def entries(defaults: Defaults) -> dict[str, dict[str, Any]]:

@@ -347,6 +347,27 @@ def test_a_delete_takes_a_row_that_a_default_told_later_makes_equal(
     assert shop.rows("orders") == [{"id": 8, "v": "", "status": "new"}]
 
 
+READ = {
+    "both": [event("r", 1, NEW, id=1, v="x", status="new"),
+             event("d", 15, BEFORE, before={"id": 1, "v": "x"})],
+    "told": TAKEN["told"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "order",
+    [("both", "told"), pytest.param(("told", "both"), marks=pytest.mark.long)],
+    ids="-".join,
+)
+def test_a_delete_takes_a_row_of_a_full_load_that_has_the_column(
+    spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    """The batch that tells the default is above all, yet it is what makes the two equal."""
+    shop = shop_of(spark, tmp_path, key=[])
+    load_all(shop, READ, order)
+    assert shop.rows("orders") == [{"id": 8, "v": "", "status": "new"}]
+
+
 @pytest.mark.long
 def test_a_default_that_is_taken_back_gives_its_row_back(
     spark: SparkSession, tmp_path: Path
