@@ -385,5 +385,5 @@ def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
     """The changelog rows of one table, those that do not fit among them."""
     applied = truncate_policy(job.pipeline, plan.config) == APPLY
     events = of_table(_part_of(envelope, plan.source), plan, truncates=applied)
-    located = with_origin(events, job.spark, job.manifest.files)
+    located = with_origin(plan.besides.of_events(events), job.spark, job.manifest.files)
     return changes(located, plan, Batch(job.manifest.batch_id, job.pipeline.epoch))

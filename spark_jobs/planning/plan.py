@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from sluice.config.collations import rules, source_name
@@ -21,6 +22,7 @@ from sluice.names import (
 from sluice.sourcenames import ICEBERG_COLUMNS
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
+from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
 from spark_jobs.planning.discover import Found, Source
@@ -53,6 +55,7 @@ class TablePlan:
     opening: Opening | None = None
     declared: Renames | None = None
     renames: Renames = ()
+    besides: Besides = NOTHING_BESIDE
 
     @property
     def follows(self) -> bool:
@@ -137,12 +140,13 @@ def plan_table(
     `used_again`: in lower case, names that two columns of the source had, one after the other.
     """
     _refuse_truncates(pipeline, found, config)
-    heard = _hear(pipeline, fmt, found, config, existing or {})
+    stated = _Stored(existing or {}, stored_key, used_again)
+    heard = _hear(pipeline, fmt, found, config, stated)
     names = _column_names(heard, existing or {})
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
     key = _key(pipeline, heard, stored_key, names)
-    columns = _planned(heard, names, existing or {}, pipeline.on_type_change, used_again)
+    columns = _planned(heard, names)
     read = as_read(heard.described, columns)
     compared = rules(heard.hints.collations, heard.hints.null_keys)
     key, columns = key_by_rules(found.source.name, key, columns, compared)
@@ -157,9 +161,19 @@ def plan_table(
         modes=pipeline.modes_of(config),
         defaults=defaults.told(heard.found, read, pipeline.epoch) if fmt.tells_defaults else {},
         opening=opening_of(pipeline),
+        besides=heard.besides,
     )
     _refuse_unfit(plan, names, existing or {}, stored_key)
     return plan
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The table that is there: its columns' types and its key; `used_again` as in `plan_table`."""
+
+    types: Mapping[str, str]
+    key: tuple[str, ...] | None
+    used_again: Collection[str]
 
 
 @dataclass(frozen=True)
@@ -170,31 +184,29 @@ class _Heard:
     found: Found
     hints: TableConfig
     spelled: Spelling
+    stated: Stated
+    besides: Besides
 
 
 def _hear(
-    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, existing: Mapping[str, str]
+    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: _Stored
 ) -> _Heard:
     told = descriptions(fmt, found, pipeline.format_options)
     refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
-    spelled = spelling(found, told, existing)
-    return _Heard(
-        spelled.of_described(told), spelled.of_found(found), spelled.of_config(config), spelled
-    )
+    spelled = spelling(found, told, stored.types)
+    described, known = spelled.of_described(told), spelled.of_found(found)
+    hints = spelled.of_config(config)
+    policy = pipeline.on_type_change
+    stated = Stated(found.source.name, hints.columns, stored.types, policy, stored.used_again)
+    key = {*(hints.key or ()), *chain(*known.keys.values()), *map(source_name, stored.key or ())}
+    beside = besides(known, described, stated, spelled, key)
+    moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
+    return _Heard(moved, known, hints, spelled, stated, beside)
 
 
-def _planned(
-    heard: _Heard,
-    names: Iterable[str],
-    existing: Mapping[str, str],
-    on_type_change: str,
-    used_again: Collection[str],
-) -> tuple[PlannedColumn, ...]:
-    table = heard.found.source.name
-    stated = Stated(table, heard.hints.columns, existing, on_type_change, used_again)
-    return tuple(
-        replace(planned(n, heard.described, stated), others=heard.spelled.others(n)) for n in names
-    )
+def _planned(heard: _Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
+    columns = (planned(name, heard.described, heard.stated) for name in names)
+    return tuple(replace(c, others=heard.spelled.others(c.name)) for c in columns)
 
 
 def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> None:

@@ -2,7 +2,8 @@
 
 It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
 with `on_type_change: string`, `widest_or_text`; never by the order in which they came. With
-`on_type_change: quarantine` a stored column's type stands against those that do not fit it.
+`on_type_change: quarantine` a stored column's type stands against those that do not fit it, with
+`new_column` too (`besides`).
 """
 
 from __future__ import annotations
@@ -82,16 +83,16 @@ def _hinted(
 def _stored(name: str, kinds: list[ColumnType], stated: Stated) -> ColumnType:
     existing = stated.existing
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
-    result = _stored_form(everything[0])
+    result = stored_form(everything[0])
     join = stated.join(name)
     for kind in everything[1:]:
-        wider = join(result, _stored_form(kind))
+        wider = join(result, stored_form(kind))
         if wider is None:
             raise PlanError(
                 f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
                 f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
-                "stored (on_type_change: string), which bytes have none of, or, of a column that "
-                "is stored, what does not fit it quarantined (on_type_change: quarantine)"
+                "stored (on_type_change: string), which bytes have none of, what does not fit "
+                "the stored one in a column beside it (new_column), or quarantined (quarantine)"
             )
         result = wider
     return result
@@ -100,11 +101,11 @@ def _stored(name: str, kinds: list[ColumnType], stated: Stated) -> ColumnType:
 def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
     """The stored type, or one that holds it and those kinds that fit it."""
     for kind in sorted(kinds, key=str):
-        stored = widest(stored, _stored_form(kind)) or stored
+        stored = widest(stored, stored_form(kind)) or stored
     return stored
 
 
-def _stored_form(kind: ColumnType) -> ColumnType:
+def stored_form(kind: ColumnType) -> ColumnType:
     """The type as the table has it: text for times of day."""
     return (
         STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)

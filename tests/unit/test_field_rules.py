@@ -97,3 +97,12 @@ def test_a_column_twice_in_other_letters(tmp_path: Path) -> None:
     assert "tables.a.key: expected each key column once" in told
     told = refusal(tmp_path, tables={"a": {"columns": {"id": "int", "ID": "string"}}})
     assert "tables.a.columns: expected each column once" in told
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_a_new_column_for_another_type_is_one_that_may_be_added(
+    tmp_path: Path, policy: str
+) -> None:
+    told = refusal(tmp_path, on_type_change="new_column", on_schema_change=policy)
+    assert f"where on_schema_change is {policy}: new_column adds columns" in told
+    assert shop(tmp_path, on_type_change="new_column").on_type_change == "new_column"

@@ -42,6 +42,7 @@ from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.renames import RenamedColumns
+from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unadded_columns
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
 from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
 from sluice.config.sparkconf import SparkConf
@@ -183,8 +184,8 @@ class Pipeline(ListedTables):
     on_bad_record: Literal["quarantine", "fail"] = "quarantine"
     max_bad_records: int = Field(1000, ge=0)
     max_bad_share: float = Field(0.1, ge=0, le=1)
-    on_schema_change: Literal["evolve", "additive", "fail", "ignore"] = "evolve"
-    on_type_change: Literal["fail", "string", "quarantine"] = "fail"
+    on_schema_change: OnSchemaChange = "evolve"
+    on_type_change: OnTypeChange = "fail"
     consistency: Literal["batch", "table"] = "batch"
     on_open_transaction: Literal["apply", "hold"] = "apply"
     on_truncate: OnTruncate = "apply"
@@ -209,6 +210,12 @@ class Pipeline(ListedTables):
     def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         refuse_unknown_options(info.data.get("format", ""), value)
         refuse_secret_addresses(value)
+        return value
+
+    @field_validator("on_type_change")
+    @classmethod
+    def _columns_may_come(cls, value: str, info: ValidationInfo) -> str:
+        refuse_unadded_columns(value, info.data.get("on_schema_change", ""))
         return value
 
     @field_validator("on_open_transaction")

@@ -1,0 +1,70 @@
+"""Which columns go beside stored ones (`on_type_change: new_column`), without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.coltypes import parse_type
+from sluice.config.schemachange import NEW_COLUMN
+from sluice.errors import PlanError
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.spelling import Spelling
+from spark_jobs.planning.storedtypes import Stated
+
+EARLY, LATE = 1, 2
+FOUND = Found(
+    Source("", "", "t"),
+    types={EARLY: "early", LATE: "late"},
+    lowest={(LATE, "S"): "S2", (EARLY, "S"): "S1"},
+)
+SPELLED = Spelling({}, {"amount": ("Amount", "amount")})
+
+
+def of(
+    early: str,
+    late: str,
+    stored: str = "",
+    policy: str = NEW_COLUMN,
+    key: tuple[str, ...] = ("id",),
+    **more: str,
+) -> Besides:
+    """What goes beside column `amount`, of two types; `more`: other columns of the later events."""
+    described = {
+        EARLY: {"amount": SourceColumn("amount", parse_type(early))},
+        LATE: {n: SourceColumn(n, parse_type(k)) for n, k in {"amount": late, **more}.items()},
+    }
+    stated = Stated("t", {}, {"amount": stored} if stored else {}, policy)
+    return besides(FOUND, described, stated, SPELLED, key)
+
+
+def test_the_type_that_was_told_first_stands_and_each_spelling_is_known() -> None:
+    found = of("int", "string")
+    assert found.suffixes == {LATE: {"amount": "__string", "Amount": "__string"}}
+    assert found.known == {"amount": ("__string",), "Amount": ("__string",)}
+    assert of("string", "bigint").suffixes[LATE]["amount"] == "__number"
+
+
+def test_the_stored_type_stands_against_all() -> None:
+    assert set(of("int", "double", stored="date").suffixes) == {EARLY, LATE}
+    assert of("string", "int", stored="int").suffixes.keys() == {EARLY}
+
+
+def test_types_that_widen_have_nothing_beside() -> None:
+    assert of("int", "decimal(12,2)") == NOTHING_BESIDE
+    assert of("int", "string", policy="string") == NOTHING_BESIDE
+
+
+def test_a_name_that_the_source_has_itself_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"have columns \['amount__string'\], which"):
+        of("int", "string", amount__string="string")
+
+
+def test_rows_that_are_known_by_all_that_they_hold_have_nothing_beside() -> None:
+    with pytest.raises(PlanError, match=r"\['amount'\] changed, and .* new_column needs a key"):
+        of("int", "string", key=())
+
+
+def test_a_column_of_the_key_has_nothing_beside() -> None:
+    assert of("int", "string", key=("amount",)) == NOTHING_BESIDE
