@@ -16,6 +16,8 @@ from sluice.positions import natural_key
 from spark_jobs.job import pipeline_of
 from tests.unit.projects import open_shop
 
+pytestmark = pytest.mark.catalog
+
 PIPELINE = """name: shop
 namespace: shop
 format: debezium

@@ -18,6 +18,8 @@ from sluice.catalog.client import open_catalog
 from sluice.catalog.spark import spark_catalog_conf, uses_s3
 from sluice.config.project import CatalogConfig, Lake, Project, Spark
 
+pytestmark = pytest.mark.catalog
+
 SPARK_LAKE = "spark.sql.catalog.lake"
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
 

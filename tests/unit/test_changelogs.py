@@ -20,6 +20,8 @@ from sluice.catalog.snapshots import restore_schema
 from sluice.ledger.changelogs import forget_changes
 from sluice.names import BATCH_ID
 
+pytestmark = pytest.mark.catalog
+
 NAME = ("shop__cdc", "orders__changes")
 FIRST, SECOND = "20260301T05-aaaaaaaaaaaa", "20260301T05-bbbbbbbbbbbb"
 

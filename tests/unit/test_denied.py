@@ -24,6 +24,8 @@ from sluice.output import report
 from sluice.result import BatchResult
 from tests.unit.projects import PIPELINE, open_shop
 
+pytestmark = pytest.mark.catalog
+
 KEYS = ("a.jsonl", "b.jsonl", "c.jsonl")
 
 

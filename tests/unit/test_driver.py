@@ -21,6 +21,8 @@ from sluice.result import BatchResult
 from spark_jobs.driver import Driver
 from tests.unit.projects import open_shop
 
+pytestmark = pytest.mark.catalog
+
 
 class NewColumns:
     """A lake to which the driver added a column."""

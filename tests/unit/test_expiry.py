@@ -14,6 +14,8 @@ from pyiceberg.types import LongType, NestedField
 
 from sluice.operations.expiry import Promise, expirable, stale_tags
 
+pytestmark = pytest.mark.catalog
+
 LATER = datetime.now(UTC) + timedelta(days=40)
 
 

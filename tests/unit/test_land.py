@@ -21,6 +21,8 @@ from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
 from tests.unit.projects import PIPELINE, open_shop
 
+pytestmark = pytest.mark.catalog
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:

@@ -37,6 +37,8 @@ from sluice.ledger.rows import (
 from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import SourceFile, name_batch
 
+pytestmark = pytest.mark.catalog
+
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

@@ -21,6 +21,8 @@ from sluice.ledger.tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
 from sluice.ledger.turns import Turns
 from sluice.operations.maintenance import MaintenanceResult, Step
 
+pytestmark = pytest.mark.catalog
+
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:

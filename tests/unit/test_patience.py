@@ -31,6 +31,8 @@ from sluice.manifest import SourceFile
 from tests import postgres
 from tests.unit.clocks import Clock
 
+pytestmark = pytest.mark.catalog
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:

@@ -20,6 +20,8 @@ from sluice.output.query import print_sql, run_sql
 from sluice.output.rows import write_rows
 from tests.unit.projects import empty_lake
 
+pytestmark = pytest.mark.catalog
+
 ORDERS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "Status": ["new", "paid", None]})
 ODD = 'Odd "table"'
 

@@ -14,6 +14,8 @@ from spark_jobs.decoding import renames_told
 from spark_jobs.decoding.renames_told import _of_statement
 from spark_jobs.planning.discover import Found, Source
 
+pytestmark = pytest.mark.catalog
+
 TOLD = (("a", "b"),)
 MYSQL, POSTGRESQL = Source("db", "", ""), Source("pg", "", "")
 WITH_ROWS = {Source("db", "", "t"), Source("db2", "", "t"), Source("pg", "public", "t")}

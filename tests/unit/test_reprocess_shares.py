@@ -18,6 +18,8 @@ from sluice.result import LeftOut
 from tests.unit.played import ONE, play, quarantine, quarantined
 from tests.unit.projects import PIPELINE, open_shop
 
+pytestmark = pytest.mark.catalog
+
 LEFT = LeftOut("d.s.notes", 1, "fails its check")
 
 

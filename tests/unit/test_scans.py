@@ -15,6 +15,8 @@ from sluice.ledger import scans
 from sluice.ledger.scans import Scans
 from sluice.ledger.tables import equals
 
+pytestmark = pytest.mark.catalog
+
 EVERYTHING = AlwaysTrue()
 
 

@@ -31,6 +31,8 @@ from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
 from sluice.names import PROP_HIGHEST, branch_name, tag_name
 from sluice.result import StagedTable
 
+pytestmark = pytest.mark.catalog
+
 NAME = ("shop", "orders")
 
 

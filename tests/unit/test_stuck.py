@@ -19,6 +19,8 @@ from tests.unit.played import ONE, play
 from tests.unit.projects import PIPELINE, open_shop
 from tests.unit.undone import stage, state, three_batches
 
+pytestmark = pytest.mark.catalog
+
 
 def landed(ctx: Context, name: str = "a.jsonl") -> str:
     """Land a file; returns its manifest."""

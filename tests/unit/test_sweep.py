@@ -15,6 +15,8 @@ from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.context import Context, open_context
 from sluice.operations.sweep import sweep
 
+pytestmark = pytest.mark.catalog
+
 NOW: Final = datetime.now(UTC)
 OLD: Final = (NOW - timedelta(days=5)).timestamp()
 BEFORE: Final = NOW - timedelta(days=3)

@@ -30,6 +30,8 @@ from tests.unit.undone import (
     write,
 )
 
+pytestmark = pytest.mark.catalog
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:

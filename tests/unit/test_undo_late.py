@@ -33,6 +33,8 @@ from sluice.result import BatchResult, Counts, TableResult
 from tests.unit.projects import open_shop
 from tests.unit.undone import TABLES, changelog, everything, publish, stage, state, three_batches
 
+pytestmark = pytest.mark.catalog
+
 CHANGES = ("shop__cdc", changelog_table("orders"))
 
 

@@ -44,6 +44,8 @@ from tests.unit.undone import (
     three_batches,
 )
 
+pytestmark = pytest.mark.catalog
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:

@@ -22,6 +22,8 @@ from tests.unit.played import ONE, play, quarantined
 from tests.unit.projects import PIPELINE, open_shop
 from tests.unit.undone import changelog, everything, publish, stage, state, three_batches
 
+pytestmark = pytest.mark.catalog
+
 
 class Killed(BaseException):
     """What ends a process where it stands."""

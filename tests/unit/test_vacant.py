@@ -18,6 +18,8 @@ from sluice.operations.context import Context
 from sluice.operations.vacant import drop_vacant
 from tests.unit.projects import open_shop
 
+pytestmark = pytest.mark.catalog
+
 ROWS = Schema(
     NestedField(1, "id", LongType(), required=False),
     NestedField(2, BATCH_ID, StringType(), required=False),

@@ -17,6 +17,8 @@ from sluice.operations.waiting import renew_waiting, wait_for_others, wait_for_t
 from tests.unit.clocks import Clock
 from tests.unit.projects import open_shop
 
+pytestmark = pytest.mark.catalog
+
 OTHER = Lease("elsewhere:1:1", 60)
 
 
