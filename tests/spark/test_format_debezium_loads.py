@@ -165,6 +165,7 @@ DESCRIBED = [
 SCHEMA = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": DESCRIBED}]}
 
 
+@pytest.mark.long
 def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_path: Path) -> None:
     """`1234` is a decimal in base64 and a plain number; a key of whole numbers is one."""
     hints = {"v": "decimal(20,2)", "n": "bigint"}

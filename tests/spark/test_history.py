@@ -265,9 +265,8 @@ def test_a_history_takes_no_other_table_s_place(spark: SparkSession, tmp_path: P
         sandbox.load_records([other])
 
 
-@pytest.mark.parametrize(
-    "cut", [2, pytest.param(3, marks=pytest.mark.long)], ids=["between the halves", "one batch"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("cut", [2, 3], ids=["between the halves", "one batch"])
 def test_the_halves_of_an_update_end_a_version_at_one_place(
     spark: SparkSession, tmp_path: Path, cut: int
 ) -> None:

@@ -27,17 +27,10 @@ from tests.spark.sandbox import Sandbox
 from tests.spark.test_soft_delete import forget
 
 pytestmark = pytest.mark.spark
-QUICK = ("since", "renamed", "before")
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        pytest.param(order, marks=[] if order == QUICK else [pytest.mark.long])
-        for order in itertools.permutations(BATCHES)
-    ],
-    ids="-".join,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("order", list(itertools.permutations(BATCHES)), ids="-".join)
 def test_rows_keep_their_values_under_the_name_of_now(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:

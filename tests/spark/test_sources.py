@@ -144,7 +144,14 @@ def test_partitions_and_a_renamed_table_are_one_table_each(lake: Sandbox) -> Non
     assert orders.properties[names.PROP_SOURCE] == "public.orders"
 
 
-@pytest.mark.parametrize("batches", [("public", "audit"), ("audit", "public"), ("both",)])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ("public", "audit"),
+        *(pytest.param(b, marks=pytest.mark.long) for b in [("audit", "public"), ("both",)]),
+    ],
+    ids="-".join,
+)
 def test_two_tables_of_one_target_are_refused_in_whatever_batches_they_come(
     spark: SparkSession, tmp_path: Path, batches: tuple[str, ...]
 ) -> None:
