@@ -255,8 +255,10 @@ def _key(
     found, told = heard.found, heard.hints.key
     if told is None and found.keys:
         told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
-    if told is None and stored is not None:
-        return tuple(map(source_name, stored))
+    known = None if stored is None else tuple(map(source_name, stored))
+    # Events may name the columns of one key in another order.
+    if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):
+        return known
     if told is None:
         raise PlanError(_no_key(pipeline, found))
     missing = [c for c in told if c not in names]
