@@ -40,8 +40,8 @@ _DESCRIBED = "_described"
 _WIDTHS = {"bigint": "int", "double": "float"}
 _DOUBLED = "_sluice_doubled"
 _SPLIT = "_sluice_split"
-_LOST = "_sluice_lost"
-_OWN, _OTHER = "", "_other"
+_LOST = "_sluice_lost"  # of a record what nobody tells, in both its halves
+_OWN, _OTHER = "", "_other"  # the sides of a half
 RECORD = "_sluice_record"
 """What the envelope has of a record whose file has no text of it."""
 
@@ -124,7 +124,8 @@ def _splits(plan: TablePlan) -> bool:
 
 
 def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
-    """An update that changes the key becomes a delete of the old and an upsert of the new."""
+    """An update that changes the key, or any of a table without one, becomes a delete of the old
+    row and an upsert of the new."""
     if plan.found.partial and not plan.keyed:
         events = wholerows.completed(events)
     if not _splits(plan):
@@ -168,24 +169,24 @@ def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:
 
 
 def _halved(events: DataFrame, old_half: Column) -> DataFrame:
+    """Of each half its own image and, where there is one, that of the other half."""
     deleted = old_half | (F.col("op") == OP_DELETE)
+    other = F.when(old_half, F.col("after")).otherwise(F.col("before"))
     return events.withColumns(
         {
-            "deleted": deleted,
             "counted": ~old_half,
-            "image": F.when(deleted, F.col("before")).otherwise(F.col("after")),
             "kind": F.when(deleted, F.lit(OP_DELETE)).otherwise(F.col("op")),
+            f"deleted{_OWN}": deleted,
+            f"deleted{_OTHER}": F.col(_SPLIT) & ~old_half,
+            f"image{_OWN}": F.when(deleted, F.col("before")).otherwise(F.col("after")),
+            f"image{_OTHER}": F.when(F.col(_SPLIT), other),
         }
     )
 
 
 def _texts(plan: TablePlan, side: str) -> list[Column]:
     """Every column's text; of a deleted row only the key is known, the rest may be made up."""
-    deleted, image = F.col("deleted"), F.col("image")
-    if side == _OTHER:
-        deleted = F.col("counted")
-        other = F.when(deleted, F.col("before")).otherwise(F.col("after"))
-        image = F.when(F.col(_SPLIT), other)
+    deleted, image = F.col(f"deleted{side}"), F.col(f"image{side}")
     found = []
     for index, column in enumerate(plan.columns):
         text = column.text_in(image)

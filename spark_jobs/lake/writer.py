@@ -97,8 +97,8 @@ class Writer:
         return any(not self._lack_alike(refill) for refill in told) or self._renames_below()
 
     def _lack_alike(self, refill: defaults.Refill) -> bool:
-        """Whether all stored changes of a row lack a column alike, or have it: the batch is above
-        them, and none of them has it or all are rows of a full load."""
+        """Whether stored changes are equal where they were before: the batch is above them, and
+        none of them has the column, or all are rows of a full load, which take none away."""
         had = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
         return self.all_newer() and not had
 

@@ -3,12 +3,12 @@
 The stored type stands. An event that describes the column as another type, which `widest` does not
 join with it, says what it says in `amount__string`, or whatever its type is called (`_FAMILIES`),
 and NULL in `amount`; where it leaves the column out it leaves out both. So a row has one of them.
-Of a table that is not stored yet the type stands that is told at the lowest position.
+Of a column that is not stored yet the type stands that is told at the lowest position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from sluice.coltypes import ColumnType, parse_type, widest
 from sluice.config.schemachange import NEW_COLUMN
 from sluice.errors import PlanError
+from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found, short_name
 from spark_jobs.planning.spelling import Described, Spelling
@@ -33,10 +34,14 @@ _SUFFIXES: Final = tuple(f"__{family}" for family in ("number", "double", *_ALON
 @dataclass(frozen=True)
 class Besides:
     """`suffixes`: by a description's short name, and by each of the names that events have for a
-    column, what is added to these; `known`: by such a name all suffixes that its table has."""
+    column, what is added to these; `own`: columns of the source itself that end like that.
 
+    `asked`: whether the pipeline wants such columns; it may have some of earlier batches.
+    """
+
+    asked: bool = False
     suffixes: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
 
     def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
         """Descriptions under the new names. No default: stored rows have their value already."""
@@ -52,17 +57,17 @@ class Besides:
     def of_spelling(self, spelled: Spelling) -> Spelling:
         """With the new names, of which events have as many spellings as of the column's own."""
         heard = dict(spelled.heard)
-        for name, suffixes in self.known.items():
-            names = heard.get(name.lower(), (name,))
-            heard.update({f"{name}{s}".lower(): tuple(n + s for n in names) for s in suffixes})
+        for name, suffix in chain.from_iterable(of.items() for of in self.suffixes.values()):
+            names = spelled.heard.get(name.lower(), (name,))
+            heard[f"{name}{suffix}".lower()] = tuple(n + suffix for n in names)
         return replace(spelled, heard=heard)
 
     def of_events(self, events: DataFrame) -> DataFrame:
         """The envelope's events with their values under the new names."""
-        if not self.known:
+        if not self.asked:
             return events
         images = {image: self._moved(F.col(image)) for image in ("before", "after")}
-        return events.withColumns({**images, "absent": self._left_out()})
+        return events.withColumns({**images, "absent": F.flatten(self._listed(F.col("absent")))})
 
     def _moved(self, image: Column) -> Column:
         described, moved = short_name(F.col("types")), image
@@ -70,13 +75,17 @@ class Besides:
             moved = F.when(described == ident, _suffixed(image, suffixes)).otherwise(moved)
         return moved
 
-    def _left_out(self) -> Column:
-        named = {name: [name, *(name + s for s in all_of)] for name, all_of in self.known.items()}
-        listed = ((F.lit(name), F.array(*map(F.lit, names))) for name, names in named.items())
-        known = F.create_map(*chain.from_iterable(listed))
-        return F.flatten(
-            F.transform("absent", lambda n: F.coalesce(F.try_element_at(known, n), F.array(n)))
-        )
+    def _listed(self, absent: Column) -> Column:
+        """With each name all that may ever be beside it: a batch that comes later may bring it."""
+        own = F.array(*map(F.lit, sorted(self.own))).cast("array<string>")
+
+        def with_others(name: Column) -> Column:
+            others = F.array(*(F.concat(name, F.lit(suffix)) for suffix in _SUFFIXES))
+            beside = F.filter(others, lambda other: ~F.array_contains(own, F.lower(other)))
+            alone = F.array(name)
+            return F.when(name == ALL_BUT, alone).otherwise(F.concat(alone, beside))
+
+        return F.transform(absent, with_others)
 
 
 def _suffixed(image: Column, suffixes: Mapping[str, str]) -> Column:
@@ -94,57 +103,74 @@ def besides(
 ) -> Besides:
     """Which columns of which descriptions go beside; those of the `key` and hinted ones never.
 
-    Raises PlanError where the source has a column that is called so, or the table has no key.
+    Raises PlanError where the source has a column that is called so, the table has no key, or
+    nobody can tell which type came first.
     """
     if stated.policy != NEW_COLUMN:
         return NOTHING_BESIDE
-    suffixes = _suffixes(found, described, stated, {*key, *stated.hints, *stated.used_again})
-    known = {n: {s for s in _SUFFIXES if n + s in stated.existing} for n in stated.existing}
-    for names in suffixes.values():
-        for name, suffix in names.items():
-            known.setdefault(name, set()).add(suffix)
-    known = {name: all_of for name, all_of in known.items() if all_of}
-    told = {name for columns in described.values() for name in columns}
-    _refuse(found, told, known, key)
-    every = {name: (name, *spelled.others(name)) for name in known}
-    return Besides(
-        {i: {n: s for name, s in of.items() for n in every[name]} for i, of in suffixes.items()},
-        {n: tuple(sorted(all_of)) for name, all_of in known.items() for n in every[name]},
-    )
+    suffixes = _suffixes(found, described, stated, {*key, *stated.hints})
+    named = {name.lower() for name in found.columns.union(*described.values())}
+    own = frozenset(name for name in named if name.endswith(_SUFFIXES))
+    _refuse(found, suffixes, own, key)
+    every = {
+        ident: {n: suffix for name, suffix in of.items() for n in (name, *spelled.others(name))}
+        for ident, of in suffixes.items()
+    }
+    return Besides(True, every, own)
 
 
 def _suffixes(
     found: Found, described: Described, stated: Stated, fixed: Collection[str]
 ) -> dict[int, dict[str, str]]:
-    standing: dict[str, ColumnType] = {}
+    """In the order of the descriptions' positions; each type that joins widens what stands."""
+    standing = {name: parse_type(kind) for name, kind in stated.existing.items()}
     beside: dict[int, dict[str, str]] = {}
     for ident in sorted(described, key=lambda ident: (_lowest(found, ident), found.types[ident])):
         for name, column in described[ident].items():
-            if name in fixed:
+            if name in fixed or name.lower() in stated.used_again:
                 continue
             kind = stored_form(column.type)
-            stored = parse_type(stated.existing[name]) if name in stated.existing else kind
-            if widest(standing.setdefault(name, stored), kind) is None:
-                beside.setdefault(ident, {})[name] = f"__{_FAMILIES.get(kind.name, kind.name)}"
+            joined = widest(standing.get(name, kind), kind)
+            if joined is None:
+                _refuse_unplaced(found, name, stated)
+                beside.setdefault(ident, {})[name] = _suffix(kind)
+            else:
+                standing[name] = joined
     return beside
+
+
+def _suffix(kind: ColumnType) -> str:
+    return f"__{_FAMILIES.get(kind.name, kind.name)}"
 
 
 def _lowest(found: Found, ident: int) -> str:
     return min((p for (shape, _), p in found.lowest.items() if shape == ident), default="")
 
 
+def _refuse_unplaced(found: Found, name: str, stated: Stated) -> None:
+    """Shapes of earlier batches tell no positions."""
+    if name not in stated.existing and not found.lowest:
+        raise PlanError(
+            f"table {found.source.name}: nobody tells which type of {name!r} came first"
+        )
+
+
 def _refuse(
-    found: Found, told: Iterable[str], known: Mapping[str, Collection[str]], key: Collection[str]
+    found: Found,
+    suffixes: Mapping[int, Mapping[str, str]],
+    own: Collection[str],
+    key: Collection[str],
 ) -> None:
-    taken = {n + s for n, all_of in known.items() for s in all_of}
-    if clash := sorted(taken.intersection({*found.columns, *told})):
+    changed = sorted({name for names in suffixes.values() for name in names})
+    taken = {name + suffix for names in suffixes.values() for name, suffix in names.items()}
+    if clash := sorted(name for name in taken if name.lower() in own):
         raise PlanError(
             f"table {found.source.name}: its events have columns {clash}, which on_type_change: "
             f"{NEW_COLUMN} would make; hint the types of the columns before `__`"
         )
-    if known and not key:
+    if changed and not key:
         raise PlanError(
-            f"table {found.source.name}: the type of {sorted(known)} changed, and on_type_change: "
+            f"table {found.source.name}: the type of {changed} changed, and on_type_change: "
             f"{NEW_COLUMN} needs a key: rows without one are known by all that they hold; hint "
             "the type, or set on_type_change to string"
         )

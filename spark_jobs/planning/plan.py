@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Final
 
 from sluice.config.collations import rules, source_name
@@ -145,7 +144,7 @@ def plan_table(
     names = _column_names(heard, existing or {})
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
-    key = _key(pipeline, heard, stored_key, names)
+    key = _key(pipeline, heard, names)
     columns = _planned(heard, names)
     read = as_read(heard.described, columns)
     compared = rules(heard.hints.collations, heard.hints.null_keys)
@@ -186,22 +185,23 @@ class _Heard:
     spelled: Spelling
     stated: Stated
     besides: Besides
+    key: tuple[str, ...] | None
 
 
 def _hear(
     pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: _Stored
 ) -> _Heard:
     told = descriptions(fmt, found, pipeline.format_options)
-    refuse_too_many_columns(pipeline, found.source, {n for one in told.values() for n in one})
     spelled = spelling(found, told, stored.types)
     described, known = spelled.of_described(told), spelled.of_found(found)
     hints = spelled.of_config(config)
     policy = pipeline.on_type_change
     stated = Stated(found.source.name, hints.columns, stored.types, policy, stored.used_again)
-    key = {*(hints.key or ()), *chain(*known.keys.values()), *map(source_name, stored.key or ())}
-    beside = besides(known, described, stated, spelled, key)
+    key = _told_key(hints, known, stored.key)
+    beside = besides(known, described, stated, spelled, key or ())
     moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
-    return _Heard(moved, known, hints, spelled, stated, beside)
+    refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
+    return _Heard(moved, known, hints, spelled, stated, beside, key)
 
 
 def _planned(heard: _Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
@@ -249,26 +249,32 @@ def is_reserved(name: str) -> bool:
     return name in _RESERVED or name.startswith(OWN_COLUMNS)
 
 
-def _key(
-    pipeline: Pipeline, heard: _Heard, stored: tuple[str, ...] | None, names: list[str]
-) -> tuple[str, ...]:
-    found, told = heard.found, heard.hints.key
+def _told_key(
+    hints: TableConfig, found: Found, stored: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """The key's columns by the configuration, the events or the stored table; None: nobody says."""
+    told = hints.key
     if told is None and found.keys:
         told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
     known = None if stored is None else tuple(map(source_name, stored))
     # Events may name the columns of one key in another order.
     if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):
         return known
-    if told is None:
+    return None if told is None else tuple(told)
+
+
+def _key(pipeline: Pipeline, heard: _Heard, names: list[str]) -> tuple[str, ...]:
+    found = heard.found
+    if heard.key is None:
         raise PlanError(_no_key(pipeline, found))
-    missing = [c for c in told if c not in names]
+    missing = [c for c in heard.key if c not in names]
     if missing:
         lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
         raise PlanError(
             f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
             "give these a type in `columns:` where the first event is a TRUNCATE"
         )
-    return tuple(told)
+    return heard.key
 
 
 def _no_key(pipeline: Pipeline, found: Found) -> str:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import stages
+from spark_jobs.planning.besides import Besides
 from tests.spark.sandbox import Sandbox
 from tests.spark.test_widening import CENTS, INT, TEXT, event, text
 
@@ -22,7 +23,7 @@ FIRST = [event("c", n, INT, n, n) for n in (1, 2, 3)]
 LATER = {
     "text": [event("u", 30, TEXT, "one", 1), event("c", 31, TEXT, "007", 6),
              event("u", 32, TEXT, UNSENT, 2), event("u", 33, TEXT, None, 3)],
-    "back": [event("u", 40, INT, UNSENT, 6), event("u", 41, BIGINT, 2**40, 1)],
+    "back": [event("u", 40, TEXT, UNSENT, 6), event("u", 41, BIGINT, 2**40, 1)],
     "between": [event("u", 20, INT, 20, 1), event("u", 21, INT, 21, 2)],
 }  # fmt: skip
 Values = dict[int, tuple[Any, Any]]
@@ -60,6 +61,7 @@ def test_what_a_column_cannot_hold_is_in_one_beside_it(
         lake.write(f"{number}.jsonl", batch)
         lake.run()
     assert values(lake) == {1: (2**40, None), 2: (21, None), 3: (None, None), 6: (None, "007")}
+    assert lake.quarantined() == []
     versions = {
         (r["amount"], r["amount__string"]) for r in lake.rows("orders__history") if r["id"] == 1
     }
@@ -74,6 +76,23 @@ def test_of_a_first_batch_the_type_stands_that_was_told_first(
     lake.load_records([*LATER["text"], *FIRST])
     assert values(lake) == {1: (None, "one"), 2: (2, None), 3: (None, None), 6: (None, "007")}
     assert lake.types("orders")["amount"] == "int"
+
+
+def test_what_is_left_out_is_left_out_of_all_that_may_be_beside_it(spark: SparkSession) -> None:
+    """Whether or not a batch has brought it: but not of a column that the source has itself."""
+    listed = [["id"], ["", "id"], ["amount"], None]
+    frame = spark.createDataFrame(
+        [(n, None, None, None, absent) for n, absent in enumerate(listed)],
+        "n int, types string, before map<string,string>, after map<string,string>, "
+        "absent array<string>",
+    )
+    moved = Besides(True, {}, frozenset({"amount__date"})).of_events(frame)
+    one, but, own, none = (row["absent"] for row in moved.orderBy("n").collect())
+    assert one[:3] == ["id", "id__number", "id__double"]
+    assert (but[0], set(but[1:])) == ("", set(one))
+    assert "amount__string" in own
+    assert "amount__date" not in own
+    assert none is None
 
 
 @pytest.mark.long

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluice.coltypes import parse_type
 from sluice.config.schemachange import NEW_COLUMN
 from sluice.errors import PlanError
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
+from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.spelling import Spelling
 from spark_jobs.planning.storedtypes import Stated
@@ -28,6 +30,7 @@ def of(
     stored: str = "",
     policy: str = NEW_COLUMN,
     key: tuple[str, ...] = ("id",),
+    found: Found = FOUND,
     **more: str,
 ) -> Besides:
     """What goes beside column `amount`, of two types; `more`: other columns of the later events."""
@@ -36,13 +39,12 @@ def of(
         LATE: {n: SourceColumn(n, parse_type(k)) for n, k in {"amount": late, **more}.items()},
     }
     stated = Stated("t", {}, {"amount": stored} if stored else {}, policy)
-    return besides(FOUND, described, stated, SPELLED, key)
+    return besides(found, described, stated, SPELLED, key)
 
 
 def test_the_type_that_was_told_first_stands_and_each_spelling_is_known() -> None:
     found = of("int", "string")
     assert found.suffixes == {LATE: {"amount": "__string", "Amount": "__string"}}
-    assert found.known == {"amount": ("__string",), "Amount": ("__string",)}
     assert of("string", "bigint").suffixes[LATE]["amount"] == "__number"
 
 
@@ -52,13 +54,14 @@ def test_the_stored_type_stands_against_all() -> None:
 
 
 def test_types_that_widen_have_nothing_beside() -> None:
-    assert of("int", "decimal(12,2)") == NOTHING_BESIDE
-    assert of("int", "string", policy="string") == NOTHING_BESIDE
+    assert not of("int", "decimal(12,2)").suffixes
+    assert not of("int", "string", policy="string").suffixes
 
 
 def test_a_name_that_the_source_has_itself_is_refused() -> None:
     with pytest.raises(PlanError, match=r"have columns \['amount__string'\], which"):
-        of("int", "string", amount__string="string")
+        of("int", "string", amount__String="string")
+    assert not of("int", "bigint", amount__string="string").suffixes
 
 
 def test_rows_that_are_known_by_all_that_they_hold_have_nothing_beside() -> None:
@@ -67,4 +70,15 @@ def test_rows_that_are_known_by_all_that_they_hold_have_nothing_beside() -> None
 
 
 def test_a_column_of_the_key_has_nothing_beside() -> None:
-    assert of("int", "string", key=("amount",)) == NOTHING_BESIDE
+    assert not of("int", "string", key=("amount",)).suffixes
+
+
+def test_types_that_fit_what_stands_one_by_one_may_not_fit_together() -> None:
+    found = of("decimal(38,20)", "decimal(30,4)", stored="decimal(20,4)")
+    assert found.suffixes == {LATE: {"amount": "__number", "Amount": "__number"}}
+
+
+def test_known_shapes_do_not_say_which_type_came_first() -> None:
+    with pytest.raises(PlanError, match="nobody tells which type of 'amount' came first"):
+        of("int", "string", found=replace(FOUND, lowest={}))
+    assert of("int", "string", stored="int", found=replace(FOUND, lowest={})).suffixes
