@@ -81,7 +81,7 @@ schedules: setup ## Recordings in SLUICE_SCHEDULES random schedules, every mode 
 	@SLUICE_SCHEDULES=$${SLUICE_SCHEDULES:-100} .venv/bin/python -m pytest tests/spark/test_schedules.py -m long $(PYTEST_ARGS)
 
 .PHONY: test-unit
-test-unit: setup ## What needs neither a JVM nor Airflow, a server or a catalog (half a minute)
+test-unit: setup ## What needs neither a JVM nor Airflow, a server or a catalog (a minute)
 	@.venv/bin/python -m pytest tests/unit -n $(TEST_WORKERS) -m 'not (catalog or spark or airflow or s3 or scheduler or faults)' $(PYTEST_ARGS)
 
 .PHONY: lint
