@@ -36,7 +36,8 @@ class Besides:
     """`suffixes`: by a description's short name, and by each of the names that events have for a
     column, what is added to these; `own`: columns of the source itself that end like that.
 
-    `asked`: whether the pipeline wants such columns; it may have some of earlier batches.
+    `asked`: whether the table may have such columns, be it of other batches: one without a key
+    has none.
     """
 
     asked: bool = False
@@ -116,7 +117,7 @@ def besides(
         ident: {n: suffix for name, suffix in of.items() for n in (name, *spelled.others(name))}
         for ident, of in suffixes.items()
     }
-    return Besides(True, every, own)
+    return Besides(bool(key), every, own)
 
 
 def _suffixes(
