@@ -171,14 +171,16 @@ def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
     return _name(files, json.dumps([pipeline, identity]))
 
 
-def name_by_content(manifest: Manifest) -> str:
-    """Name a batch that repeats others by its whole content, except a reprocess's reason.
+def name_by_content(manifest: Manifest, *more: str) -> str:
+    """Name a batch that repeats others by its whole content, except a reprocess's reason; `more`:
+    what else makes it another batch.
 
     So it is never one that it repeats, and where landing reads the files in another way since, it
     is another batch too.
     """
     again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
-    return _name(manifest.files, replace(manifest, batch_id="", reprocess=again).to_json())
+    content = replace(manifest, batch_id="", reprocess=again).to_json()
+    return _name(manifest.files, content if not more else json.dumps([content, *more]))
 
 
 def _name(files: tuple[SourceFile, ...], content: str) -> str:

@@ -63,6 +63,16 @@ def test_loaded_and_free_files_are_read_as_one_batch(context: Context) -> None:
     assert taken(context) == [(0, ["a.jsonl", "b.jsonl"])]
 
 
+def test_targets_in_another_place_are_filled_although_the_old_ones_were(context: Context) -> None:
+    (key,) = land_tables(context, ["s.notes"])
+    filled = context.files.read_manifest(key).batch_id
+    context.ledger.record_batch("shop", filled, PUBLISHED)
+    assert taken(context) == []
+    path = context.project.root / "pipelines" / "shop.yaml"
+    path.write_text(PIPELINE.replace("namespace: shop", "namespace: other"))
+    assert taken(open_context(context.project.root, "shop")) == [(0, ["a.jsonl"])]
+
+
 def test_loaded_files_keep_their_epoch_after_it_was_raised(context: Context) -> None:
     path = context.project.root / "pipelines" / "shop.yaml"
     path.write_text(PIPELINE + "epoch: 1\n")

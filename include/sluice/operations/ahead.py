@@ -67,12 +67,13 @@ def _batch(
     known: Mapping[str, FileRow],
     seen: set[str],
 ) -> Manifest:
-    """The batch of some files, for the tables `names` alone."""
+    """The batch of some files, for the tables `names` alone: into other targets it is another."""
     whole = _at_their_places(ctx, [one.look.file for one in looks], known)
     files = _originals(whole, known, seen, content_of(ctx.pipeline))
     # What landing rejected is told by the batch that takes the file.
     manifest = Manifest(ctx.pipeline.name, "", files, tables=names, epoch=epoch)
-    return replace(manifest, batch_id=name_by_content(manifest))
+    into = (ctx.pipeline.namespace, ctx.pipeline.table_name)
+    return replace(manifest, batch_id=name_by_content(manifest, *into))
 
 
 def _may_be_read(ctx: Context, found: StoredObject, known: Mapping[str, FileRow]) -> bool:
