@@ -106,3 +106,10 @@ def test_a_new_column_for_another_type_is_one_that_may_be_added(
     told = refusal(tmp_path, on_type_change="new_column", on_schema_change=policy)
     assert f"where on_schema_change is {policy}: new_column adds columns" in told
     assert shop(tmp_path, on_type_change="new_column").on_type_change == "new_column"
+
+
+def test_renamed_columns_are_for_pipelines_that_follow_them(tmp_path: Path) -> None:
+    tables = {"public.orders": {"renamed_columns": {"title": "name"}}}
+    told = refusal(tmp_path, tables=tables, on_schema_change="additive")
+    assert "expected on_schema_change: evolve beside renamed_columns (of public.orders)" in told
+    assert shop(tmp_path, tables=tables).tables is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from sluice.config.formats import FORMAT_NAMES, OPTIONS, refuse_unknown_options
-from spark_jobs.formats import FORMATS
+from spark_jobs.formats import FORMATS, canal, debezium, maxwell, tombstones
 
 
 def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
@@ -19,7 +21,27 @@ def test_the_configuration_knows_a_decoders_options(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
 def test_other_options_are_refused_with_those_that_there_are(name: str) -> None:
-    refuse_unknown_options(name, OPTIONS[name])
+    refuse_unknown_options(name, {})
     expected = f"options of {name}: {', '.join(OPTIONS[name]) or 'it has none'}"
     with pytest.raises(ValueError, match=f"^{expected}$"):
-        refuse_unknown_options(name, [*OPTIONS[name], "nope"])
+        refuse_unknown_options(name, {"nope": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "words"),
+    [
+        ("debezium", "connector", [debezium.MONGODB]),
+        ("debezium", "decimal_format", [debezium.BASE64, debezium.NUMERIC]),
+        ("debezium", "tombstones", [tombstones.IGNORE, tombstones.DELETE]),
+        ("datastream", "records", ["json", "value"]),
+        ("canal", "form", canal.FORMS),
+        ("maxwell", "order", [maxwell.BY_LOG, maxwell.BY_ARRIVAL]),
+    ],
+)
+def test_an_option_says_one_of_the_words_that_its_decoder_knows(
+    name: str, option: str, words: Sequence[str]
+) -> None:
+    for word in words:
+        refuse_unknown_options(name, {option: word})
+    with pytest.raises(ValueError, match=f"^of option {option}: {' or '.join(words)}$"):
+        refuse_unknown_options(name, {option: "nope"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
@@ -25,6 +25,17 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "ogg": (),
     "rows": (*_TABLES, "order_column", "table"),
 }  # fmt: skip
+CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "debezium": {
+        "connector": ("mongodb",),
+        "decimal_format": ("base64", "numeric"),
+        "tombstones": ("ignore", "delete"),
+    },
+    "datastream": {"records": ("json", "value")},
+    "canal": {"form": ("community", "dts_before_20220320", "drs_json")},
+    "maxwell": {"order": ("log", "arrival")},
+}
+"""What options may say that have a few words to choose from."""
 FORMAT_NAMES: Final = tuple(OPTIONS)
 # Rows of a table, which CSV and Parquet files may hold as well.
 TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms", "rows"})
@@ -62,8 +73,12 @@ def refuse_unknown_ends(format_name: str, consistency: str) -> None:
         raise ValueError("apply, or `consistency: batch`: a transaction is published whole")
 
 
-def refuse_unknown_options(format_name: str, given: Iterable[str]) -> None:
-    """Raise ValueError with the format's options where one is none of them."""
+def refuse_unknown_options(format_name: str, given: Mapping[str, Any]) -> None:
+    """Raise ValueError with the format's options where one is none of them, and with what one may
+    say where it says something else."""
     known = OPTIONS.get(format_name)
     if known is not None and set(given) - set(known):
         raise ValueError(f"options of {format_name}: {', '.join(known) or 'it has none'}")
+    for option, choices in CHOICES.get(format_name, {}).items():
+        if option in given and given[option] not in choices:
+            raise ValueError(f"of option {option}: {' or '.join(choices)}")

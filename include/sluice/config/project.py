@@ -42,7 +42,7 @@ from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.renames import RenamedColumns
-from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unadded_columns
+from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unheeded
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
 from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
 from sluice.config.sparkconf import SparkConf
@@ -59,10 +59,7 @@ HOLD: Final = "hold"
 MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
 
 _SQLITE: Final = "sqlite:///"
-_CATALOG_SCHEMES: Final = {
-    "jdbc": (_SQLITE, "postgresql://"),
-    "rest": ("http://", "https://"),
-}
+_CATALOG_SCHEMES: Final = {"jdbc": (_SQLITE, "postgresql://"), "rest": ("http://", "https://")}
 
 
 _M = TypeVar("_M", bound=Strict)
@@ -185,7 +182,7 @@ class Pipeline(ListedTables):
     max_bad_records: int = Field(1000, ge=0)
     max_bad_share: float = Field(0.1, ge=0, le=1)
     on_schema_change: OnSchemaChange = "evolve"
-    on_type_change: OnTypeChange = "fail"
+    on_type_change: OnTypeChange = Field("fail", validate_default=True)
     consistency: Literal["batch", "table"] = "batch"
     on_open_transaction: Literal["apply", "hold"] = "apply"
     on_truncate: OnTruncate = "apply"
@@ -215,7 +212,8 @@ class Pipeline(ListedTables):
     @field_validator("on_type_change")
     @classmethod
     def _columns_may_come(cls, value: str, info: ValidationInfo) -> str:
-        refuse_unadded_columns(value, info.data.get("on_schema_change", ""))
+        policy = info.data.get("on_schema_change", "evolve")
+        refuse_unheeded(value, policy, info.data.get("tables"))
         return value
 
     @field_validator("on_open_transaction")

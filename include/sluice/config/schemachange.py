@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Final, Literal, Protocol
 
 OnSchemaChange = Literal["evolve", "additive", "fail", "ignore"]
 OnTypeChange = Literal["fail", "string", "new_column", "quarantine"]
 NEW_COLUMN: Final = "new_column"
-_ADDING: Final = ("evolve", "additive")
+_EVOLVE: Final = "evolve"
+_ADDING: Final = (_EVOLVE, "additive")
 
 
-def refuse_unadded_columns(on_type_change: str, on_schema_change: str) -> None:
-    """Raise ValueError where a changed type asks for a column that the pipeline does not add."""
+class Renaming(Protocol):
+    """A table of the configuration, which may tell names of columns that changed."""
+
+    renamed_columns: dict[str, str]
+
+
+def refuse_unheeded(
+    on_type_change: str, on_schema_change: str, tables: Mapping[str, Renaming] | None
+) -> None:
+    """Raise ValueError where something is asked for that `on_schema_change` rules out."""
     if on_type_change == NEW_COLUMN and on_schema_change not in _ADDING:
         raise ValueError(
             f"fail, string or quarantine where on_schema_change is {on_schema_change}: "
             f"{NEW_COLUMN} adds columns"
+        )
+    renaming = [name for name, table in (tables or {}).items() if table.renamed_columns]
+    if on_schema_change != _EVOLVE and renaming:
+        raise ValueError(
+            f"on_schema_change: {_EVOLVE} beside renamed_columns (of {', '.join(renaming)}): with "
+            f"{on_schema_change} nobody follows them"
         )
