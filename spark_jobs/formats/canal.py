@@ -162,8 +162,6 @@ class _Told:
 def _parse(options: Mapping[str, Any]) -> _Told:
     """Check the options' values; raises PlanError saying what is allowed."""
     form, order = str(options.get("form", COMMUNITY)), str(options.get("order", ""))
-    if form not in FORMS:
-        raise PlanError(f"format canal: form is {form!r}; known: {', '.join(FORMS)}")
     if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
         raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
     database, _, table = str(options.get("table", "")).rpartition(".")

@@ -193,13 +193,8 @@ def _absent(options: Mapping[str, Any], partial: bool, any_documents: bool) -> C
 
 
 def _check_decimals(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
-    """Avro has decimals in one form alone; raises TerminalError for another, or an unknown one."""
-    told = options.get("decimal_format", BASE64)
-    if told not in (BASE64, NUMERIC):
-        raise TerminalError(
-            f"format_options.decimal_format: {told!r} is neither {BASE64} nor {NUMERIC}"
-        )
-    if told == NUMERIC and messages:
+    """Avro has decimals in one form alone; raises TerminalError for the other."""
+    if options.get("decimal_format", BASE64) == NUMERIC and messages:
         raise TerminalError(
             f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
             "load it by a pipeline without the option"

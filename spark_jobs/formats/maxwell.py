@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.errors import ConfigError
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import (
@@ -91,21 +90,12 @@ class Maxwell(Format):
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; the marks around a bootstrap are ignored and counted."""
-        by_log = _by_log(options)
+        by_log = options.get("order", BY_LOG) == BY_LOG
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope(by_log))
-
-
-def _by_log(options: Mapping[str, Any]) -> bool:
-    order = options.get("order", BY_LOG)
-    if order not in (BY_LOG, BY_ARRIVAL):
-        raise ConfigError(
-            f"format_options.order: expected `{BY_LOG}` or `{BY_ARRIVAL}`, got {order!r}"
-        )
-    return bool(order == BY_LOG)
 
 
 def _envelope(by_log: bool) -> dict[str, Column]:

@@ -13,7 +13,6 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from sluice.errors import TerminalError
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT, SOURCE_PARTS
 
 TOMBSTONE: Final = "tombstone"
@@ -27,11 +26,8 @@ _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 
 def wanted(options: Mapping[str, Any]) -> bool:
-    """Whether the pipeline asks for deletes; raises TerminalError for anything unknown."""
-    told = options.get("tombstones", IGNORE)
-    if told not in (IGNORE, DELETE):
-        raise TerminalError(f"format_options.tombstones: {told!r} is neither ignore nor delete")
-    return bool(told == DELETE)
+    """Whether the pipeline asks for deletes."""
+    return bool(options.get("tombstones", IGNORE) == DELETE)
 
 
 def as_deletes(envelope: DataFrame) -> DataFrame:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.errors import ConfigError
 from spark_jobs.formats.maxwell import Maxwell
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
@@ -182,11 +181,6 @@ def test_order_of_arrival_where_it_is_asked_for(spark: SparkSession, tmp_path: P
     assert {r["outcome"] for r in rows} == {"event"}
     assert [r["position"] for r in rows] == [None, None, None, rows[3]["position"]]
     assert rows[3]["position"].startswith("0.")
-
-
-def test_another_order_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match=r"order: expected `log` or `arrival`, got 'xid'"):
-        Maxwell().read(spark, (), {"order": "xid"})
 
 
 @pytest.mark.parametrize(
