@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pyiceberg.table.metadata import TableMetadataV3
 
 from sluice.config.project import ENV_CATALOG_URI, Pipeline, load_project
 from sluice.errors import ConfigError
@@ -113,3 +114,11 @@ def test_renamed_columns_are_for_pipelines_that_follow_them(tmp_path: Path) -> N
     told = refusal(tmp_path, tables=tables, on_schema_change="additive")
     assert "expected on_schema_change: evolve beside renamed_columns (of public.orders)" in told
     assert shop(tmp_path, tables=tables).tables is not None
+
+
+def test_a_version_that_the_catalog_cannot_publish_is_refused(tmp_path: Path) -> None:
+    tables = {"public.orders": {"format_version": 3}}
+    told = refusal(tmp_path, tables=tables)
+    assert "format_version: expected 2 with a jdbc catalog, for 3 needs a rest catalog" in told
+    with pytest.raises(NotImplementedError):
+        TableMetadataV3.model_construct().model_dump_json()

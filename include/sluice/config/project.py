@@ -36,6 +36,7 @@ from sluice.config.fields import (
     TableName,
 )
 from sluice.config.formats import FormatName, refuse_unknown_ends, refuse_unknown_options
+from sluice.config.formatversions import refuse_unwritable
 from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
@@ -342,6 +343,7 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, st
             document = read_yaml(path)
             pipeline = _resolve_landing(root, _checked(Pipeline, document))
             refuse_landing(document, pipeline, lake, root / PROJECT_FILE)
+            refuse_unwritable(document, pipeline, lake)
             pipelines.append((document, pipeline))
         except ConfigError as error:
             mistakes[path] = str(error)
