@@ -355,12 +355,14 @@ def _lsn() -> Column:
 def _left_out(placeholder: str) -> Column:
     """Columns that a row does not carry.
 
-    They are large ones listed without a value, ones that hold Debezium's placeholder, and ones that
-    the image before the update has and the one after it has not.
+    They are large ones that an update lists without a value (a new row has nothing that could
+    stay), ones that hold Debezium's placeholder, and ones that the image before the update has and
+    the one after it has not.
     """
     after, none = F.col("_after"), F.array().cast("array<string>")
     large = spelled_as(_lob_columns(), F.map_keys(after))
-    listed = F.filter(large, lambda n: F.try_element_at(after, n).isNull())
+    without = F.filter(large, lambda n: F.try_element_at(after, n).isNull())
+    listed = F.when(F.col("op") == OP_UPDATE, without)
     only_before = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
     parts = [F.coalesce(p, none) for p in (listed, unsent(after, placeholder), only_before)]
     return F.array_union(F.array_union(parts[0], parts[1]), parts[2])
