@@ -294,7 +294,9 @@ def _position() -> Column:
     A backfilled row's is its time, so that a newer backfill wins.
     """
     placed = F.coalesce(_mysql(), _oracle(), _place_of("postgresql"), _place_of("sqlserver"))
-    changed = F.coalesce(placed, source_position(F.lit(ZERO), F.col("_n_taken")))
+    # An LSN may begin with a zero: no place begins with two but the one before all.
+    by_time = source_position(F.lit(ZERO), F.lit(ZERO), F.col("_n_taken"))
+    changed = F.coalesce(placed, by_time)
     return F.when(_is_full_load(), full_load_position(or_zero("_n_taken"))).otherwise(changed)
 
 

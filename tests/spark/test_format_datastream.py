@@ -68,6 +68,7 @@ EVENTS: dict[str, Any] = {
     "oracle_blank": event(scn=100, rs_id=" ", lsn=""),
     "postgresql": event(lsn="A/FF", tx_id=751, schema="public"),
     "postgresql_later": event(lsn="10/1"),
+    "postgresql_young": event(lsn="0/16B3748"),
     "sqlserver": event(lsn="00000025:00000728:0003"),
     "sqlserver_as_printed": event(lsn="0x00000025000007280003"),
     "lsn_unreadable": event(lsn="23876504"),
@@ -139,6 +140,10 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
     }
 
 
+def test_a_change_that_tells_its_time_alone_is_below_every_place(rows: dict[str, Row]) -> None:
+    assert rows["time_only"]["position"] < rows["postgresql_young"]["position"]
+
+
 @pytest.mark.parametrize(
     ("name", "position"),
     [
@@ -151,9 +156,10 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
         ("oracle_blank", at(100, 0, 0, 0, 0)), ("sqlserver_as_printed", at(0x25, 0x728, 3)),
         ("lsn_of_a_backfill", at(1704164645678, kind=0)),
         ("postgresql", at(0xA, 0xFF)), ("postgresql_later", at(0x10, 1)),
-        ("sqlserver", at(0x25, 0x728, 3)), ("time_only", at(0, 1704164645678)),
+        ("postgresql_young", at(0, 0x16B3748)),
+        ("sqlserver", at(0x25, 0x728, 3)), ("time_only", at(0, 0, 1704164645678)),
         ("mysql_empty_sorted", at(9, 6)), ("oracle_empty_sorted", at(99, 1, 2, 3, 4)),
-        ("time_counted", at(0, 1640410924408)),
+        ("time_counted", at(0, 0, 1640410924408)),
         ("backfill_counted", at(1640410924408, kind=0)),
         ("neither", None),
         ("backfill", at(1704164645678, kind=0)), ("backfill_newer", at(1704164646000, kind=0)),
