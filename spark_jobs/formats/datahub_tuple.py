@@ -119,8 +119,9 @@ def _images() -> Column:
 
 
 def _op() -> Column:
-    """The old half of an update takes its row away, as a delete does."""
-    kind = _about(OPERATION)
+    """The old half of an update takes its row away, as a delete does. The flags alone say as much
+    where the kind is missing (seed 000, "Tuple", does not list it)."""
+    kind = F.coalesce(_about(OPERATION), F.when(_images().isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))
     return (
         F.when((kind == DELETE) | ((kind == UPDATE) & (_images() == OLD_ROW)), F.lit(OP_DELETE))
         .when(kind == UPDATE, F.lit(OP_UPDATE))
@@ -133,7 +134,7 @@ def _reason(table: Column) -> Column:
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
-        .when(kind.isNull(), F.lit("not_an_envelope"))
+        .when(kind.isNull() & _op().isNull(), F.lit("not_an_envelope"))
         .when(~kind.isin(INSERT, UPDATE, DELETE), F.concat(F.lit("unknown_op:"), kind))
         .when(table.isNull(), F.lit("table_missing"))
         .when((kind == UPDATE) & _images().isNull(), F.lit("image_flags_missing"))

@@ -49,7 +49,9 @@ RECORDS: dict[str, Any] = {
     # what is no record
     "wrong_case": record("i"),
     "unknown": record("REPLACE"),
-    "no_op": without("_operation_type_"),
+    "no_op": without("_operation_type_") | {"_before_image_": None},
+    "new_by_its_flags": without("_operation_type_", "new"),
+    "old_by_its_flags": without("_operation_type_", "old"),
     "no_flags": record("U", _before_image_=None, _after_image_=None),
     "one_flag": without("_before_image_", "new"),
     "both_flags": record("U", _before_image_="Y", _after_image_="Y"),
@@ -85,6 +87,7 @@ def data(row: Row) -> dict[str, str]:
     [
         ("insert", "insert", "after"), ("old", "delete", "before"), ("new", "update", "after"),
         ("delete", "delete", "before"), ("no_flags_but_insert", "insert", "after"),
+        ("new_by_its_flags", "update", "after"), ("old_by_its_flags", "delete", "before"),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str, image: str) -> None:
