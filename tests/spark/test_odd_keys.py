@@ -27,7 +27,7 @@ def moved(lsn: int, before: dict[str, Any], **row: Any) -> str:
     ("kind", "one", "other", "third"),
     [
         ("double", "NaN", "nan", 1.5),
-        ("double", 0.0, -0.0, 1.5),
+        pytest.param("double", 0.0, -0.0, 1.5, marks=pytest.mark.long),
         pytest.param("float", -0.0, "0", "NaN", marks=pytest.mark.long),
         pytest.param("decimal(9,2)", "1", "1.00", "1.01", marks=pytest.mark.long),
         pytest.param("binary[base64]", "AP8=", "AP8=", "AP8A", marks=pytest.mark.long),
@@ -46,6 +46,7 @@ def test_keys_are_equal_where_their_values_are(
     assert shop.agrees()
 
 
+@pytest.mark.long
 def test_rows_follow_their_values_into_other_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
