@@ -312,7 +312,6 @@ def test_a_field_of_the_format_may_order(spark: SparkSession, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"form": "dts"}, "form is 'dts'; known: community, dts_before_20220320"),
         ({"order": "data"}, "order is 'data', which is no field that orders"),
         ({"order": "ID"}, "order is 'ID'"),
         ({"order": "file"}, "order is 'file'"),

@@ -236,7 +236,6 @@ def test_files_that_are_no_envelopes_are_named(spark: SparkSession, tmp_path: Pa
         ({"layout": "lines"}, "'lines' is none of base64"),
         ({"layout": "base64"}, "say in format_options where the schemas are"),
         ({"layout": "avro_json"}, "no line KEYSCHEMA"),
-        ({"tombstones": "drop"}, "neither ignore nor delete"),
     ],
 )
 def test_options_that_are_wrong_are_refused(
