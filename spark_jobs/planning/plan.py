@@ -139,8 +139,8 @@ def plan_table(
     `used_again`: in lower case, names that two columns of the source had, one after the other.
     """
     _refuse_truncates(pipeline, found, config)
-    stated = _Stored(existing or {}, stored_key, used_again)
-    heard = _hear(pipeline, fmt, found, config, stated)
+    stored = _Stored(existing or {}, stored_key, used_again)
+    heard = _hear(pipeline, fmt, found, config, stored)
     names = _column_names(heard, existing or {})
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)

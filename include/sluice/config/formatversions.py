@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluice.config.yamlfile import dotted
-from sluice.errors import ConfigError
+from sluice.config.yamlfile import refused
 
 if TYPE_CHECKING:
     from sluice.config.project import Lake, Pipeline
@@ -20,7 +19,5 @@ def refuse_unwritable(document: Document, pipeline: Pipeline, lake: Lake) -> Non
     for name, table in (pipeline.tables or {}).items():
         if table.format_version > _WRITTEN and lake.catalog.type == "jdbc":
             key = ("tables", name, "format_version")
-            raise ConfigError(
-                f"{document.where(key)}: {dotted(key)}: expected {_WRITTEN} with a jdbc catalog, "
-                "for 3 needs a rest catalog"
-            )
+            expected = f"{_WRITTEN} with a jdbc catalog, for 3 needs a rest catalog"
+            raise refused(document, key, expected)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sluice.config.yamlfile import dotted
-from sluice.errors import ConfigError
+from sluice.config.yamlfile import refused
 from sluice.globs import glob_pattern, is_hidden
 from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
@@ -32,7 +31,7 @@ def resolved(root: Path, location: str) -> str:
 def refuse_globs(document: Document, key: KeyPath, location: str) -> None:
     """Raise ConfigError for a resolved location that Spark would take for a pattern."""
     if set(_GLOBS.split()) & set(location):
-        raise _refused(
+        raise refused(
             document,
             key,
             f"a path without {_GLOBS} (the project's own folder is part of it), for Spark takes "
@@ -49,7 +48,7 @@ def refuse_landing(document: Document, pipeline: Pipeline, lake: Lake, project_f
     landing, pattern = pipeline.landing.url, glob_pattern(pipeline.landing.pattern)
     refuse_globs(document, LANDING, landing)
     if _is_in_tables(landing, lake.warehouse, pipeline.namespace):
-        raise _refused(
+        raise refused(
             document, LANDING, f"a place that is not among the tables' own files, got {landing!r}"
         )
     tables = [f"{lake.warehouse}/{file}" for file in _of_tables(pipeline.namespace)]
@@ -58,7 +57,7 @@ def refuse_landing(document: Document, pipeline: Pipeline, lake: Lake, project_f
         key = _below(landing, own)
         if key and pattern.fullmatch(key) and not is_hidden(key):
             where = f"the warehouse {lake.warehouse!r}" if own in tables else repr(own)
-            raise _refused(
+            raise refused(
                 document, LANDING,
                 f"a place whose files are of events alone, for what is in {where} would be landed, "
                 f"got {landing!r} with the pattern {pipeline.landing.pattern!r}",
@@ -89,7 +88,3 @@ def _parts(location: str) -> tuple[str, ...]:
         return Path(location).parts
     bucket, _, prefix = location.removeprefix(_S3).partition("/")
     return (_S3, bucket, *filter(None, prefix.split("/")))
-
-
-def _refused(document: Document, key: KeyPath, expected: str) -> ConfigError:
-    return ConfigError(f"{document.where(key)}: {dotted(key)}: expected {expected}")

@@ -116,6 +116,11 @@ def dotted(path: KeyPath) -> str:
     return text.lstrip(".")
 
 
+def refused(document: Document, key: KeyPath, expected: str) -> ConfigError:
+    """The error of a value that is not as expected, with its file, line and key."""
+    return ConfigError(f"{document.where(key)}: {dotted(key)}: expected {expected}")
+
+
 def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, str]:
     """What is wrong with files by what each calls itself in `name`, unless that is taken or not to
     be read: then by what the file is called, without its ending if that is free."""
