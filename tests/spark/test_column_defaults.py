@@ -330,41 +330,20 @@ TAKEN = {
     "row": [event("c", 10, BEFORE, id=1, v="")],
     "gone": [event("d", 70, PLAIN, before={"id": 1, "v": "", "status": "new"})],
     "told": [event("c", 40, NEW, id=8, v="", status="new")],
+    "both": [event("r", 1, NEW, id=1, v="x", status="new"),
+             event("d", 15, BEFORE, before={"id": 1, "v": "x"})],
 }  # fmt: skip
+ORDERS = ("row", "gone", "told"), ("told", "gone", "row"), ("told", "both")
+MORE_ORDERS = [pytest.param(order, marks=pytest.mark.long) for order in ORDERS]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "order",
-    [("row", "gone", "told"), ("told", "gone", "row")],
-    ids="-".join,
-)
+@pytest.mark.parametrize("order", [("both", "told"), *MORE_ORDERS], ids="-".join)
 def test_a_delete_takes_a_row_that_a_default_told_later_makes_equal(
     spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
 ) -> None:
+    """Of `both` the full load's row has the column, and what tells the default is above all."""
     shop = shop_of(spark, tmp_path, key=[])
     load_all(shop, TAKEN, order)
-    assert shop.rows("orders") == [{"id": 8, "v": "", "status": "new"}]
-
-
-READ = {
-    "both": [event("r", 1, NEW, id=1, v="x", status="new"),
-             event("d", 15, BEFORE, before={"id": 1, "v": "x"})],
-    "told": TAKEN["told"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "order",
-    [("both", "told"), pytest.param(("told", "both"), marks=pytest.mark.long)],
-    ids="-".join,
-)
-def test_a_delete_takes_a_row_of_a_full_load_that_has_the_column(
-    spark: SparkSession, tmp_path: Path, order: tuple[str, ...]
-) -> None:
-    """The batch that tells the default is above all, yet it is what makes the two equal."""
-    shop = shop_of(spark, tmp_path, key=[])
-    load_all(shop, READ, order)
     assert shop.rows("orders") == [{"id": 8, "v": "", "status": "new"}]
 
 
