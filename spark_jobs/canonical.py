@@ -41,9 +41,12 @@ OUTCOME_REJECT: Final = "reject"
 
 OP_INSERT: Final = "insert"
 OP_UPDATE: Final = "update"
+OP_UPDATE_AFTER: Final = "update_after"
+"""The new half of an update in two records; the old half is a delete."""
 OP_DELETE: Final = "delete"
 OP_TRUNCATE: Final = "truncate"
 OP_DDL: Final = "ddl"
+UPDATES: Final = (OP_UPDATE, OP_UPDATE_AFTER)
 
 SOURCE_PARTS: Final = ("database", "schema", "table")
 PLACE: Final = ("file", "block", "ordinal")

@@ -19,6 +19,7 @@ from spark_jobs.canonical import (
     OP_DELETE,
     OP_TRUNCATE,
     OP_UPDATE,
+    OP_UPDATE_AFTER,
     OUTCOME_EVENT,
     PLACE,
     PLACED,
@@ -35,11 +36,13 @@ BAD = "_sluice_bad"
 _KEY_IS_NULL = "key_is_null"
 _DUPLICATE_COLUMN = "duplicate_column"
 _NOT_SENT = "not_sent"
+_OLD_ROW_MISSING = "old_row_missing"
 _TYPES_ID = "_types_id"
 _DESCRIBED = "_described"
 _WIDTHS = {"bigint": "int", "double": "float"}
 _DOUBLED = "_sluice_doubled"
 _SPLIT = "_sluice_split"
+_ALONE = "_sluice_alone"
 _LOST = "_sluice_lost"  # of a record what nobody tells, in both its halves
 _OWN, _OTHER = "", "_other"  # the sides of a half
 RECORD = "_sluice_record"
@@ -175,13 +178,19 @@ def _halved(events: DataFrame, old_half: Column) -> DataFrame:
     return events.withColumns(
         {
             "counted": ~old_half,
-            "kind": F.when(deleted, F.lit(OP_DELETE)).otherwise(F.col("op")),
+            "kind": _kind(deleted),
             f"deleted{_OWN}": deleted,
             f"deleted{_OTHER}": F.col(_SPLIT) & ~old_half,
             f"image{_OWN}": F.when(deleted, F.col("before")).otherwise(F.col("after")),
             f"image{_OTHER}": F.when(F.col(_SPLIT), other),
         }
     )
+
+
+def _kind(deleted: Column) -> Column:
+    second = F.col("op") == OP_UPDATE_AFTER
+    kind = F.when(second, F.lit(OP_UPDATE)).otherwise(F.col("op"))
+    return F.when(deleted, F.lit(OP_DELETE)).otherwise(kind)
 
 
 def _texts(plan: TablePlan, side: str) -> list[Column]:
@@ -253,8 +262,11 @@ def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
             lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
             nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
     others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
+    if not plan.keyed:
+        others.append(F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING)))
     if plan.found.partial and not plan.keyed:
-        others.append(F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", ")))
+        lost = F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", "))
+        others.append(F.when(~F.col(_ALONE), lost))
     return F.concat_ws(", ", *misfits, *nulls, *others)
 
 
@@ -283,12 +295,19 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
+        _updates_what_nobody_tells().alias(_ALONE),
         _SPLIT,
         record_text().alias(RECORD),
         "file",
         "block",
         "ordinal",
     ]
+
+
+def _updates_what_nobody_tells() -> Column:
+    """Whether a record is an update of a row that neither it nor another record tells."""
+    untold = F.coalesce(F.size("before") <= 0, F.lit(True))
+    return (F.col("op") == OP_UPDATE) & untold
 
 
 def _repeats_column(*images: str) -> Column:

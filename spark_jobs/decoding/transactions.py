@@ -21,10 +21,10 @@ from sluice.positions import epoch_prefix
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,
-    OP_UPDATE,
     OUTCOME_EVENT,
     OUTCOME_REJECT,
     SOURCE_PARTS,
+    UPDATES,
     record_text,
 )
 from spark_jobs.job import Job
@@ -141,7 +141,7 @@ def _ends(envelope: DataFrame) -> DataFrame:
 
 def _refuse_untold(job: Job, envelope: DataFrame) -> None:
     """Rows of a full load have no transaction; what changes a row has."""
-    changes = F.col("op").isin(OP_UPDATE, OP_DELETE)
+    changes = F.col("op").isin(*UPDATES, OP_DELETE)
     untold = envelope.where(_is_change() & changes & F.col(TRANSACTION).isNull())
     first = untold.select(*SOURCE_PARTS).first()
     if first is not None:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.positions import HALF_MARK
-from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, OP_UPDATE
+from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, UPDATES
 from spark_jobs.formats.envelope import any_repeats_column
 
 _SENT = "_sluice_sent"
@@ -26,7 +26,7 @@ def completed(events: DataFrame) -> DataFrame:
     """
     absent, before = F.col("absent"), F.coalesce("before", F.create_map().cast(IMAGE_TYPE))
     all_but = F.array_contains(absent, ALL_BUT)
-    partial = (F.col("op") == OP_UPDATE) & absent.isNotNull()
+    partial = F.col("op").isin(*UPDATES) & absent.isNotNull()
     partial &= ~any_repeats_column(F.col("before"), F.col("after"))
     sent = F.map_filter("after", lambda name, _: _is_sent(name, absent, all_but))
     parts = events.withColumn(_SENT, F.when(partial, sent)).withColumn(_OLD, before)

@@ -17,7 +17,7 @@ from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     OP_DELETE,
     OP_INSERT,
-    OP_UPDATE,
+    OP_UPDATE_AFTER,
     full_load_position,
     number,
     source_position,
@@ -124,7 +124,7 @@ def _op() -> Column:
     kind = F.coalesce(_about(OPERATION), F.when(_images().isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))
     return (
         F.when((kind == DELETE) | ((kind == UPDATE) & (_images() == OLD_ROW)), F.lit(OP_DELETE))
-        .when(kind == UPDATE, F.lit(OP_UPDATE))
+        .when(kind == UPDATE, F.lit(OP_UPDATE_AFTER))
         .when(kind == INSERT, F.lit(OP_INSERT))
     )
 

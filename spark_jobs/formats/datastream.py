@@ -22,6 +22,7 @@ from spark_jobs.canonical import (
     OP_DELETE,
     OP_INSERT,
     OP_UPDATE,
+    OP_UPDATE_AFTER,
     PLACE,
     full_load_position,
     hex_number,
@@ -48,7 +49,8 @@ from spark_jobs.formats.envelope import (
     with_numbers,
 )
 
-UPSERTS: Final = ("INSERT", "UPDATE", "UPDATE-INSERT")
+NEW_HALF: Final = "UPDATE-INSERT"
+UPSERTS: Final = ("INSERT", "UPDATE", NEW_HALF)
 DELETES: Final = ("DELETE", "UPDATE-DELETE")
 META_TEXTS: Final = (
     "database", "schema", "table", "change_type", "is_deleted", "tx_id", "log_file",
@@ -247,6 +249,7 @@ def _op() -> Column:
     return (
         F.when(deleted, F.lit(OP_DELETE))
         .when(change.isNull() | (change == "INSERT"), F.lit(OP_INSERT))
+        .when(change == NEW_HALF, F.lit(OP_UPDATE_AFTER))
         .otherwise(F.lit(OP_UPDATE))
     )
 

@@ -24,6 +24,7 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
+    OP_UPDATE_AFTER,
     source_position,
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
@@ -131,6 +132,11 @@ def _is_half() -> Column:
     return F.coalesce(F.lower("_op").isin(*OLD_HALVES, *NEW_HALVES), F.lit(False))
 
 
+def _is_second() -> Column:
+    """Whether only the record before it tells the old row."""
+    return F.lower("_op").isin(*NEW_HALVES) & F.col("_key").isNull()
+
+
 def _with_other_halves(halves: DataFrame) -> DataFrame:
     """Add to each new half as `_old` the row of its old half, where that came in the same batch.
 
@@ -167,6 +173,7 @@ def _envelope() -> dict[str, Column]:
         "outcome": outcome(ignored, reason),
         "reason": F.when(ignored, F.lit("transaction_marker")).otherwise(reason),
         **table_names(F.col("_parts")),
+        "op": F.when(_is_second(), F.lit(OP_UPDATE_AFTER)).otherwise(op),
         "position": _position(),
         "before": F.col("_before"),
         "after": F.col("_after"),

@@ -21,6 +21,7 @@ from spark_jobs.canonical import (
     OP_INSERT,
     OP_TRUNCATE,
     OP_UPDATE,
+    OP_UPDATE_AFTER,
     full_load_position,
     number,
     source_position,
@@ -40,7 +41,8 @@ from spark_jobs.formats.envelope import (
 )
 
 ROW_ID: Final = "#alibaba_rds_row_id#"
-UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE_AFTER": OP_UPDATE, "UPDATE": OP_UPDATE}
+NEW_HALF: Final = "UPDATE_AFTER"
+UPSERTS: Final = {"INSERT": OP_INSERT, NEW_HALF: OP_UPDATE, "UPDATE": OP_UPDATE}
 DELETES: Final = ("DELETE", "UPDATE_BEFOR", "UPDATE_BEFORE")
 DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 TRUNCATE: Final = "TRUNCATE"
@@ -133,7 +135,9 @@ def _envelope() -> dict[str, Column]:
 
 
 def _op() -> Column:
-    return looked_up(F.col("_op"), OPS)
+    """By its name; an `UPDATE_AFTER` without the old row is the second message of its update."""
+    second = (F.col("_op") == NEW_HALF) & F.col("before").isNull()
+    return F.when(second, F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
 
 
 def _reason() -> Column:

@@ -69,4 +69,5 @@ def test_what_nobody_tells_is_quarantined(
     lake.run()
     assert lake.rows("notes") == [note(1, "a")] * 2
     details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
-    assert details == [("does_not_fit", "not_sent:doc")] * 2
+    untold = ("old_row_missing", "not_sent:doc")
+    assert sorted(details) == sorted(("does_not_fit", detail) for detail in untold)
