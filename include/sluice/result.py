@@ -63,6 +63,19 @@ class ComparedTable:
 
 
 @dataclass(frozen=True)
+class Conflicts:
+    """Records that share key and position with another one of other content; `at`: the lowest
+    such position, None where there are none."""
+
+    records: int = 0
+    at: str | None = None
+
+    def __add__(self, other: Conflicts) -> Conflicts:
+        told = [at for at in (self.at, other.at) if at is not None]
+        return Conflicts(self.records + other.records, min(told, default=None))
+
+
+@dataclass(frozen=True)
 class TableResult:
     """One target: where its events came from, what happened to them, what it staged, and which of
     its tables it was compared with and left alone."""
@@ -73,6 +86,7 @@ class TableResult:
     staged: tuple[StagedTable, ...] = ()
     newest_source_ts: str | None = None
     compared: tuple[ComparedTable, ...] = ()
+    conflicts: Conflicts = Conflicts()
 
 
 @dataclass(frozen=True)
@@ -129,4 +143,5 @@ def _table(raw: dict[str, Any]) -> TableResult:
     staged = tuple(StagedTable(**s) for s in raw.pop("staged"))
     compared = tuple(ComparedTable(**c) for c in raw.pop("compared", ()))
     counts = Counts(**raw.pop("counts"))
-    return TableResult(**raw, counts=counts, staged=staged, compared=compared)
+    conflicts = Conflicts(**raw.pop("conflicts", {}))
+    return TableResult(**raw, counts=counts, staged=staged, compared=compared, conflicts=conflicts)

@@ -25,6 +25,7 @@ from sluice.operations.context import Context
 from sluice.operations.denied import files_left_out
 from sluice.operations.land import candidates, landed
 from sluice.operations.shares import waiting_files
+from sluice.output.report import conflicting
 from sluice.result import BatchResult
 from sluice.shown import LINES, shown
 from sluice_airflow.selection import Selection, select
@@ -247,6 +248,9 @@ def summary(result: BatchResult) -> dict[str, Any]:
     """What a person looks for in the task's return value."""
     tables = {table.target: vars(table.counts) for table in result.tables}
     log.info("published batch %s: %s", result.batch_id, json.dumps(tables, sort_keys=True))
+    for table in result.tables:
+        if table.conflicts.records:
+            log.warning("%s", shown(conflicting(table)))
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 

@@ -21,9 +21,12 @@ from spark_jobs.folding.places import places
 
 RECORDS: Final = "_sluice_records"
 DISTINCT: Final = "_sluice_distinct"
+CONFLICTS: Final = "_sluice_conflicts"
 WINNER: Final = "_sluice_winner"
 _HASH: Final = "_sluice_hash"
-_IDENTITY: Final = "_sluice_identity"
+_TOLD: Final = "_sluice_told"
+_CONTENT: Final = "_sluice_content"
+_AT: Final = "_sluice_at"
 _PLACE: Final = "_sluice_place"
 _DELETED: Final = "_sluice_deleted"
 _RENEWED: Final = "_sluice_renewed"
@@ -63,19 +66,32 @@ def fold(changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[s
 def fold_counting(
     changes: DataFrame, batch_id: str, key: Sequence[str], data: Sequence[str]
 ) -> DataFrame:
-    """The same with DISTINCT, the number of different events; it costs about as much again."""
-    distinct = F.size(F.collect_set(_identity(changes, data))).alias(DISTINCT)
-    return _fold(changes, batch_id, key, data, [distinct])
+    """The same with DISTINCT, the number of different events, and CONFLICTS, of how many of them
+    another content stands at their position; it costs about as much again."""
+    told = F.collect_set(F.when(F.col(names.COUNTED), F.struct(*_told(changes, data, []))))
+    contents = F.array_distinct(F.transform(told, lambda t: F.struct(t[_AT], t[_CONTENT])))
+    places = F.array_distinct(F.transform(told, lambda t: t[_AT]))
+    conflicts = F.size(contents) - F.size(places)
+    more = [F.size(told).alias(DISTINCT), conflicts.alias(CONFLICTS)]
+    return _fold(changes, batch_id, key, data, more)
 
 
-def count_distinct(changes: DataFrame, data: Sequence[str], read: int) -> int:
-    """How many different counted events there are among `read` of them.
+def count_distinct(
+    changes: DataFrame, key: Sequence[str], data: Sequence[str], read: int
+) -> tuple[int, int]:
+    """Of `read` counted events DISTINCT and CONFLICTS, of all keys.
 
     Where no position repeats none is twice there, and nothing else has to be looked at.
     """
     counted = changes.where(F.col(names.COUNTED))
     places = counted.select(F.xxhash64(names.POSITION)).distinct().count()
-    return read if places == read else counted.select(_identity(changes, data)).distinct().count()
+    if places == read:
+        return read, 0
+    told = counted.select(*_told(changes, data, key)).distinct()
+    contents = told.groupBy(_AT, _CONTENT).agg(F.count("*").alias(_TOLD))
+    conflicts = F.count("*") - F.count_distinct(_AT)
+    sums = contents.agg(F.sum(_TOLD).alias(DISTINCT), conflicts.alias(CONFLICTS)).first()
+    return (0, 0) if sums is None else (sums[DISTINCT] or 0, sums[CONFLICTS])
 
 
 def _fold(
@@ -93,7 +109,7 @@ def _fold(
         winner, F.count_if(F.col(names.COUNTED)).alias(RECORDS), *more
     )
     won = [F.col(WINNER)[c].alias(c) for c in (names.POSITION, *kept)]
-    counts = [c for c in folded.columns if c in (RECORDS, DISTINCT)]
+    counts = [c for c in folded.columns if c in (RECORDS, DISTINCT, CONFLICTS)]
     return folded.select(*keys, *won, F.lit(batch_id).alias(names.BATCH_ID), *counts)
 
 
@@ -102,9 +118,14 @@ def event_hash(changes: DataFrame, data: Sequence[str]) -> Column:
     return F.xxhash64(content_hash(changes, data), F.col(names.OP))
 
 
-def _identity(changes: DataFrame, data: Sequence[str]) -> Column:
-    identity = F.xxhash64(F.col(names.POSITION), event_hash(changes, data))
-    return F.when(F.col(names.COUNTED), identity).alias(_IDENTITY)
+def _told(changes: DataFrame, data: Sequence[str], key: Sequence[str]) -> list[Column]:
+    """What tells an event from others: its position, in that of its key, what it says of the row,
+    and its op."""
+    return [
+        F.xxhash64(names.POSITION, *by_name(key)).alias(_AT),
+        content_hash(changes, data).alias(_CONTENT),
+        F.col(names.OP),
+    ]
 
 
 def _kept(data: Sequence[str], key: Sequence[str]) -> list[str]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.result import Counts
+from sluice.result import Conflicts, Counts
 from spark_jobs.canonical import OP_DELETE, by_name, by_source, quoted
-from spark_jobs.folding.fold import DISTINCT, RECORDS, content_hash, count_distinct
+from spark_jobs.folding.fold import (
+    CONFLICTS,
+    DISTINCT,
+    RECORDS,
+    content_hash,
+    count_distinct,
+)
 
 STATUS: Final = "_sluice_status"
 APPLY: Final = "apply"
@@ -21,7 +27,7 @@ LATE: Final = "late"
 CONTRADICTS: Final = "_sluice_contradicts"
 ROW: Final = "_sluice_row"
 TOMBSTONE: Final = "_sluice_tombstone"
-_MINE: Final = "_sluice_mine"
+MINE: Final = "_sluice_mine"
 _THEIRS: Final = "_sluice_theirs"
 _WON: Final = "_sluice_won"
 _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
@@ -53,6 +59,7 @@ class Tally:
 
     counts: Counts
     contradicting: int = 0
+    conflicts: Conflicts = field(default_factory=Conflicts)
 
 
 @dataclass(frozen=True)
@@ -113,24 +120,28 @@ def _on(left: DataFrame, right: DataFrame, column: str) -> Column:
     return left[quoted(column)] == right[quoted(column)]
 
 
-def settle_ties(
-    resolved: DataFrame, rows: DataFrame, key: Sequence[str], data: Sequence[str]
-) -> DataFrame:
+def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> DataFrame:
     """Equal position, different content: the higher content hash stays, whichever came first."""
-    mine = resolved.where(F.col(STATUS) == EQUAL).select(
-        *by_name(key), content_hash(resolved, data).alias(_MINE)
-    )
-    # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
-    stored = [c for c in data if c in rows.columns]
-    theirs = rows.select(*by_name(key), content_hash(rows, stored).alias(_THEIRS))
-    won = (
-        mine.join(theirs, list(key)).where(F.col(_MINE) > F.col(_THEIRS)).select(*mine.columns[:-1])
-    )
+    won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))
     marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
     status = F.when(F.col(_WON) & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
     return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
         *(quoted(c) for c in resolved.columns)
     )
+
+
+def unlike_stored(
+    resolved: DataFrame, rows: DataFrame, key: Sequence[str], data: Sequence[str]
+) -> DataFrame:
+    """The changes whose row stands at their own position and holds something else: the key,
+    `_position`, and of its content the hash, MINE, and the row's."""
+    mine = resolved.where(F.col(STATUS) == EQUAL).select(
+        *by_name(key), names.POSITION, content_hash(resolved, data).alias(MINE)
+    )
+    # A column that this batch adds is not in the base yet: it would be NULL, which no hash sees.
+    stored = [c for c in data if c in rows.columns]
+    theirs = rows.select(*by_name(key), content_hash(rows, stored).alias(_THEIRS))
+    return mine.join(theirs, list(key)).where(F.col(MINE) != F.col(_THEIRS))
 
 
 def count_newer(folded: DataFrame) -> tuple[int, int, Ends]:
@@ -154,12 +165,17 @@ def _ends() -> tuple[Column, Column]:
     return F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes")
 
 
-def tally_newer(read: int, applied: int, changes: DataFrame, data: Sequence[str]) -> Tally:
+def tally_newer(
+    read: int, applied: int, changes: DataFrame, key: Sequence[str], data: Sequence[str]
+) -> Tally:
     """The outcomes where every change is above everything stored: none is late."""
-    distinct = applied if read == applied else count_distinct(changes, data, read)
-    return Tally(
-        Counts(read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct)
+    distinct, conflicts = applied, 0
+    if read != applied:
+        distinct, conflicts = count_distinct(changes, key, data, read)
+    counts = Counts(
+        read=read, applied=applied, superseded=distinct - applied, duplicate=read - distinct
     )
+    return Tally(counts, conflicts=Conflicts(conflicts))
 
 
 def tally(resolved: DataFrame) -> Tally:
@@ -175,9 +191,10 @@ def tally(resolved: DataFrame) -> Tally:
         ),
         F.sum(F.when(status == LATE, distinct).when(status == EQUAL, distinct - won)).alias("late"),
         F.sum(F.when(F.col(CONTRADICTS), distinct)).alias(CONTRADICTS),
+        F.sum(CONFLICTS).alias(CONFLICTS),
     ).first()
     if sums is None:
         return Tally(Counts())
     found = {name: int(value or 0) for name, value in sums.asDict().items()}
-    contradicting = found.pop(CONTRADICTS)
-    return Tally(Counts(**found), contradicting)
+    contradicting, conflicts = found.pop(CONTRADICTS), found.pop(CONFLICTS)
+    return Tally(Counts(**found), contradicting, Conflicts(conflicts))

@@ -114,7 +114,13 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
             f"but {counts.read} are accounted for: {counts}"
         )
     return TableResult(
-        found.source.name, plan.name, counts, merged.staged, found.newest_source_ts, merged.compared
+        source=found.source.name,
+        target=plan.name,
+        counts=counts,
+        staged=merged.staged,
+        newest_source_ts=found.newest_source_ts,
+        compared=merged.compared,
+        conflicts=merged.conflicts,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,8 +10,9 @@ from pyspark.storagelevel import StorageLevel
 
 from sluice import names
 from sluice.errors import PlanError
-from sluice.result import ComparedTable, Counts, StagedTable
+from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
 from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
 from spark_jobs.folding.moves import beside, completed, moves, tied
@@ -30,6 +31,7 @@ from spark_jobs.folding.resolve import (
     settle_ties,
     tally,
     tally_newer,
+    unlike_stored,
 )
 from spark_jobs.folding.truncations import Truncation, truncation
 from spark_jobs.kept import keep
@@ -51,6 +53,7 @@ class Merged:
 
     counts: Counts
     contradicting: int
+    conflicts: Conflicts
     staged: tuple[StagedTable, ...]
     compared: tuple[ComparedTable, ...]
 
@@ -82,8 +85,18 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     history.write(writer, stored, above)
     events.write(writer)
     retell.fill(writer)
-    counts = tallied.counts + truncated.counts(stored.truncated_at)
-    return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
+    return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
+
+
+def _merged(writer: Writer, rows: DataFrame, tallied: Tally, truncates: Counts) -> Merged:
+    plan = writer.plan
+    return Merged(
+        counts=tallied.counts + truncates,
+        contradicting=tallied.contradicting,
+        conflicts=conflicts.located(tallied.conflicts, rows, plan.key, plan.data),
+        staged=writer.staged(),
+        compared=writer.left_alone(),
+    )
 
 
 def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
@@ -105,8 +118,7 @@ def _merge_anew(writer: Writer, rows: DataFrame, misnamed: str) -> Merged:
     else:
         tallied = Tally(plan_rows(_instances(writer, rows, stored)).counts)
     remake(writer)
-    counts = tallied.counts + truncated.counts(stored.truncated_at)
-    return Merged(counts, tallied.contradicting, writer.staged(), writer.left_alone())
+    return _merged(writer, rows, tallied, truncated.counts(stored.truncated_at))
 
 
 def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
@@ -120,14 +132,14 @@ def _truncation(plan: TablePlan, mine: DataFrame, stored: Stored) -> Truncation:
 
 def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     """Nothing stored is above any change of the batch: nothing to compare, the newest applies."""
-    data = writer.plan.data
-    folded = fold(rows, writer.attempt.batch_id, writer.plan.key, data)
+    key, data = writer.plan.key, writer.plan.data
+    folded = fold(rows, writer.attempt.batch_id, key, data)
     # Not `keep`, which costs more: the count fills the cache before anybody else reads of it, and
     # only the changelog is behind it, where nothing is committed or refreshed until it is done.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest, ends = count_newer(folded)
     tallied, _ = together(
-        lambda: tally_newer(read, newest, rows, data),
+        lambda: tally_newer(read, newest, rows, key, data),
         lambda: _write(writer, folded.select(*_columns(data)), stored, ends) if read else None,
     )
     folded.unpersist()
@@ -142,8 +154,12 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     tallied = tally(resolved)
     counts = tallied.counts
     applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
+    if counts.duplicate and stored.rows is not None:
+        unlike = keep(unlike_stored(resolved, stored.rows, plan.key, data))
+        resolved = settle_ties(resolved, unlike, plan.key)
+        tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
     if counts.duplicate or writer.partial:
-        applied = keep(_settled(writer, resolved, counts, stored))
+        applied = keep(_settled(writer, resolved, stored))
     # The old half of an update is no record, yet it may be all that applies of one that is late.
     ends = count_ends(applied)
     if ends.rows or ends.deletes:
@@ -151,16 +167,21 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     return tallied
 
 
-def _settled(writer: Writer, resolved: DataFrame, counts: Counts, stored: Stored) -> DataFrame:
+def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
+    """Those of changes that are unlike the row at their position with other published ones."""
+    if unlike.isEmpty():
+        return Conflicts()
+    plan, mine = writer.plan, F.col(names.BATCH_ID) == writer.attempt.batch_id
+    published = writer.changelog().where(~mine & (F.col(names.OP) != OP_TRUNCATE))
+    return conflicts.with_published(unlike, published, plan.key, plan.data)
+
+
+def _settled(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
     """What applies once ties are broken and partial rows are put together."""
-    plan = writer.plan
-    data = plan.data
-    if stored.rows is not None and counts.duplicate:
-        resolved = settle_ties(resolved, stored.rows, plan.key, data)
     applied = resolved.where(F.col(STATUS) == APPLY)
     if writer.partial:
         applied = _with_refolded(writer, applied, resolved, stored)
-    return applied.select(*_columns(data))
+    return applied.select(*_columns(writer.plan.data))
 
 
 def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> None:

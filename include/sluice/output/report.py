@@ -13,6 +13,7 @@ from rich.table import Table
 
 from sluice.ledger import details
 from sluice.ledger.rows import BatchRow
+from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TablePreview
 from sluice.operations.quarantined import unresolved_records
@@ -40,6 +41,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "source": t.source,
                 "table": t.target,
                 "counts": asdict(t.counts),
+                "conflicts": asdict(t.conflicts),
                 "snapshots": [
                     {
                         "table": f"{s.namespace}.{s.name}",
@@ -73,10 +75,25 @@ def show_batch(console: Console, result: BatchResult) -> None:
     console.print(table)
     for t in result.tables:
         console.print(f"{for_terminal(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
+        if t.conflicts.records:
+            console.print(for_terminal(conflicting(t)), highlight=False, soft_wrap=True)
     if bad := result.total.quarantined:
         asked = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
         told = f'{bad:,} quarantined; look: sluice sql "{for_terminal(asked)}"'
         console.print(told, highlight=False, soft_wrap=True)
+
+
+def conflicting(result: TableResult) -> str:
+    """The records of a table that another content stands at the position of, and where to look."""
+    namespace, _, target = result.target.rpartition(".")
+    changes = f"{changelog_namespace(namespace)}.{changelog_table(target)}"
+    at = (result.conflicts.at or "").replace("'", "''")
+    asked = f"SELECT * FROM {changes} WHERE _position = '{at}'"
+    return (
+        f"{result.target}: {result.conflicts.records:,} records say something else than another of "
+        "their key at the same position, and the greater content hash decided; "
+        f'look: sluice sql "{asked}"'
+    )
 
 
 def _moved(result: TableResult) -> str:

@@ -1,0 +1,50 @@
+"""Events of one key at one position that say different things of the row.
+
+A hash of the content decides between them, the same way in every order of arrival. But no source
+writes such events: a position that it gives twice, or one that the format lacks, is to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.result import Conflicts
+from spark_jobs.canonical import by_name
+from spark_jobs.folding.fold import content_hash
+from spark_jobs.folding.resolve import MINE
+
+_THEIRS = "_sluice_theirs"
+_CONTENTS = "_sluice_contents"
+
+
+def located(
+    found: Conflicts, rows: DataFrame, key: Sequence[str], data: Sequence[str]
+) -> Conflicts:
+    """The conflicts that were counted, with where one is among the batch's own changes, `rows`."""
+    if not found.records or found.at is not None:
+        return found
+    counted = rows.where(F.col(names.COUNTED))
+    contents = F.count_distinct(content_hash(counted, data)).alias(_CONTENTS)
+    places = counted.groupBy(*by_name(key), names.POSITION).agg(contents)
+    lowest = places.where(F.col(_CONTENTS) > 1).agg(F.min(names.POSITION)).first()
+    return Conflicts(found.records, None if lowest is None else lowest[0])
+
+
+def with_published(
+    unlike: DataFrame, published: DataFrame, key: Sequence[str], data: Sequence[str]
+) -> Conflicts:
+    """Those changes of `unlike` that a published change of other content stands at the position of.
+
+    What the row holds proves none: it may have a default, or columns that other changes told.
+    """
+    theirs = content_hash(published, data).alias(_THEIRS)
+    others = published.select(*by_name(key), names.POSITION, theirs)
+    mine = unlike.select(*by_name(key), names.POSITION, MINE)
+    met = mine.join(others, [*key, names.POSITION]).where(F.col(MINE) != F.col(_THEIRS))
+    conflicting = met.select(*by_name(key), names.POSITION).distinct()
+    found = conflicting.agg(F.count("*"), F.min(names.POSITION)).first()
+    return Conflicts() if found is None else Conflicts(*found)
