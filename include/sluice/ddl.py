@@ -125,16 +125,26 @@ def dropped_tables(text: str) -> list[str]:
 
     Raises UnreadableDdl for a statement that begins as a DROP TABLE and that no grammar reads.
     """
-    plain = _EXECUTED_COMMENT.sub(r" \1 ", text)
-    if not _DROPS_TABLE.search(_COMMENT.sub(" ", plain)):
+    plain = readable(text)
+    if not _DROPS_TABLE.search(plain):
         return []
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
-    for grammar in _grammars(plain):
-        statements = _read(plain, grammar)
-        if statements is not None:
-            return [name for statement in statements for name in _of_drop(statement)]
-    raise UnreadableDdl("no grammar reads it")
+    read = statements(plain)
+    if read is None:
+        raise UnreadableDdl("no grammar reads it")
+    return [name for statement in read for name in _of_drop(statement)]
+
+
+def readable(text: str) -> str:
+    """A text with what MySQL executes of its comments, and without the others."""
+    return _COMMENT.sub(" ", _EXECUTED_COMMENT.sub(r" \1 ", text))
+
+
+def statements(text: str) -> list[exp.Expr | None] | None:
+    """The statements of a text by the first grammar that reads all of it; None where none does."""
+    found = (_read(text, grammar) for grammar in _grammars(text))
+    return next((read for read in found if read is not None), None)
 
 
 def _as_known(text: str) -> str:

@@ -19,7 +19,7 @@ from sluice.ledger.renamelog import ToldRename, record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
-from spark_jobs.decoding import apart, droptables, quarantine, transactions
+from spark_jobs.decoding import apart, droptables, quarantine, tablerenames, transactions
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.othersource import refuse_other_source
@@ -189,6 +189,7 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         envelope = held_back
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
+    tablerenames.by_policy(job, envelope, found)
     return droptables.by_policy(job, envelope, found)
 
 

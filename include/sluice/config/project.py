@@ -188,6 +188,7 @@ class Pipeline(ListedTables):
     on_open_transaction: Literal["apply", "hold"] = "apply"
     on_truncate: OnTruncate = "apply"
     on_drop_table: Literal["keep", "empty", "fail"] = "keep"
+    on_rename_table: Literal["keep", "fail"] = "keep"
     on_position_reset: Literal["fail", "accept"] = "fail"
     epoch: int = Field(0, ge=0, le=MAX_EPOCH)
     full_loads: FullLoads = Field(default_factory=list)
