@@ -26,7 +26,8 @@ class SourceFile:
     `url` is what Spark reads (`file:///…`, `s3a://…`): the object itself, or the JSON-lines copy
     that landing staged where Spark cannot read the object (one pretty-printed document, an array,
     CSV, zstd, a cut gzip). `container` is JSON_LINES, AVRO or PARQUET, the columns of the latter
-    two in `avro_schema`; `arrival` the natural-sort key of `key`.
+    two in `avro_schema`; `arrival` the natural-sort key of `key`. `replaces`: the published batches
+    that loaded other objects under this key, of which its events come after.
     """
 
     key: str
@@ -40,6 +41,7 @@ class SourceFile:
     staged: bool = False
     arrival: str = ""
     avro_schema: str = ""
+    replaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,11 @@ class Manifest:
         return not (self.repeats or self.share_of)
 
     @property
+    def changed(self) -> tuple[SourceFile, ...]:
+        """Its files that were loaded before, with another content."""
+        return tuple(file for file in self.files if file.replaces)
+
+    @property
     def accepts_late(self) -> bool:
         """Whether an operator has decided on events beyond the floor of their table."""
         return self.reprocess is not None and self.reprocess.accept_late
@@ -142,7 +149,7 @@ class Manifest:
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
-        raw["files"] = tuple(SourceFile(**f) for f in raw["files"])
+        raw["files"] = tuple(_file(f) for f in raw["files"])
         raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
         raw["window"] = tuple(raw["window"]) if raw["window"] else None
         again = raw.pop("reprocess", None)
@@ -156,6 +163,10 @@ class Manifest:
             listed = {name: tuple(rebuild[name]) for name in ("targets", "without")}
             rebuild = Rebuild(**{**rebuild, **listed})
         return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
+
+
+def _file(raw: dict[str, Any]) -> SourceFile:
+    return SourceFile(**{**raw, "replaces": tuple(raw.get("replaces", ()))})
 
 
 def as_batch_id(text: str) -> str:

@@ -23,6 +23,7 @@ HALF_MARK: Final = "~"
 _DIGITS = re.compile(r"[0-9]+")
 # In a natural-sort key twenty digits follow such a beginning, or more.
 _GENERATION = re.compile(r"\.20[1-9][0-9]{1,9}\Z")
+_CHANGE = re.compile(r"\.30[1-9]([0-9]{1,9})\Z")
 
 
 def encode_number(value: int | str) -> str:
@@ -61,6 +62,14 @@ def arrival_again(arrival: str, generation: int) -> str:
     """
     first = _GENERATION.sub("", arrival)
     return f"{first}.2{encode_number(generation)}" if generation else first
+
+
+def arrival_changed(before: str) -> str:
+    """The arrival of an object that takes the place of the one that arrived as `before`: above all
+    that that one gave, however often it was decoded, below the next file."""
+    found = _CHANGE.search(before)
+    first, number = (before[: found.start()], int(found[1])) if found else (before, 0)
+    return f"{first}.3{encode_number(number + 1)}"
 
 
 def opening_position(epoch: int) -> str:

@@ -114,6 +114,21 @@ def test_a_changed_object_is_not_taken(ledger: Ledger) -> None:
     assert ledger.claim_files("p", some_files("a", etag="e2"), named("p"))[1] == ()
 
 
+def test_a_changed_object_is_taken_in_the_place_of_the_row_that_was_seen(ledger: Ledger) -> None:
+    first, _ = claim(ledger, "a")
+    ledger.mark_files("p", first, FILE_LOADED)
+    ledger.record_batch("p", first, PUBLISHED)
+    seen = frozenset(ledger.known_files("p").values())
+    changed = some_files("a", etag="e2")
+    second, won = ledger.claim_files("p", changed, named("p"), replaced=seen)
+    assert won == changed
+    assert ledger.claim_files("p", some_files("a", etag="e3"), named("p"), replaced=seen)[1] == ()
+    assert [(row.batch_id, row.etag) for row in ledger.replaced_files("p")] == [(first, "e1")]
+    ledger.mark_files("p", second, FILE_LOADED)
+    ledger.record_batch("p", first, ROLLED_BACK)
+    assert ledger.replaced_files("p") == []
+
+
 def by_bytes(_key: str, checksum: str) -> str:
     return checksum
 

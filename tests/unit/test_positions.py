@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sluice.positions import (
     arrival_again,
+    arrival_changed,
     encode_number,
     epoch_prefix,
     natural_key,
@@ -122,3 +123,24 @@ def test_a_file_read_a_third_time_comes_after_its_second_reading(key: str) -> No
     arrival = natural_key(key)
     assert arrival_again(arrival_again(arrival, 1), 12) == arrival_again(arrival, 12)
     assert arrival_again(arrival_again(arrival, 12), 0) == arrival
+
+
+def test_a_changed_file_comes_after_all_readings_of_the_one_before_it() -> None:
+    first = natural_key("a-9.jsonl")
+    second = arrival_changed(first)
+    third = arrival_changed(second)
+    readings = [
+        f"{at}.{encode_number(0)}.010"
+        for file in (first, second, third)
+        for at in (file, arrival_again(file, 1), arrival_again(arrival_again(file, 1), 12))
+    ]
+    following = f"{natural_key('a-10.jsonl')}.010.010"
+    assert sorted([following, *readings[::-1]]) == [*readings, following]
+
+
+def test_the_tenth_change_comes_after_the_ninth() -> None:
+    arrivals = [natural_key("a-9.jsonl")]
+    for _ in range(12):
+        arrivals.append(arrival_changed(arrivals[-1]))
+    assert sorted(arrivals) == arrivals
+    assert len({*arrivals}) == 13

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
-from sluice.ledger.rows import FILE_RELEASED, FileRow
+from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, FileRow
 from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
@@ -23,11 +23,19 @@ def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
     return (found.size, found.etag, found.version_id) != known
 
 
+def may_be_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
+    """True where the object that the ledger knows is loaded, and another one is there since."""
+    return row.state == FILE_LOADED and is_replaced(found, row)
+
+
 def available(
-    files: tuple[SourceFile, ...], known: Mapping[str, FileRow]
+    files: tuple[SourceFile, ...],
+    known: Mapping[str, FileRow],
+    replaced: Container[FileRow] = (),
 ) -> tuple[SourceFile, ...]:
-    """Those that no batch has."""
-    return tuple(file for file in files if is_free(known.get(file.key)))
+    """Those that no batch has, and those in the place of what is `replaced`."""
+    rows = ((file, known.get(file.key)) for file in files)
+    return tuple(file for file, row in rows if is_free(row) or row in replaced)
 
 
 def fresh_content(
@@ -43,7 +51,7 @@ def fresh_content(
     return tuple(fresh)
 
 
-def contents(known: Mapping[str, FileRow], content: Content) -> set[str]:
+def contents(known: Iterable[FileRow], content: Content) -> set[str]:
     """What the objects brought that are claimed, loaded or held."""
-    taken = (row for row in known.values() if row.sha256 and not is_free(row))
+    taken = (row for row in known if row.sha256 and not is_free(row))
     return {content(row.object_key, row.sha256) for row in taken}

@@ -20,7 +20,7 @@ from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, contents, fresh_content
 from sluice.ledger.details import HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead
-from sluice.ledger.newest import latest, newest, publications_of, rows_of, untold
+from sluice.ledger.newest import latest, newest, publications_of, replaced_rows, rows_of, untold
 from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
 from sluice.ledger.rows import (
     AT_REST,
@@ -78,7 +78,12 @@ class Ledger:
 
     def known_contents(self, pipeline: str, content: Content) -> set[str]:
         """What the objects brought that are claimed, loaded or held."""
-        return contents(self.known_files(pipeline), content)
+        return self._contents(pipeline, self._tables.read(FILES, _of(pipeline)), content)
+
+    def replaced_files(self, pipeline: str) -> list[FileRow]:
+        """The objects that published batches loaded, and in whose place a later batch has taken
+        another one."""
+        return self._replaced(pipeline, self._tables.read(FILES, _of(pipeline)))
 
     def claim_files(
         self,
@@ -88,21 +93,23 @@ class Ledger:
         *,
         once_by: Content | None = None,
         modified: Mapping[str, datetime] | None = None,
+        replaced: Container[FileRow] = (),
     ) -> tuple[str, tuple[SourceFile, ...]]:
         """Take the files that nobody has, under the batch id that `name` gives to them.
 
         `name` is asked before the commit, again after a lost race: where it also writes the
         manifest, a claim never stands without one. A changed object (other ETag, version or
-        size) under a known key is not taken. `once_by` leaves out content that another object
-        brought. Returns ("", ()) when nothing is left.
+        size) under a known key is taken only where what is known of it still is what was seen,
+        among the `replaced`. `once_by` leaves out content that another object brought. Returns
+        ("", ()) when nothing is left.
         """
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
-            known = latest(FileRow, self._tables.scan(table, _of(pipeline)), "object_key")
-            won = available(files, known)
+            found = self._tables.scan(table, _of(pipeline))
+            won = available(files, latest(FileRow, found, "object_key"), replaced)
             if once_by is not None:
-                won = fresh_content(won, contents(known, once_by), once_by)
+                won = fresh_content(won, self._contents(pipeline, found, once_by), once_by)
             if not won:
                 return [], ("", ())
             batch_id = name(won)
@@ -129,6 +136,15 @@ class Ledger:
         """The files that the batch has now."""
         rows = self.known_files(pipeline).values()
         return sorted((r for r in rows if r.batch_id == batch_id), key=lambda r: r.object_key)
+
+    def _contents(self, pipeline: str, found: Any, content: Content) -> set[str]:
+        known = latest(FileRow, found, "object_key").values()
+        return contents([*known, *self._replaced(pipeline, found)], content)
+
+    def _replaced(self, pipeline: str, found: Any) -> list[FileRow]:
+        rows = replaced_rows(found)
+        published = self.published_batches(pipeline) if rows else set()
+        return [row for row in rows if row.batch_id in published]
 
     def _file_row(
         self, pipeline: str, batch_id: str, file: SourceFile, modified: datetime | None

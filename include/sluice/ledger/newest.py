@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from sluice.ledger.rows import BatchRow, FileRow, Publication
+from sluice.ledger.rows import FILE_LOADED, BatchRow, FileRow, Publication
 
 R = TypeVar("R", FileRow, BatchRow, Publication)
 _ROW: Final = "_row"
@@ -33,6 +33,14 @@ def latest(kind: type[R], found: Any, key: str) -> dict[str, R]:
     """The newest row of every key."""
     kept = newest(found, key)
     return dict(zip(kept.column(key).to_pylist(), rows_of(kind, kept), strict=True))
+
+
+def replaced_rows(found: Any) -> list[FileRow]:
+    """The loaded objects whose key a later batch has, where their own batch never gave it up."""
+    now = latest(FileRow, found, "object_key")
+    of_batches = rows_of(FileRow, newest(found, "object_key", "batch_id"))
+    loaded = (row for row in of_batches if row.state == FILE_LOADED)
+    return [row for row in loaded if row.batch_id != now[row.object_key].batch_id]
 
 
 def publications_of(found: Any) -> list[Publication]:

@@ -15,7 +15,7 @@ from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
 from sluice.ledger import details
 from sluice.ledger import rows as states
-from sluice.ledger.claims import Content, contents, fresh_content, is_free, is_replaced
+from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
@@ -24,6 +24,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
+from sluice.operations.loadedfiles import arrivals, epochs
 
 
 def land_tables(
@@ -46,7 +47,7 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
     found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
-    seen = contents(known, content_of(ctx.pipeline))
+    seen = ctx.ledger.known_contents(ctx.pipeline.name, content_of(ctx.pipeline))
     refused: Denied = {} if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
@@ -93,13 +94,12 @@ def _by_epoch(
     ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
     """Files that are loaded keep the epoch that their events have; None: the pipeline's own."""
-    batches = ctx.ledger.batches(ctx.pipeline.name)
-    epochs = {row.batch_id: row.details.get(details.EPOCH) for row in batches}
+    at = epochs(ctx)
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
         row = known.get(one.key)
-        epoch = None if row is None or row.state != FILE_LOADED else epochs.get(row.batch_id)
-        groups.setdefault(None if epoch == ctx.pipeline.epoch else epoch, []).append(one)
+        epoch = None if row is None or row.state != FILE_LOADED else at.get(row.batch_id)
+        groups.setdefault(epoch, []).append(one)
     yield from groups.items()
 
 
@@ -107,11 +107,11 @@ def _at_their_places(
     ctx: Context, files: list[SourceFile], known: Mapping[str, FileRow]
 ) -> tuple[SourceFile, ...]:
     """Files that are loaded keep the place in the order of arrival that their events have."""
-    rows = (known.get(file.key) for file in files)
-    batches = {row.batch_id for row in rows if row is not None and row.state == FILE_LOADED}
-    keys = (ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in sorted(batches))
-    taken = {file.key: file for key in keys for file in ctx.files.read_manifest(key).files}
-    return tuple(replace(file, arrival=taken.get(file.key, file).arrival) for file in files)
+    keys = {file.key for file in files}
+    rows = [row for key, row in known.items() if key in keys and row.state == FILE_LOADED]
+    told, batches = arrivals(ctx, rows), {row.object_key: row.batch_id for row in rows}
+    places = {key: told.get((batch, key), "") for key, batch in batches.items()}
+    return tuple(replace(f, arrival=places.get(f.key) or f.arrival) for f in files)
 
 
 def _originals(

@@ -1,0 +1,27 @@
+"""Where the events of loaded files are: at which epoch, and where in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluice.ledger import details
+from sluice.ledger.rows import FileRow
+from sluice.operations.context import Context
+
+
+def epochs(ctx: Context) -> dict[str, int | None]:
+    """The epoch that each batch was loaded at; None: the pipeline's own, or one that is not known,
+    where its files are read at that."""
+    told = {r.batch_id: r.details.get(details.EPOCH) for r in ctx.ledger.batches(ctx.pipeline.name)}
+    return {batch: None if at == ctx.pipeline.epoch else at for batch, at in told.items()}
+
+
+def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:
+    """The place of each file of the batches that these rows are of, by batch and key."""
+    batches = sorted({row.batch_id for row in rows})
+    keys = {batch: ctx.files.manifest_key(ctx.pipeline.name, batch) for batch in batches}
+    return {
+        (batch, file.key): file.arrival
+        for batch, key in keys.items()
+        for file in ctx.files.read_manifest(key).files
+    }
