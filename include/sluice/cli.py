@@ -58,6 +58,9 @@ Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
 Tables = Annotated[
     list[str] | None, typer.Option(help="Only these source tables, of loaded files too")
 ]
+Changed = Annotated[
+    bool, typer.Option("--changed", help="Also what took the place of loaded files since")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
 DEFAULT_PROJECT = CHECKOUT / "include"
 
@@ -135,12 +138,13 @@ def run(
     to: To = None,
     file: Files = None,
     table: Tables = None,
+    changed: Changed = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
     ctx, window = open_context(project, pipeline, _say), _window(since, to)
-    results, failure = stages.run(ctx, window, file, table or ())
+    results, failure = stages.run(ctx, window, file, table or (), changed)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
@@ -173,11 +177,12 @@ def plan(
     since: Since = None,
     to: To = None,
     file: Files = None,
+    changed: Changed = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Tell what a run would do, and do nothing."""
-    found = preview(open_context(project, pipeline, _say), _window(since, to), file)
+    found = preview(open_context(project, pipeline, _say), _window(since, to), file, changed)
     if as_json:
         _print_json(asdict(found))
         return

@@ -26,7 +26,7 @@ from spark_jobs.lake.tables import (
     tombstone_id,
 )
 from spark_jobs.lake.writer import stored_at
-from spark_jobs.merging.load import unmerged, without_table
+from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import together
@@ -49,6 +49,7 @@ def forecast(job: Job) -> Forecast:
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
     typed = typed_changes(job, envelope, plan)
+    refuse_by_place(job, plan, typed)
     bad = typed.where((F.col(BAD) != "") & F.col(names.COUNTED)).count()
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))

@@ -180,32 +180,51 @@ def _refuse_too_many_bad(
 
 
 def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
-    """Without order a row or a version is known by its place, which a reprocess does not keep."""
-    if not job.manifest.repeats:
-        return
-    for plan in plans:
+    for plan in plans if _reads_again(job.manifest) else ():
         changes = job.spark.table(changelog_id(plan).sql())
-        mine = changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
-        beside = "history" if plan.history else "table of its events"
-        lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
-        by_place = plan.history or plan.append or not plan.keyed
-        if by_place and not mine.where(_by_place(job.manifest)).isEmpty():
-            raise PlanError(
-                f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
-                "so that rows read again cannot be told from those loaded before. "
-                f"{_instead(job.manifest)}"
-            )
+        refuse_by_place(job, plan, changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id))
+
+
+def _reads_again(manifest: Manifest) -> bool:
+    return manifest.repeats or bool(manifest.changed)
+
+
+def refuse_by_place(job: Job, plan: TablePlan, changes: DataFrame) -> None:
+    """Without order a row or a version is known by its place, which a second reading of a file does
+    not keep, be it a reprocess or that of a file that has changed. Raises PlanError for these."""
+    by_place = plan.history or plan.append or not plan.keyed
+    if not (by_place and _reads_again(job.manifest)):
+        return
+    beside = "history" if plan.history else "table of its events"
+    lacks = f"no order, and it has a {beside}" if plan.keyed else "neither a key nor an order"
+    if not changes.where(_by_place(job.manifest)).isEmpty():
+        raise PlanError(
+            f"{plan.name}: pipeline {job.pipeline.name} gives it {lacks}, "
+            "so that rows read again cannot be told from those loaded before. "
+            f"{_instead(job)}"
+        )
 
 
 def _by_place(manifest: Manifest) -> Column:
-    """Whether a change's position says where it stands in a file: with all of it, or with its end,
-    where changes of one place in the source's log follow one another as they arrive."""
+    """Whether a change's position says where it stands in a file that is read again: with all of
+    it, or with its end, where changes of one place in the source's log follow one another as they
+    arrive."""
     position = F.col(names.POSITION)
-    arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in manifest.files))
-    return by_arrival(position) | F.exists(arrivals, lambda at: position.contains(at))
+    again = manifest.files if manifest.repeats else manifest.changed
+    arrivals = F.array(*(F.lit(f".{file.arrival}.") for file in again))
+    stands = F.exists(arrivals, lambda at: position.contains(at))
+    return by_arrival(position) | stands if manifest.repeats else stands
 
 
-def _instead(manifest: Manifest) -> str:
+def _instead(job: Job) -> str:
+    manifest = job.manifest
+    if manifest.changed:
+        loaded = ", ".join(sorted({batch for f in manifest.changed for batch in f.replaces}))
+        mine = f" and of {manifest.batch_id}" if job.attempt_id else ""  # a look landed nothing
+        return (
+            "To have changed files in the place of what was loaded: sluice rollback, then sluice "
+            f"release, of batch {loaded}{mine}, and run"
+        )
     if manifest.reprocess is None:
         return "Load its files for all tables: sluice run, after sluice release where they are held"
     listed = ", ".join(manifest.reprocess.batches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from sluice.faults import Point, reach
@@ -9,7 +10,7 @@ from sluice.landing.landed import Inspection
 from sluice.landing.tablefolders import content_of
 from sluice.ledger import rows as states
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import landed_anew, seq_of
+from sluice.ledger.rows import FileRow, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
@@ -23,9 +24,19 @@ class Inspected:
     look: Inspection
 
 
-def claim(ctx: Context, inspected: list[Inspected], lease: Lease | None) -> str:
+def claim(
+    ctx: Context,
+    inspected: list[Inspected],
+    lease: Lease | None,
+    epoch: int | None = None,
+    replaced: Container[FileRow] = (),
+) -> str:
     """Make a batch of the files that nobody has; returns its manifest's key, "" where none is left
-    or another run has taken the batch up."""
+    or another run has taken the batch up.
+
+    `replaced`: what the ledger has of objects whose place others may take, as it was seen; they
+    were loaded at `epoch`.
+    """
     if not inspected:
         return ""
     reach(Point.LAND_STAGED)
@@ -34,14 +45,15 @@ def claim(ctx: Context, inspected: list[Inspected], lease: Lease | None) -> str:
     seen: dict[str, int] = {}
 
     def fix(won: tuple[SourceFile, ...]) -> str:
-        manifest = _write_manifest(ctx, won, tuple(r for f in won for r in rejects[f.key]))
+        rejected = tuple(r for f in won for r in rejects[f.key])
+        manifest = _write_manifest(ctx, won, rejected, epoch)
         seen[manifest.batch_id] = seq_of(ctx.ledger.batch(ctx.pipeline.name, manifest.batch_id))
         reach(Point.LAND_MANIFEST)
         return manifest.batch_id
 
     batch_id, won = ctx.ledger.claim_files(
         ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline),
-        modified={one.object.key: one.object.modified for one in inspected},
+        modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
     )  # fmt: skip
     reach(Point.LAND_CLAIMED)
     for file in set(files) - set(won):
@@ -50,9 +62,13 @@ def claim(ctx: Context, inspected: list[Inspected], lease: Lease | None) -> str:
 
 
 def _write_manifest(
-    ctx: Context, files: tuple[SourceFile, ...], rejects: tuple[LandingReject, ...]
+    ctx: Context,
+    files: tuple[SourceFile, ...],
+    rejects: tuple[LandingReject, ...],
+    epoch: int | None,
 ) -> Manifest:
-    manifest = Manifest(ctx.pipeline.name, name_batch(ctx.pipeline.name, files), files, rejects)
+    name = ctx.pipeline.name
+    manifest = Manifest(name, name_batch(name, files), files, rejects, epoch=epoch)
     if not ctx.files.fix_manifest(manifest):
         # The same objects, released and read in another way: what was fixed then is not theirs.
         manifest = replace(manifest, batch_id=name_by_content(manifest))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,10 +21,11 @@ from sluice.containers.rejects import BatchRejects
 from sluice.errors import FileDenied, SluiceError, TerminalError, Unsettled
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
-from sluice.ledger.claims import is_free, is_replaced
+from sluice.ledger.claims import is_free, is_replaced, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FileRow
 from sluice.objects.store import ObjectStore, StoredObject, open_store
+from sluice.operations.changed import grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
@@ -53,9 +54,11 @@ def land(
     files: list[str] | None = None,
     lease: Lease | None = None,
     denied: Denied | None = None,
+    changed: bool = False,
 ) -> list[str]:
     """Claim what there is to load; returns the manifests' keys, [] when nothing has landed.
 
+    `changed`: also what is there in the place of files that are loaded, in batches of their own.
     `lease`: for whoever loads at once what is landed here, so that nobody else takes it for left.
     `denied`: gets the files that may not be read; without it raises FilesLeftOut for them, once
     the others are claimed.
@@ -66,11 +69,13 @@ def land(
     store = open_landing(ctx)
     refused: Denied = {} if denied is None else denied
     keys = []
-    for chunk in chunks(ctx, _fresh(ctx, store, window, until, files)):
-        looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
-        key = claim(ctx, looks, lease)
-        if key:
-            keys.append(key)
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    found = _to_take(ctx, selected(ctx, store, window, until, files), known, changed)
+    for group in grouped(ctx, found, known):
+        for chunk in chunks(ctx, group.objects):
+            looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
+            key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
+            keys += [key] if key else []
     if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return keys
@@ -81,9 +86,11 @@ def candidates(
     window: Window | None = None,
     until: datetime | None = None,
     files: list[str] | None = None,
+    changed: bool = False,
 ) -> list[StoredObject]:
     """What `land` would claim now; claims nothing."""
-    return _fresh(ctx, open_landing(ctx), window, until, files)
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    return _to_take(ctx, landed(ctx, window, until, files), known, changed)
 
 
 def landed(
@@ -99,16 +106,6 @@ def landed(
 def open_landing(ctx: Context) -> ObjectStore:
     """Where the pipeline's files land."""
     return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
-
-
-def _fresh(
-    ctx: Context,
-    store: ObjectStore,
-    window: Window | None,
-    until: datetime | None,
-    files: list[str] | None,
-) -> list[StoredObject]:
-    return _unknown(ctx, selected(ctx, store, window, until, files))
 
 
 def selected(
@@ -247,16 +244,30 @@ def _absolute(ctx: Context, key: str) -> str:
     return f"{ctx.pipeline.landing.url}/{key}"
 
 
-def _unknown(ctx: Context, objects: list[StoredObject]) -> list[StoredObject]:
-    known = ctx.ledger.known_files(ctx.pipeline.name)
+def _to_take(
+    ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow], changed: bool
+) -> list[StoredObject]:
+    """Those that no batch has and, if told, what is there in the place of loaded ones."""
+    taken = []
     for found in objects:
         row = known.get(found.key)
-        if row is not None and not is_free(row) and is_replaced(found, row):
-            ctx.say(
-                f"land: {found.key} has changed since batch {row.batch_id} took it; "
-                "it is not loaded again unless its batch is rolled back and released"
-            )
-    return [o for o in objects if is_free(known.get(o.key))]
+        if row is None or is_free(row):
+            taken.append(found)
+        elif is_replaced(found, row):
+            take = changed and may_be_replaced(found, row)
+            ctx.say(_changed(ctx, found, row, take))
+            taken += [found] if take else []
+    return taken
+
+
+def _changed(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str:
+    if not may_be_replaced(found, row):
+        return (
+            f"land: {found.key} has changed since batch {row.batch_id} took it; "
+            "it is not loaded again unless its batch is rolled back and released"
+        )
+    way = "it is taken too" if take else f"to load it: sluice run {ctx.pipeline.name} --changed"
+    return f"land: {found.key} has changed since batch {row.batch_id} loaded it; {way}"
 
 
 def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObject]]:

@@ -18,6 +18,8 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import ROLLING_BACK
 from sluice.manifest import Manifest
+from sluice.operations.changed import Group, grouped
+from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
@@ -78,7 +80,7 @@ class Preview:
     `files` and `bytes` in so many `batches`; `repeated` files have bytes that another one brought
     and are left out; `unfinished` batches would be loaded again first, and are not looked into.
     `denied`: files that cannot be read, with the reason; a run would load the others and end as an
-    error.
+    error. `changed`: those of the files that take the place of loaded ones.
     """
 
     pipeline: str
@@ -89,33 +91,51 @@ class Preview:
     unfinished: tuple[str, ...]
     forecast: Forecast
     denied: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
 
-def preview(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> Preview:
-    """Look at what a run would take now, as one batch; raises PlanError where a load would."""
+def preview(
+    ctx: Context,
+    window: Window | None = None,
+    files: list[str] | None = None,
+    changed: bool = False,
+) -> Preview:
+    """Look at what a run would take now, as one batch an epoch; raises PlanError where a load
+    would. `changed`: as for `land`."""
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
-    objects = candidates(ctx, window, files=files)
+    objects = candidates(ctx, window, files=files, changed=changed)
+    groups = grouped(ctx, objects, ctx.ledger.known_files(ctx.pipeline.name))
     denied: Denied = {}
+
+    def look(group: Group) -> list[Inspected]:
+        found = inspect_all(
+            ctx, open_landing(ctx), group.objects, files is not None, f"{prefix}staged/",
+            denied=denied,
+        )  # fmt: skip
+        return group.placed(found)
+
     try:
-        looks = inspect_all(
-            ctx, open_landing(ctx), objects, files is not None, f"{prefix}staged/", denied=denied
-        )
-        fresh, repeated = _by_content(ctx, [one.look for one in looks])
-        forecast = _forecast(ctx, folder, fresh)
+        looks = [(one.look, group.epoch) for group in groups for one in look(group)]
+        fresh, repeated = _by_content(ctx, [one for one, _ in looks])
+        taken = {look.file.key for look in fresh}
+        wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
+        forecast = _forecasts(ctx, folder, wanted)
     finally:
         ctx.files.store.delete_prefix(prefix)
-    taken = {look.file.key for look in fresh}
     left = ctx.ledger.unfinished(ctx.pipeline.name)
     return Preview(
         pipeline=ctx.pipeline.name,
         files=tuple(sorted(taken)),
         bytes=sum(look.file.size for look in fresh),
-        batches=len(list(chunks(ctx, [o for o in objects if o.key in taken]))),
+        batches=sum(
+            len(list(chunks(ctx, [o for o in group.objects if o.key in taken]))) for group in groups
+        ),
         repeated=tuple(look.file.key for look in repeated),
         unfinished=tuple(row.batch_id for row in left if row.state != ROLLING_BACK),
         forecast=forecast,
         denied=dict(sorted(denied.items())),
+        changed=tuple(sorted(look.file.key for look in fresh if look.file.replaces)),
     )
 
 
@@ -128,10 +148,19 @@ def _by_content(ctx: Context, looks: list[Inspection]) -> tuple[list[Inspection]
     return fresh, [look for look in looks if look.file not in taken]
 
 
-def _forecast(ctx: Context, folder: str, looks: list[Inspection]) -> Forecast:
-    if not looks:
-        return Forecast()
+def _forecasts(ctx: Context, folder: str, looks: list[tuple[Inspection, int | None]]) -> Forecast:
+    """What becomes of the files, each with its epoch: a driver an epoch."""
+    found = Forecast()
+    for epoch in dict.fromkeys(at for _, at in looks):
+        mine = [look for look, at in looks if at == epoch]
+        part = _forecast(ctx, folder if epoch is None else f"{folder}/{epoch}", mine, epoch)
+        found = Forecast((*found.tables, *part.tables), found.unassigned + part.unassigned)
+    return found
+
+
+def _forecast(ctx: Context, folder: str, looks: list[Inspection], epoch: int | None) -> Forecast:
     rejects = tuple(reject for look in looks for reject in look.rejects)
-    manifest = Manifest(ctx.pipeline.name, folder, tuple(look.file for look in looks), rejects)
+    files = tuple(look.file for look in looks)
+    manifest = Manifest(ctx.pipeline.name, folder, files, rejects, epoch=epoch)
     key = ctx.files.write_manifest(manifest)
     return Forecast.from_json(submit(ctx.project, PLAN_BATCH, "--manifest", key))

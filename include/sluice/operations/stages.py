@@ -7,7 +7,7 @@ from functools import partial
 
 from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, submit
-from sluice.errors import LeaseHeld, PublishRefused, SluiceError, TerminalError
+from sluice.errors import ConfigError, LeaseHeld, PublishRefused, SluiceError, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import details
 from sluice.ledger import rows as states
@@ -303,14 +303,21 @@ def run(
     window: Window | None = None,
     files: list[str] | None = None,
     tables: Sequence[str] = (),
+    changed: bool = False,
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """All stages: what earlier attempts left first, then what has landed.
 
-    With `tables` nothing but these, and of loaded files too (see `ahead`). A batch that fails does
+    With `tables` nothing but these, and of loaded files too (see `ahead`); with `changed` also
+    what took the place of loaded files since. A batch that fails does
     not keep the next ones waiting; the first failure is handed back, and a FilesLeftOut where
     there is none and files could not be read. Raises LeaseHeld where what other runs have did not
     get on for as long as a lease lasts.
     """
+    if tables and changed:
+        raise ConfigError(
+            f"sluice run {ctx.pipeline.name}: changed files are loaded for all tables: --changed "
+            "without --table"
+        )
     wait_for_others(ctx)
     denied: Denied = {}
     if tables:
@@ -318,7 +325,7 @@ def run(
         manifests = land_tables(ctx, tables, window, None, files, ctx.lease, denied)
     else:
         left = _left(ctx, window, files)
-        manifests = [*left, *land(ctx, window, None, files, ctx.lease, denied)]
+        manifests = [*left, *land(ctx, window, None, files, ctx.lease, denied, changed)]
     results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, denied)
 

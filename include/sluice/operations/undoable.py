@@ -134,8 +134,11 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     undone they would be in these tables still."""
     rows = _published(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
+    replaced = ctx.ledger.replaced_files(ctx.pipeline.name) if again else []
     for batch_id in batches if again else ():
-        files = {file.object_key for file in ctx.ledger.batch_files(ctx.pipeline.name, batch_id)}
+        mine = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
+        mine += [row for row in replaced if row.batch_id == batch_id]
+        files = {row.object_key for row in mine}
         logs = _changelogs(ctx, publications(ctx, batch_id)) if files else []
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
             read = {file.key for file in ctx.files.read_manifest(later.manifest).files}

@@ -169,6 +169,8 @@ def show_preview(console: Console, found: Preview) -> None:
         f"{found.batches} batches; {len(found.repeated)} files repeat others",
         highlight=False,
     )
+    for key in found.changed:
+        console.print(for_terminal(f"has changed since it was loaded, and would be too: {key}"))
     for key, why in found.denied.items():
         console.print(for_terminal(f"cannot be read, and would be left out: {key}: {why}"))
     if found.files:

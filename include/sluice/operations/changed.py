@@ -1,0 +1,90 @@
+"""Objects that changed after they were loaded, for a run that is told to load them.
+
+What one shares with the object before it has the same position, and so is a duplicate; hence it is
+loaded at the epoch of that one. Where arrival is the order, all of it comes after that one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sluice.ledger.claims import may_be_replaced
+from sluice.ledger.rows import FileRow
+from sluice.objects.store import StoredObject
+from sluice.operations.claim import Inspected
+from sluice.operations.context import Context
+from sluice.operations.loadedfiles import arrivals, epochs
+from sluice.positions import arrival_changed
+
+
+@dataclass(frozen=True)
+class Before:
+    """The published batches that loaded other objects under a key, and the last one's arrival."""
+
+    batches: tuple[str, ...]
+    arrival: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Objects that may share a batch: new ones, or changed ones that were loaded at one `epoch`.
+
+    `before`: of changed ones what was loaded, by key; `replaced`: what the ledger has of them.
+    """
+
+    objects: list[StoredObject]
+    epoch: int | None = None
+    before: Mapping[str, Before] = field(default_factory=dict)
+    replaced: frozenset[FileRow] = frozenset()
+
+    def placed(self, looks: Iterable[Inspected]) -> list[Inspected]:
+        """The looks into its objects, with changed ones after what was loaded before them."""
+        return [self._placed(one, self.before.get(one.object.key)) for one in looks]
+
+    def _placed(self, one: Inspected, before: Before | None) -> Inspected:
+        if before is None:
+            return one
+        arrival = arrival_changed(before.arrival or one.look.file.arrival)
+        file = replace(one.look.file, arrival=arrival, replaces=before.batches)
+        return replace(one, look=replace(one.look, file=file))
+
+
+def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]) -> list[Group]:
+    """What a run takes, by what may share a batch: new objects first.
+
+    A changed one is apart, for it may be refused, and must not keep others from being loaded.
+    """
+    loaded = _loaded(ctx, objects, known)
+    if not loaded:
+        return [Group(objects)]
+    places, at = arrivals(ctx, (row for rows in loaded.values() for row in rows)), epochs(ctx)
+    before = {key: _before(rows, places) for key, rows in loaded.items()}
+    replaced = frozenset(row for row in known.values() if row in loaded.get(row.object_key, ()))
+    groups: defaultdict[int | None, list[StoredObject]] = defaultdict(list)
+    for found in (o for o in objects if o.key in loaded):
+        groups[at.get(loaded[found.key][-1].batch_id)].append(found)
+    new = Group([o for o in objects if o.key not in loaded])
+    return [new, *(Group(mine, epoch, before, replaced) for epoch, mine in groups.items())]
+
+
+def _loaded(
+    ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]
+) -> dict[str, list[FileRow]]:
+    """What published batches loaded under the objects' keys, the last one last: also of an object
+    that is free, where a batch that took it was rolled back and the one before it was not."""
+    found = {o.key: o for o in objects}
+    rows: defaultdict[str, list[FileRow]] = defaultdict(list)
+    for row in ctx.ledger.replaced_files(ctx.pipeline.name):
+        if row.object_key in found:
+            rows[row.object_key].append(row)
+    for key, one in found.items():
+        if key in known and may_be_replaced(one, known[key]):
+            rows[key].append(known[key])
+    return rows
+
+
+def _before(rows: list[FileRow], places: Mapping[tuple[str, str], str]) -> Before:
+    batches = tuple(sorted(row.batch_id for row in rows))
+    return Before(batches, max(places.get((r.batch_id, r.object_key), "") for r in rows))

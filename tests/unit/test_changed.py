@@ -1,0 +1,231 @@
+"""A run for changed objects: what was replaced since it was loaded is taken once more, if told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import ConfigError
+from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, PUBLISHED, ROLLED_BACK
+from sluice.manifest import Manifest
+from sluice.operations import stages
+from sluice.operations.ahead import land_tables
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import candidates, land
+from sluice.operations.stages import reconcile
+from sluice.operations.undo import release, rollback
+from sluice.positions import arrival_changed, natural_key
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+PIPELINE = """name: shop
+namespace: shop
+format: debezium
+landing: {url: landing}
+tables: {s.orders: {key: [id]}}
+"""
+PLACE = natural_key("a.jsonl")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def context(tmp_path: Path, said: list[str]) -> Context:
+    """A pipeline with two loaded files, of which one has changed since."""
+    context = open_shop(tmp_path, PIPELINE, said.append)
+    write(context, "a.jsonl", "first")
+    write(context, "b.jsonl", "other")
+    load(context, taken(context))
+    write(context, "a.jsonl", "changed")
+    return context
+
+
+def write(context: Context, name: str, text: str) -> None:
+    (context.project.root / "landing" / name).write_text(f'{{"op": "{text}"}}\n')
+
+
+def taken(context: Context, changed: bool = False) -> Manifest:
+    (key,) = land(context, changed=changed)
+    return context.files.read_manifest(key)
+
+
+def load(context: Context, manifest: Manifest) -> str:
+    """What a run leaves in the ledger."""
+    batch, epoch = manifest.batch_id, context.pipeline.epoch
+    context.ledger.mark_files("shop", batch, FILE_LOADED)
+    context.ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+    return batch
+
+
+def undo(context: Context, batch: str) -> None:
+    """What a rollback of a published batch leaves in the ledger."""
+    context.ledger.mark_files("shop", batch, "held")
+    context.ledger.record_batch("shop", batch, ROLLED_BACK)
+
+
+def batch_of(context: Context, name: str) -> str:
+    return context.ledger.known_files("shop")[name].batch_id
+
+
+def test_a_changed_file_is_told_with_the_way_to_load_it(context: Context, said: list[str]) -> None:
+    first = batch_of(context, "a.jsonl")
+    assert land(context) == []
+    assert f"land: a.jsonl has changed since batch {first} loaded it" in said[-1]
+    assert "sluice run shop --changed" in said[-1]
+
+
+def test_a_changed_file_is_taken_by_a_run_that_is_told(context: Context, said: list[str]) -> None:
+    first = batch_of(context, "a.jsonl")
+    (file,) = taken(context, changed=True).files
+    assert (file.key, file.replaces) == ("a.jsonl", (first,))
+    row = context.ledger.known_files("shop")["a.jsonl"]
+    assert (row.state, row.etag, row.sha256) == (FILE_CLAIMED, file.etag, file.sha256)
+    assert row.batch_id != first
+    assert batch_of(context, "b.jsonl") == first
+
+
+def test_what_was_taken_so_is_neither_told_nor_taken_again(
+    context: Context, said: list[str]
+) -> None:
+    manifest = taken(context, changed=True)
+    said.clear()
+    assert land(context, changed=True) == []
+    load(context, manifest)
+    assert land(context, changed=True) == []
+    assert land(context) == []
+    assert said == []
+
+
+def test_its_events_stand_above_those_of_the_file_before_it(context: Context) -> None:
+    load(context, taken(context, changed=True))
+    write(context, "a.jsonl", "once more")
+    (file,) = taken(context, changed=True).files
+    assert file.arrival == arrival_changed(arrival_changed(PLACE))
+    assert len(file.replaces) == 2
+
+
+def test_new_files_are_batches_of_their_own(context: Context) -> None:
+    write(context, "c.jsonl", "new")
+    made = [context.files.read_manifest(key) for key in land(context, changed=True)]
+    assert [[(f.key, bool(f.replaces)) for f in one.files] for one in made] == [
+        [("c.jsonl", False)],
+        [("a.jsonl", True)],
+    ]
+
+
+def test_a_changed_file_keeps_the_epoch_that_it_was_loaded_at(context: Context) -> None:
+    path = context.project.root / "pipelines" / "shop.yaml"
+    path.write_text(PIPELINE + "epoch: 1\n")
+    assert taken(open_context(context.project.root, "shop"), changed=True).epoch == 0
+
+
+def test_the_same_bytes_written_again_are_not_loaded(context: Context) -> None:
+    write(context, "a.jsonl", "first")
+    assert land(context, changed=True) == []
+
+
+def test_bytes_that_a_changed_file_had_are_known_still(context: Context) -> None:
+    first = batch_of(context, "a.jsonl")
+    load(context, taken(context, changed=True))
+    write(context, "c.jsonl", "first")
+    assert land(context) == []
+    undo(context, first)
+    assert [file.key for file in taken(context).files] == ["c.jsonl"]
+
+
+def test_a_file_of_a_batch_that_is_not_published_is_left_to_it(
+    context: Context, said: list[str]
+) -> None:
+    batch = taken(context, changed=True).batch_id
+    write(context, "a.jsonl", "once more")
+    assert land(context, changed=True) == []
+    assert f"a.jsonl has changed since batch {batch} took it" in said[-1]
+    assert "rolled back and released" in said[-1]
+
+
+def test_a_file_that_another_run_took_since_the_look_is_left_to_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = context.ledger.claim_files
+
+    def after_another(*given: object, **more: object) -> object:
+        monkeypatch.undo()
+        load(context, taken(context, changed=True))
+        return claim(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(context.ledger, "claim_files", after_another)
+    assert land(context, changed=True) == []
+    assert len(context.ledger.batches("shop")) == 2
+
+
+def test_a_landing_that_was_killed_is_taken_up_as_it_was_decided(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(type(context.ledger), "record_batch", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            land(context, changed=True)
+    (key,) = reconcile(context)
+    (file,) = context.files.read_manifest(key).files
+    assert (file.key, file.arrival) == ("a.jsonl", arrival_changed(PLACE))
+
+
+def test_rolled_back_it_is_held_and_once_released_taken_as_changed_again(context: Context) -> None:
+    first = taken(context, changed=True)
+    rollback(context, first.batch_id, hold=True)
+    assert land(context, changed=True) == []
+    release(context, first.batch_id)
+    assert taken(context) == first
+
+
+def test_released_without_the_batch_before_it_is_a_file_as_any(context: Context) -> None:
+    before, changed = batch_of(context, "a.jsonl"), load(context, taken(context, changed=True))
+    for batch in (before, changed):
+        undo(context, batch)
+        release(context, batch)
+    manifest = taken(context)
+    assert [(f.key, f.arrival, f.replaces) for f in manifest.files] == [
+        ("a.jsonl", PLACE, ()),
+        ("b.jsonl", natural_key("b.jsonl"), ()),
+    ]
+
+
+def test_a_file_that_is_put_back_names_no_batch_anew(context: Context) -> None:
+    """Its size, ETag and version are those of the first batch again, and the bytes are loaded."""
+    path = context.project.root / "landing" / "a.jsonl"
+    load(context, taken(context, changed=True))
+    batches = len(context.ledger.batches("shop"))
+    path.write_text('{"op": "first"}\n')
+    assert land(context, changed=True) == []
+    assert len(context.ledger.batches("shop")) == batches
+
+
+def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
+    load(context, taken(context, changed=True))
+    (key,) = land_tables(context, ["s.orders"])
+    found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
+    assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": natural_key("b.jsonl")}
+
+
+def test_only_those_that_are_asked_for_are_taken(context: Context) -> None:
+    write(context, "b.jsonl", "changed too")
+    found = candidates(context, files=["b.jsonl"], changed=True)
+    assert [o.key for o in found] == ["b.jsonl"]
+
+
+def test_for_some_tables_alone_nothing_is_claimed_so_it_is_refused(context: Context) -> None:
+    with pytest.raises(ConfigError, match="--changed"):
+        stages.run(context, tables=["s.orders"], changed=True)
+
+
+def test_a_manifest_is_read_as_it_was_written(context: Context) -> None:
+    manifest = taken(context, changed=True)
+    assert Manifest.from_json(manifest.to_json()) == manifest
+    assert manifest.changed == manifest.files
+    assert replace(manifest, files=()).changed == ()
