@@ -43,6 +43,9 @@ def load_form() -> dict[str, Param]:
             LONGEST_NAME,
             MOST_TABLES,
         ),
+        "changed": tick(
+            "Changed files", "Load also what took the place of loaded files since, beside them."
+        ),
         "dry_run": tick(
             "Dry run", "List in the log of `land` what would be taken, and take nothing."
         ),

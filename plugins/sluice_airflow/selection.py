@@ -21,13 +21,15 @@ NOW: Final = timedelta(minutes=10)
 class Selection:
     """Exactly one window, or everything below `until` (None: everything), or certain files.
 
-    `tables`: these alone, of files that are loaded too.
+    `tables`: these alone, of files that are loaded too. `changed`: also what took the place of
+    loaded files since.
     """
 
     window: tuple[datetime, datetime] | None = None
     until: datetime | None = None
     files: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    changed: bool = False
 
     @property
     def explicit(self) -> bool:
@@ -53,11 +55,13 @@ def select(
     manual run of one logical date have different data intervals.
     """
     files, tables = (tuple(params.get(name) or ()) for name in ("files", "tables"))
-    window = _window(params)
+    window, changed = _window(params), bool(params.get("changed"))
+    if tables and changed:
+        raise ConfigError("tables and changed: changed files are loaded for all tables")
     if files or window:
-        return Selection(window=window, files=files, tables=tables)
+        return Selection(window=window, files=files, tables=tables, changed=changed)
     chosen = _by_run(run_type, interval, logical_date, asked)
-    return replace(chosen, tables=tables)
+    return replace(chosen, tables=tables, changed=changed)
 
 
 def _by_run(

@@ -150,7 +150,7 @@ def land_selection(
         return list(
             stages.land_tables(ctx, chosen.tables, window, chosen.until, files, denied=denied)
         )
-    new = stages.land(ctx, window, chosen.until, files, denied=denied)
+    new = stages.land(ctx, window, chosen.until, files, denied=denied, changed=chosen.changed)
     return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 
@@ -179,8 +179,11 @@ def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     """Say what the run would take, and take nothing."""
     window = stages.Window(*chosen.window) if chosen.window else None
     context = open_context(project, pipeline)
-    look = landed if chosen.tables else candidates
-    found = look(context, window, chosen.until, list(chosen.files) or None)
+    files = list(chosen.files) or None
+    if chosen.tables:
+        found = landed(context, window, chosen.until, files)
+    else:
+        found = candidates(context, window, chosen.until, files, chosen.changed)
     for item in found:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
@@ -189,7 +192,8 @@ def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
 def describe(chosen: Selection) -> str:
     """The selection in words."""
     tables = f", for {', '.join(chosen.tables)} alone" if chosen.tables else ""
-    return _files_in_words(chosen) + tables
+    changed = ", changed ones too" if chosen.changed else ""
+    return _files_in_words(chosen) + tables + changed
 
 
 def _files_in_words(chosen: Selection) -> str:

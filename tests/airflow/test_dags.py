@@ -172,9 +172,9 @@ def test_the_kind_of_an_error_decides_on_a_retry(shop: Any, error: str, action: 
     assert policy.evaluate(getattr(errors, error)("x"), 1, 2).action.value == action
 
 
-def test_the_form_asks_for_window_files_tables_and_dry_run(dags: dict[str, Any]) -> None:
+def test_the_form_asks_for_files_tables_and_how_they_are_taken(dags: dict[str, Any]) -> None:
     form = set(dags["sluice_shop"].params)
-    assert form == {"window_start", "window_end", "files", "tables", "dry_run"}
+    assert form == {"window_start", "window_end", "files", "tables", "changed", "dry_run"}
     undo = {"pipeline", "batch", "to", "rebuild", "table", "release", "dry_run"}
     assert set(dags["sluice_rollback"].params) == undo
     again = {"pipeline", "batch", "reason", "accept_late", "accept_open"}

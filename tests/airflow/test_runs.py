@@ -49,7 +49,9 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.Window = lambda start, end: (start, end)
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
-    module.land = lambda ctx, *given, denied: landed(fake, denied, *given)
+    module.land = lambda ctx, *given, denied, changed: landed(
+        fake, denied, *given, *(["changed"] if changed else [])
+    )
     module.land_tables = lambda ctx, *given, denied: landed(fake, denied, *given)
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
@@ -65,7 +67,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     for name, stand_in in (("stages", module), ("reprocess", again), ("refolding", refolding)):
         monkeypatch.setattr(tasks, name, stand_in)
     for name in ("candidates", "landed"):
-        monkeypatch.setattr(tasks, name, lambda ctx, window, until, files: [])
+        monkeypatch.setattr(tasks, name, lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
     monkeypatch.setattr(submit, "_is_small", lambda project, manifest: True)
     return fake
@@ -261,6 +263,11 @@ def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
 def test_the_form_names_tables(stages: Stages, run: Runs) -> None:
     run(run_conf={"tables": ["orders"], "files": ["a.jsonl"]})
     assert stages.of("land") == [(("orders",), None, None, ["a.jsonl"])]
+
+
+def test_the_form_asks_for_changed_files(stages: Stages, run: Runs) -> None:
+    run(run_conf={"changed": True})
+    assert stages.of("land")[0][-1] == "changed"
 
 
 def test_a_dry_run_takes_nothing(stages: Stages, run: Runs) -> None:

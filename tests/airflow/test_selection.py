@@ -57,9 +57,17 @@ def test_tables_in_the_form_are_for_whatever_files_the_run_takes() -> None:
     assert named == Selection(files=("a",), tables=("orders",))
 
 
+def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> None:
+    changed = {"changed": True}
+    assert select(changed, "manual", None, None, LATER) == Selection(changed=True)
+    backfill = select(changed, "backfill", (FIVE, SIX), FIVE, LATER)
+    assert backfill == Selection(window=(FIVE, SIX), changed=True)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        ({"tables": ["orders"], "changed": True}, "changed files are loaded for all tables"),
         ({"window_start": "2026-01-01T02:00:00Z"}, "both of them, or neither"),
         ({**WINDOW, "window_end": "2026-01-01T02:00:00Z"}, "is not before"),
         ({**WINDOW, "window_end": "yesterday"}, "window_end: expected 2026-"),
