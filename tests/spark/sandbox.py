@@ -49,10 +49,7 @@ class Sandbox:
         self.configure(**pipeline)
         self.catalog = open_catalog(self.project)
         Ledger(self.catalog).ensure()
-        self.spark = spark.newSession()
-        for key, value in spark_catalog_conf(self.project).items():
-            if key.startswith("spark.sql.catalog."):
-                self.spark.conf.set(key, value)
+        self.spark = session_of(spark, self.project)
         self.published: list[str] = []
         self._attempts = itertools.count(1)
 
@@ -202,6 +199,15 @@ class Sandbox:
     def quarantined(self) -> list[dict[str, Any]]:
         """The quarantine."""
         return self.catalog.load_table(("sluice", "quarantine")).scan().to_arrow().to_pylist()
+
+
+def session_of(spark: SparkSession, project: Project) -> SparkSession:
+    """A session beside the shared one, which knows the project's catalog."""
+    session = spark.newSession()
+    for key, value in spark_catalog_conf(project).items():
+        if key.startswith("spark.sql.catalog."):
+            session.conf.set(key, value)
+    return session
 
 
 def landed(path: Path, key: str) -> SourceFile:
