@@ -1,0 +1,62 @@
+"""The YAML of the formats' pages: whole pipelines, and parts that fit into one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sluice.config.formats import FORMAT_NAMES
+from sluice.config.project import load_project
+from tests import documented
+from tests.documented import FORMATS, INDEX, PAGES, example_of, files_written, yaml_blocks
+
+OPTIONS = re.compile(r"`(format_options: \{[^`]+\})`")
+
+
+def checked(project: Path, pipeline: str) -> None:
+    """Read the pipeline as `sluice validate` does; raises ConfigError."""
+    (project / "pipelines").mkdir(exist_ok=True)
+    (project / "pipelines" / "shop.yaml").write_text(pipeline)
+    (project / "sluice.yaml").write_text(files_written(INDEX)["sluice.yaml"])
+    load_project(project)
+
+
+def pipeline_of(page: str) -> dict[str, Any]:
+    return yaml.safe_load(example_of(page).files["pipelines/shop.yaml"])
+
+
+def parts(page: str) -> list[str]:
+    """Every block of YAML outside the example, and the options that the page shows in a line."""
+    path, example = FORMATS / f"{page}.md", example_of(page).files.values()
+    blocks = [block for block in yaml_blocks(path) if block not in example]
+    return blocks + OPTIONS.findall(path.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pipeline_of_an_example_is_right(tmp_path: Path, page: str) -> None:
+    checked(tmp_path, example_of(page).files["pipelines/shop.yaml"])
+
+
+def test_every_format_has_an_example() -> None:
+    assert {pipeline_of(page)["format"] for page in PAGES} == set(FORMAT_NAMES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_parts_of_a_pipeline_are_right(tmp_path: Path, page: str) -> None:
+    for part in parts(page):
+        checked(tmp_path, json.dumps(pipeline_of(page) | yaml.safe_load(part)))
+
+
+def test_what_a_page_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documented, "FORMATS", tmp_path)
+    (tmp_path / "x.md").write_text("# X\n\n## Operations\n")
+    with pytest.raises(LookupError, match=r"x\.md has no section `## Example`"):
+        example_of("x")
+    (tmp_path / "x.md").write_text("## Example\n\n`pipelines/shop.yaml`:\n\n```yaml\na: 1\n```\n")
+    with pytest.raises(LookupError, match=r"x\.md lacks a landed file, a table's rows"):
+        example_of("x")
