@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from sluice.coltypes import ColumnType
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
+from sluice.mysqltypes import is_known, mysql_type
 from spark_jobs.canonical import (
     ALL_BUT,
     IMAGE_TYPE,
@@ -53,7 +54,6 @@ from spark_jobs.formats.envelope import (
     spelled_as,
     with_arrival,
 )
-from spark_jobs.formats.mysqltypes import is_known, mysql_type
 from spark_jobs.values import decode
 
 COMMUNITY: Final = "community"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.coltypes import ColumnType, decimal
-from spark_jobs.formats.mysqltypes import mysql_type
-
-pytestmark = [pytest.mark.spark, pytest.mark.formats]
+from sluice.mysqltypes import mysql_type
 
 
 @pytest.mark.parametrize(
