@@ -1,0 +1,312 @@
+"""What the CREATE TABLE statements of a script tell: tables, columns, types and keys.
+
+For dumps of a schema. The grammars of sqlglot read none of them whole (Oracle's ENABLE and STORAGE,
+SQL Server's ROWGUIDCOL, MySQL's inet6), but its tokens tell in each dialect what is a name, a
+text, a comment or a body of a function; a column's name and type stand where they stand in all of
+them, and what follows is passed over. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+MYSQL: Final = "mysql"
+POSTGRES: Final = "postgres"
+ORACLE: Final = "oracle"
+SQL_SERVER: Final = "tsql"
+_CREATE: Final = "CREATE"
+_ALTER: Final = "ALTER"
+_MOST_WORDS: Final = 4
+"""Between CREATE or ALTER and TABLE; and of a type's name after its first: timestamp with …."""
+_PRIMARY_KEY: Final = "PRIMARY KEY"
+_TEMPORARY: Final = frozenset({"TEMPORARY", "TEMP"})
+_BEFORE_NAME: Final = frozenset({"IF", "NOT", "EXISTS", "ONLY"})
+_OF_NO_COLUMN: Final = frozenset(
+    {"CONSTRAINT", _PRIMARY_KEY, "FOREIGN KEY", "UNIQUE", "CHECK", "LIKE"}
+)
+# Names of columns where they are not reserved: what pg_dump has as `key integer`.
+_INDEXES: Final = {
+    MYSQL: frozenset({"KEY", "INDEX", "FULLTEXT", "SPATIAL"}),
+    SQL_SERVER: frozenset({"INDEX"}),
+}
+_IN_TWO_WORDS: Final = (("PERIOD", "FOR"), ("SUPPLEMENTAL", "LOG"), ("EXCLUDE", "USING"))
+_UNTYPED: Final = frozenset(
+    {"AS", "CHECK", "CONSTRAINT", "DEFAULT", "GENERATED", "NOT", "NULL", _PRIMARY_KEY, "UNIQUE"}
+)
+_GO: Final = "GO"
+_SIGNS: Final = frozenset("(),;.[")
+_DEPTH: Final = {"(": 1, ")": -1}
+# Commands of psql, which are none of the server's.
+_OF_PSQL: Final = re.compile(r"^\\.*$", re.MULTILINE)
+_BEGINNING: Final = re.compile(
+    r"^[ \t]*(ALTER|COMMENT|CREATE|DROP|GRANT|INSERT|SET|USE)\b.*", re.IGNORECASE | re.MULTILINE
+)
+_SHOWN: Final = 80
+
+
+class UnreadableScript(ValueError):
+    """A script in which a text or a list of columns does not end; says which line and statement."""
+
+
+@dataclass(frozen=True)
+class SourceType:
+    """A type as a statement names it.
+
+    `words`: its name in lower case, maybe with words that follow and are none of it; `numbers`:
+    what stands in its parentheses, None for `*`; `text`: name and parentheses as they are.
+    """
+
+    words: tuple[str, ...]
+    numbers: tuple[int | None, ...] = ()
+    array: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class CreatedTable:
+    """A table, its name dotted as the statement has it, and the line of that statement."""
+
+    name: str
+    line: int
+    columns: Mapping[str, SourceType]
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Script:
+    """`keys`: the primary keys that ALTER TABLE tells, by the tables' names."""
+
+    tables: list[CreatedTable] = field(default_factory=list)
+    keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class _Token(NamedTuple):
+    """`word`: in upper case, '' for a name in quotes and all else; `sign`: a mark that divides, of
+    which `;` is the end of a statement in any dialect. `start`, `end`: where it is in the script.
+    """
+
+    text: str
+    word: str
+    sign: str
+    is_name: bool
+    start: int
+    end: int
+    line: int
+
+
+def script(text: str, dialect: str) -> Script:
+    """The tables of a script in one of sqlglot's dialects.
+
+    Temporary tables and those without columns of their own (AS SELECT, LIKE) are none. Raises
+    UnreadableScript.
+    """
+    plain = _OF_PSQL.sub("", text) if dialect == POSTGRES else text
+    tokens, found, database = _tokens(plain, dialect), Script(), ""
+    for at, token in enumerate(tokens):
+        if dialect == MYSQL and token.word == "USE" and (at == 0 or tokens[at - 1].sign == ";"):
+            database = _name(tokens, at + 1)[0]
+        verb = _verb(tokens, at) if token.word == "TABLE" else ""
+        if not verb:
+            continue
+        name, behind = _name(tokens, at + 1)
+        dotted = name if "." in name or not database else f"{database}.{name}"
+        if verb == _ALTER and (key := _key(_statement(tokens, behind))):
+            found.keys[dotted] = key
+        elif verb == _CREATE and name and _sign(tokens, behind) == "(":
+            found.tables.extend(_table(dotted, tokens, behind, plain, dialect))
+    return found
+
+
+def _tokens(text: str, dialect: str) -> list[_Token]:
+    from sqlglot import Dialect, Token, TokenType
+    from sqlglot.errors import SqlglotError
+
+    tokenize = Dialect.get_or_raise(dialect).tokenize
+    # Of MySQL's ANSI mode a text is a name.
+    quoted = (TokenType.IDENTIFIER, TokenType.STRING)
+
+    def read(token: Token) -> _Token:
+        text, in_quotes = token.text, token.token_type in quoted
+        word = text.upper() if not in_quotes and (text[:1].isalpha() or text[:1] == "_") else ""
+        is_go = word == _GO and token.token_type == TokenType.COMMAND
+        sign = ";" if is_go else text if not in_quotes and text in _SIGNS else ""
+        place = (token.start, token.end, token.line)
+        return _Token(text, word, sign, in_quotes or bool(word), *place)
+
+    try:
+        return [read(token) for token in tokenize(text)]
+    except SqlglotError as error:
+        raise _unclosed(text, tokenize) from error
+
+
+def _unclosed(text: str, tokenize: Callable[[str], object]) -> UnreadableScript:
+    from sqlglot.errors import SqlglotError
+
+    why = "a text, a name or a comment in it does not end"
+    for line, statement in _statements(text):
+        try:
+            tokenize(statement)
+        except SqlglotError:
+            return _unreadable(line, statement, why)
+    return UnreadableScript(why)
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Roughly: from each line that looks like a beginning up to the next."""
+    starts = [0, *(found.start() for found in _BEGINNING.finditer(text)), len(text)]
+    for start, end in pairwise(starts):
+        yield text.count("\n", 0, start) + 1, text[start:end]
+
+
+def _unreadable(line: int, statement: str, why: str) -> UnreadableScript:
+    shown = (statement.strip().splitlines() or [""])[0][:_SHOWN]
+    return UnreadableScript(f"line {line}: {shown}: {why}")
+
+
+def _sign(tokens: Sequence[_Token], at: int) -> str:
+    return tokens[at].sign if at < len(tokens) else ""
+
+
+def _verb(tokens: Sequence[_Token], at: int) -> str:
+    """CREATE or ALTER, where such a word is shortly before a TABLE that is to stay."""
+    for token in reversed(tokens[max(0, at - _MOST_WORDS) : at]):
+        if token.word in (_CREATE, _ALTER):
+            return token.word
+        if not token.word or token.word in _TEMPORARY:
+            break
+    return ""
+
+
+def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
+    """A dotted name, '' for none, and what stands behind it."""
+    while at < len(tokens) and tokens[at].word in _BEFORE_NAME:
+        at += 1
+    parts = []
+    while at < len(tokens) and tokens[at].is_name:
+        parts.append(tokens[at].text)
+        at += 1
+        if _sign(tokens, at) != ".":
+            break
+        at += 1
+    return ".".join(parts), at
+
+
+def _statement(tokens: Sequence[_Token], at: int) -> list[_Token]:
+    """The rest of a statement."""
+    rest = []
+    for number in range(at, len(tokens)):
+        token = tokens[number]
+        if token.sign == ";" or token.word in (_CREATE, _ALTER):
+            break
+        rest.append(token)
+    return rest
+
+
+def _table(
+    name: str, tokens: Sequence[_Token], opening: int, text: str, dialect: str
+) -> Iterator[CreatedTable]:
+    """The table whose list of columns begins at `opening`, if it has any."""
+    line, closing = tokens[opening].line, _closing(tokens, opening)
+    if closing is None:
+        raise _unreadable(line, f"CREATE TABLE {name}", "its ( is not closed")
+    columns: dict[str, SourceType] = {}
+    key: tuple[str, ...] = ()
+    for part in _split(tokens[opening + 1 : closing]):
+        column = "" if _is_apart(part, dialect) else part[0].text
+        told = _key(part)
+        key = key or ((column,) if told == () and column else told or ())
+        if column and (kind := _type(part[1:], text)):
+            columns[column] = kind
+    if columns:
+        yield CreatedTable(name, line, columns, key)
+
+
+def _closing(tokens: Sequence[_Token], opening: int) -> int | None:
+    """Where the parentheses end; None where that is not in the statement."""
+    depth = 0
+    for at in range(opening, len(tokens)):
+        sign = tokens[at].sign
+        depth += _DEPTH.get(sign, 0)
+        if depth == 0:
+            return at
+        if sign == ";":
+            break
+    return None
+
+
+def _inside(part: Sequence[_Token], opening: int) -> list[_Token]:
+    """What stands in the parentheses of a part that has both of them."""
+    return list(part[opening + 1 : _closing(part, opening)])
+
+
+def _split(inside: Sequence[_Token]) -> list[list[_Token]]:
+    """What stands between commas, those in parentheses left aside."""
+    parts: list[list[_Token]] = [[]]
+    depth = 0
+    for token in inside:
+        depth += _DEPTH.get(token.sign, 0)
+        if depth == 0 and token.sign == ",":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+def _is_apart(part: Sequence[_Token], dialect: str) -> bool:
+    """Whether a part of a table is none of its columns."""
+    words = _OF_NO_COLUMN | _INDEXES.get(dialect, frozenset())
+    beginning = tuple(token.word for token in part[:2])
+    return not part[0].is_name or beginning[0] in words or beginning in _IN_TWO_WORDS
+
+
+def _key(part: Sequence[_Token]) -> tuple[str, ...] | None:
+    """The columns of a PRIMARY KEY; () where it names none, None where there is none."""
+    words = [token.word for token in part]
+    if _PRIMARY_KEY not in words:
+        return None
+    at = words.index(_PRIMARY_KEY) + 1
+    while at < len(part) and words[at]:  # CLUSTERED, USING BTREE
+        at += 1
+    if _sign(part, at) != "(":
+        return ()
+    return tuple(names[0].text for names in _split(_inside(part, at)))
+
+
+def _type(part: Sequence[_Token], text: str) -> SourceType | None:
+    """The type behind a column's name; None for a column whose type an expression tells."""
+    name, behind = _name(part, 0)
+    if not name or part[0].word in _UNTYPED:
+        return None
+    numbers: tuple[int | None, ...] = ()
+    end = behind - 1
+    if _sign(part, behind) == "(":
+        numbers = tuple(map(_number, _split(_inside(part, behind))))
+        end = _closing(part, behind) or end
+    array = "[]" if _sign(part, end + 1) == "[" else ""
+    words = " ".join((part[behind - 1].text, *_words(part[end + 1 :]))).lower().split()
+    shown = text[part[0].start : part[end].end + 1] + array
+    return SourceType(tuple(words), numbers, bool(array), shown)
+
+
+def _words(part: Sequence[_Token]) -> Iterator[str]:
+    """The words that follow, without what stands in parentheses among them."""
+    depth, found = 0, 0
+    for token in part:
+        depth += _DEPTH.get(token.sign, 0)
+        if depth or token.sign == ")":
+            continue
+        if not token.word or found == _MOST_WORDS:
+            return
+        found += 1
+        yield token.text
+
+
+def _number(part: Sequence[_Token]) -> int | None:
+    """A length, precision or scale: 10 of `10 CHAR`, -2; None for `*` and all else."""
+    text = "".join(token.text for token in part[:2])
+    found = re.match(r"-?\d{1,6}", text)
+    return int(found[0]) if found else None
