@@ -120,7 +120,9 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     """Check sluice.yaml and every pipeline."""
     found = load_project(project)
     if as_json:
-        _print_json({"project": str(found.root), "pipelines": sorted(found.pipelines)})
+        types = {n: p.unknown_types for n, p in found.pipelines.items() if p.unknown_types}
+        names = sorted(found.pipelines)
+        _print_json({"project": str(found.root), "pipelines": names, "unknown_types": types})
         return
     out.print(
         f"[green]ok[/green] {for_terminal(str(found.root))}: {len(found.pipelines)} pipelines"
@@ -128,6 +130,8 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     for name, pipeline in sorted(found.pipelines.items()):
         url = for_terminal(pipeline.landing.url)
         out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")
+        for unknown in pipeline.unknown_types:
+            out.print(f"    {for_terminal(unknown)}", soft_wrap=True)
 
 
 @app.command()

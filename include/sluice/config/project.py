@@ -21,6 +21,7 @@ from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.coltypes import ColumnType, parse_type
 from sluice.config.checks import Check
 from sluice.config.collations import Collations, NullKeys, beside_key
+from sluice.config.ddlfiles import ToldTables, with_ddl
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
     Hints,
@@ -45,7 +46,7 @@ from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolv
 from sluice.config.renames import RenamedColumns
 from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unheeded
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
-from sluice.config.sourcetables import ListedTables, OnTruncate, SourceTables, refuse_shared_sources
+from sluice.config.sourcetables import OnTruncate, SourceTables, refuse_shared_sources
 from sluice.config.sparkconf import SparkConf
 from sluice.config.yamlfile import Document, by_name, read_yaml
 from sluice.errors import ConfigError
@@ -61,7 +62,6 @@ MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
 
 _SQLITE: Final = "sqlite:///"
 _CATALOG_SCHEMES: Final = {"jdbc": (_SQLITE, "postgresql://"), "rest": ("http://", "https://")}
-
 
 _M = TypeVar("_M", bound=Strict)
 
@@ -167,7 +167,7 @@ class TableConfig(SourceTables):
         return tuple(parse_partition(text) for text in self.partition_by)
 
 
-class Pipeline(ListedTables):
+class Pipeline(ToldTables):
     """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
 
     name: PipelineName
@@ -345,7 +345,7 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, st
             pipeline = _resolve_landing(root, _checked(Pipeline, document))
             refuse_landing(document, pipeline, lake, root / PROJECT_FILE)
             refuse_unwritable(document, pipeline, lake)
-            pipelines.append((document, pipeline))
+            pipelines.append((document, with_ddl(root, document, pipeline)))
         except ConfigError as error:
             mistakes[path] = str(error)
     refuse_overlap(pipelines)

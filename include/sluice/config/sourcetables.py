@@ -80,8 +80,8 @@ def matches(patterns: Iterable[str], name: str) -> bool:
     return re.fullmatch(regex(patterns), name) is not None
 
 
-def listed_name(tables: Mapping[str, SourceTables], name: str) -> str | None:
-    """Which of `tables:` has a source table's name: in full, else the longest end of it."""
+def listed_name(tables: Collection[str], name: str) -> str | None:
+    """Which of the names is a source table's: in full, else the longest end of it."""
     parts = name.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((end for end in ends if end in tables), None)
