@@ -27,7 +27,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -74,6 +74,7 @@ class AwsDms(Format):
     """The decoder of `format: aws_dms`."""
 
     name: ClassVar[str] = "aws_dms"
+    plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     options: ClassVar[Mapping[str, str]] = {
         "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
         "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",

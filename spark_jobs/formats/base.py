@@ -12,6 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice.coltypes import ColumnType
 from sluice.manifest import SourceFile
 
+COUNTS: Final = frozenset({"int", "bigint", "float", "double", "boolean"})
+"""Types whose values every format writes in one way."""
+NUMBERS: Final = COUNTS | {"decimal"}
+"""The same of formats that write no decimals as bytes."""
+NUMBERS_AND_TIMES: Final = NUMBERS | {"date", "timestamp", "timestamp_ntz"}
+"""The same of formats that write dates and times as ISO text."""
+
 
 @dataclass(frozen=True)
 class SourceColumn:
@@ -59,6 +66,10 @@ class Format(ABC):
 
     tells_defaults: ClassVar[bool] = False
     """Whether the descriptions of columns name the default that one was added with."""
+
+    plain: ClassVar[frozenset[str]] = NUMBERS
+    """Types whose values are plain texts in records that describe none; a column that only a script
+    of DDL says is of another stays text."""
 
     ignorable: ClassVar[str] = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""

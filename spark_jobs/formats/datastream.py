@@ -30,7 +30,7 @@ from spark_jobs.canonical import (
     source_position,
 )
 from spark_jobs.formats import avro
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     ZERO,
@@ -83,6 +83,7 @@ class Datastream(Format):
     """The decoder of `format: datastream`."""
 
     name: ClassVar[str] = "datastream"
+    plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     options: ClassVar[Mapping[str, str]] = {
         "records": "Avro records in a column (varchar, timestampTz): json (default) or value",
     }

@@ -33,7 +33,7 @@ from spark_jobs.formats import (
     debezium_transactions,
     tombstones,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, misread, read_head
@@ -126,6 +126,7 @@ class Debezium(Format):
     """The decoder of `format: debezium`."""
 
     name: ClassVar[str] = "debezium"
+    plain: ClassVar[frozenset[str]] = COUNTS
     options: ClassVar[Mapping[str, str]] = {
         "unavailable_value": "placeholder of a large value that was not sent",
         "connector": "name of the connector, where the images are documents: mongodb",

@@ -31,7 +31,7 @@ from spark_jobs.canonical import (
     hex_number,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.envelope import (
     ARRIVAL,
@@ -104,6 +104,7 @@ class HuaweiCdl(Format):
     """The decoder of `format: huawei_cdl`."""
 
     name: ClassVar[str] = "huawei_cdl"
+    plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = rf"^\s*{NULL}\s*$"
     options: ClassVar[Mapping[str, str]] = {

@@ -25,7 +25,7 @@ from spark_jobs.canonical import (
     full_load_position,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
+from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
 from spark_jobs.formats.envelope import (
     ARRIVAL,
     CORRUPT,
@@ -78,6 +78,7 @@ class Maxwell(Format):
     """The decoder of `format: maxwell`."""
 
     name: ClassVar[str] = "maxwell"
+    plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     options: ClassVar[Mapping[str, str]] = {
         "order": "log (default): by the binary log; arrival: as files and lines come",
     }

@@ -24,7 +24,7 @@ from spark_jobs.canonical import (
     full_load_position,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
+from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -65,6 +65,7 @@ class GoldenGate(Format):
     """The decoder of `format: ogg`."""
 
     name: ClassVar[str] = "ogg"
+    plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
 
     def read(
         self,

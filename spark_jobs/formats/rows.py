@@ -16,7 +16,7 @@ from sluice.containers import csvrows
 from sluice.landing.tablefolders import folders
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
+from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -32,6 +32,7 @@ class Rows(Format):
     """The decoder of `format: rows`."""
 
     name: ClassVar[str] = "rows"
+    plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     options: ClassVar[Mapping[str, str]] = {
         "table": "name of the source table; default: the folder that the file is in",
         "order_column": "a column whose number tells which of two rows of a key is the later",

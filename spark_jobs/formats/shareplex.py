@@ -27,7 +27,7 @@ from spark_jobs.canonical import (
     OP_UPDATE_AFTER,
     source_position,
 )
-from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known
+from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
@@ -81,6 +81,7 @@ class SharePlex(Format):
     """The decoder of `format: shareplex`."""
 
     name: ClassVar[str] = "shareplex"
+    plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
 
     def read(
         self,

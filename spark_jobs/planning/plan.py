@@ -196,8 +196,11 @@ def _hear(
     described, known = spelled.of_described(told), spelled.of_found(found)
     hints = spelled.of_config(config)
     policy = pipeline.on_type_change
-    stated = Stated(found.source.name, hints.columns, stored.types, policy, stored.used_again)
-    key = _told_key(hints, known, stored.key)
+    ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
+    stated = Stated(
+        found.source.name, hints.columns, stored.types, policy, stored.used_again, ddl.columns
+    )
+    key = _told_key(hints, known, stored.key, ddl.key)
     beside = besides(known, described, stated, spelled, key or ())
     moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
     refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
@@ -220,14 +223,15 @@ def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> 
 def _column_names(heard: _Heard, existing: Mapping[str, str]) -> list[str]:
     """Stored columns first, then described ones in their order, then the rest by name.
 
-    Of a table of which no row has come, but a TRUNCATE, those that are hinted.
+    Of a table of which no row has come, but a TRUNCATE, those that hints or a script tell.
     """
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in heard.described.values():
         names.update(dict.fromkeys(columns))
     found = heard.found
     bare = not found.images and not names
-    names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
+    listed = (*heard.hints.columns, *heard.stated.ddl)
+    names.update(dict.fromkeys(c for c in listed if bare or c in found.columns))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
 
@@ -250,9 +254,10 @@ def is_reserved(name: str) -> bool:
 
 
 def _told_key(
-    hints: TableConfig, found: Found, stored: tuple[str, ...] | None
+    hints: TableConfig, found: Found, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """The key's columns by the configuration, the events or the stored table; None: nobody says."""
+    """The key's columns by the configuration, the events, the stored table or a script of DDL;
+    None: nobody says."""
     told = hints.key
     if told is None and found.keys:
         told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
@@ -260,7 +265,7 @@ def _told_key(
     # Events may name the columns of one key in another order.
     if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):
         return known
-    return None if told is None else tuple(told)
+    return (ddl or None) if told is None else tuple(told)
 
 
 def _key(pipeline: Pipeline, heard: _Heard, names: list[str]) -> tuple[str, ...]:

@@ -9,14 +9,19 @@ their descriptions and keys have, or the greatest, for lower case sorts above up
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
+from sluice.coltypes import STRING
+from sluice.config.ddlfiles import DdlTable
 from sluice.config.project import TableConfig
 from sluice.errors import PlanError
+from sluice.sourcenames import is_column_name
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found
 
+NOTHING_TOLD: Final = DdlTable("", "", {})
 Described = Mapping[int, Mapping[str, SourceColumn]]
 
 
@@ -58,6 +63,19 @@ class Spelling:
         nulls = [*map(self.of, config.null_keys)]
         told = {"key": key, "columns": columns, "collations": collations, "null_keys": nulls}
         return config.model_copy(update=told)
+
+    def of_ddl(self, table: DdlTable | None, plain: Container[str]) -> DdlTable:
+        """What a script tells, in the spelling of the tables; a type that is not one of the `plain`
+        ones is text."""
+        if table is None:
+            return NOTHING_TOLD
+        kinds = table.columns.items()
+        columns = {
+            self.of(name): kind if kind.name in plain else STRING
+            for name, kind in kinds
+            if is_column_name(name)
+        }
+        return replace(table, columns=columns, key=tuple(map(self.of, table.key)))
 
 
 def spelling(found: Found, described: Described, existing: Iterable[str]) -> Spelling:

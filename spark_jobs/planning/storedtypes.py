@@ -1,7 +1,8 @@
 """The type that a column of a table is stored as, and how its values are read.
 
 It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
-with `on_type_change: string`, `widest_or_text`; never by the order in which they came. With
+with `on_type_change: string`, `widest_or_text`; never by the order in which they came. A script of
+DDL tells the type of what none of them does. With
 `on_type_change: quarantine` a stored column's type stands against those that do not fit it, with
 `new_column` too (`besides`).
 """
@@ -9,7 +10,7 @@ with `on_type_change: string`, `widest_or_text`; never by the order in which the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sluice.coltypes import (
     STRING,
@@ -23,6 +24,7 @@ from sluice.coltypes import (
 from sluice.errors import PlanError
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.widening import is_promoted
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Stated:
     """What is known of a table's types beside its events: the hints, and the columns as stored.
 
     `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
+    `ddl`: the types that a script tells, as far as texts of the format are read by them.
     """
 
     table: str
@@ -37,6 +40,7 @@ class Stated:
     existing: Mapping[str, str]
     policy: str = "fail"
     used_again: Collection[str] = ()
+    ddl: Mapping[str, ColumnType] = field(default_factory=dict)
 
     def stands(self, column: str) -> bool:
         """Whether the column's stored type stands against any other that does not fit it."""
@@ -61,12 +65,23 @@ def planned(
         typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
         return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings, typed))
     if not readings:
-        plain = parse_type(stated.existing[name]) if name in stated.existing else STRING
-        readings = {None: plain}
+        return _untold(name, stated)
     kinds = list(readings.values())
     if stated.stands(name):
         return PlannedColumn(name, _wider(parse_type(stated.existing[name]), kinds), readings)
     return PlannedColumn(name, _stored(name, kinds, stated), readings)
+
+
+def _untold(name: str, stated: Stated) -> PlannedColumn:
+    """A column that no event describes. A type that is stored stands against that of a script, but
+    for one that Iceberg widens it to in place: no later script stops a batch."""
+    told = stated.ddl.get(name, STRING)
+    kind = stored_form(told)
+    if name in stated.existing:
+        stored = parse_type(stated.existing[name])
+        grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
+        kind = kind if grows else stored
+    return PlannedColumn(name, kind, {None: as_described(kind, told)})
 
 
 def _hinted(
