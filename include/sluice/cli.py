@@ -25,7 +25,6 @@ from sluice.catalog.patience import in_words, is_hopeless
 from sluice.config import newepoch as epochs
 from sluice.config.livesource import LiveSource
 from sluice.config.project import load_project, load_sound
-from sluice.driver.startup import CHECKOUT
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger.ledger import Ledger
@@ -38,6 +37,7 @@ from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.stages import Window, open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
+from sluice.options import DEFAULT_PROJECT, AsJson, Changed, Files, ProjectDir, Since, Tables, To
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import until_it_closes
@@ -48,21 +48,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC fi
 _WIDTH = None if sys.stdout.isatty() else 120
 out = Console(width=_WIDTH)
 err = Console(stderr=True, width=_WIDTH)
-
-ProjectDir = Annotated[
-    Path, typer.Option("--project", envvar="SLUICE_PROJECT", help="Folder with sluice.yaml")
-]
-Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
-To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
-Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
-Tables = Annotated[
-    list[str] | None, typer.Option(help="Only these source tables, of loaded files too")
-]
-Changed = Annotated[
-    bool, typer.Option("--changed", help="Also what took the place of loaded files since")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
-DEFAULT_PROJECT = CHECKOUT / "include"
 
 F = TypeVar("F", bound=Callable[..., Any])
 

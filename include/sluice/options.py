@@ -1,0 +1,26 @@
+"""The options that several commands have."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from sluice.driver.startup import CHECKOUT
+
+ProjectDir = Annotated[
+    Path, typer.Option("--project", envvar="SLUICE_PROJECT", help="Folder with sluice.yaml")
+]
+Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")]
+To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
+Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
+Tables = Annotated[
+    list[str] | None, typer.Option(help="Only these source tables, of loaded files too")
+]
+Changed = Annotated[
+    bool, typer.Option("--changed", help="Also what took the place of loaded files since")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
+DEFAULT_PROJECT: Final = CHECKOUT / "include"
