@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from sluice.catalog.client import open_catalog
-from sluice.config.project import CatalogConfig, Lake, Project, Spark
+from sluice.config.project import Project
+from sluice.config.projectfile import CatalogConfig, Lake, Spark
 from sluice.errors import TerminalError, TransientError
 from sluice.landing.landed import inspect
 from sluice.objects.s3store import S3Store

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.config.project import CatalogConfig, Lake, Project, Spark
+from sluice.config.project import Project
+from sluice.config.projectfile import CatalogConfig, Lake, Spark
 from sluice.operations.context import Context, Say, open_context
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"

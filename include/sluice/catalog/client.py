@@ -27,7 +27,8 @@ from sluice.catalog.spark import (
     rest_secrets,
     s3_region,
 )
-from sluice.config.project import CatalogConfig, Project
+from sluice.config.project import Project
+from sluice.config.projectfile import CatalogConfig
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, ENV_S3_ENDPOINT
 

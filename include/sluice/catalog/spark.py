@@ -10,7 +10,8 @@ import os
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from sluice.config.project import CatalogConfig, Project
+from sluice.config.project import Project
+from sluice.config.projectfile import CatalogConfig
 from sluice.config.secrets import is_secret
 from sluice.names import CATALOG, ENV_S3_ENDPOINT
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from sluice.config.yamlfile import refused
 
 if TYPE_CHECKING:
-    from sluice.config.project import Lake, Pipeline
+    from sluice.config.project import Pipeline
+    from sluice.config.projectfile import Lake
     from sluice.config.yamlfile import Document
 
 _WRITTEN: Final = 2

@@ -11,7 +11,8 @@ from sluice.globs import glob_pattern, is_hidden
 from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
-    from sluice.config.project import Lake, Pipeline
+    from sluice.config.project import Pipeline
+    from sluice.config.projectfile import Lake
     from sluice.config.yamlfile import Document, KeyPath
 
 LANDING: Final = ("landing", "url")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -14,7 +14,6 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
@@ -43,11 +42,18 @@ from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
+from sluice.config.projectfile import (
+    CATALOG_SCHEMES,
+    SQLITE,
+    CatalogConfig,
+    Lake,
+    ProjectFile,
+    Spark,
+)
 from sluice.config.renames import RenamedColumns
 from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unheeded
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
 from sluice.config.sourcetables import OnTruncate, SourceTables, refuse_shared_sources
-from sluice.config.sparkconf import SparkConf
 from sluice.config.yamlfile import Document, by_name, read_yaml
 from sluice.errors import ConfigError
 from sluice.modes import CURRENT, Modes, needs_key
@@ -60,63 +66,7 @@ SHARE_COUNTS_FROM: Final = 100
 HOLD: Final = "hold"
 MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
 
-_SQLITE: Final = "sqlite:///"
-_CATALOG_SCHEMES: Final = {"jdbc": (_SQLITE, "postgresql://"), "rest": ("http://", "https://")}
-
 _M = TypeVar("_M", bound=Strict)
-
-
-class CatalogConfig(Strict):
-    """Which Iceberg catalog. Its password is never here: see `SLUICE_CATALOG_URI`."""
-
-    type: Literal["jdbc", "rest"]
-    uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
-
-    @model_validator(mode="after")
-    def _scheme(self) -> Self:
-        schemes = _CATALOG_SCHEMES[self.type]
-        if not self.uri.startswith(schemes) or self.uri == _SQLITE:
-            raise ValueError(f"a {self.type} catalog's uri that begins with {' or '.join(schemes)}")
-        return self
-
-    @property
-    def is_sqlite(self) -> bool:
-        """True for the embedded default."""
-        return self.uri.startswith(_SQLITE)
-
-    @property
-    def sqlite_path(self) -> Path:
-        """The database file of a sqlite URI."""
-        return Path(self.uri.removeprefix(_SQLITE))
-
-
-class Lake(Strict):
-    """Where the tables are."""
-
-    catalog: CatalogConfig
-    warehouse: Location = Field(description="a folder, relative to this file, or s3://bucket/path")
-
-    @property
-    def on_s3(self) -> bool:
-        """True when the warehouse is a bucket."""
-        return self.warehouse.startswith("s3://")
-
-
-class Spark(Strict):
-    """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
-
-    master: str = "local[*]"
-    conf: SparkConf = Field(default_factory=dict)
-    max_load_seconds: int = Field(
-        21_600, ge=60, description="a driver that takes longer is stopped"
-    )
-
-
-class ProjectFile(Strict):
-    """The content of `sluice.yaml`."""
-
-    lake: Lake
-    spark: Spark = Spark()
 
 
 class Landing(Strict):
@@ -378,14 +328,14 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
             )
         return catalog
     path = resolved(root, str(catalog.sqlite_path))
-    return catalog.model_copy(update={"uri": f"{_SQLITE}{path}"})
+    return catalog.model_copy(update={"uri": f"{SQLITE}{path}"})
 
 
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
     try:
         return CatalogConfig(type=catalog.type, uri=uri)
     except ValidationError as error:
-        schemes = " or ".join(_CATALOG_SCHEMES[catalog.type])
+        schemes = " or ".join(CATALOG_SCHEMES[catalog.type])
         raise ConfigError(f"{ENV_CATALOG_URI}: expected to begin with {schemes}") from error
 
 
