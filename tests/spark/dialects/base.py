@@ -12,6 +12,8 @@ from tests.reference import Change
 
 Row = dict[str, Any]
 Tell = Callable[[Change, str, int], list[Any]]
+Asides = Callable[[str], list[Any]]
+INDEX = "CREATE INDEX by_amount ON keyed (amount)"
 MILLIS = 10**12
 
 
@@ -23,6 +25,8 @@ class Dialect:
     `truncates`: the format has a word for TRUNCATE. `by_arrival`: the place in the landed files is
     the order, so a history is written in order and once. `source_table` and `table_name` are the
     pipeline's: how it names a table of the events, and its target. Without `write`, JSON lines.
+    `asides(database)`: what stands among changes and changes no row: heartbeats, marks of
+    transactions, statements.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Dialect:
     source_table: str = "{table}"
     table_name: str = "{database}_{table}"
     write: Callable[[Path, Iterable[Any]], SourceFile] | None = None
+    asides: Asides = lambda database: []
 
     def pipeline(self, database: str, tables: dict[str, Row]) -> Row:
         """The pipeline that reads the tables of one database."""

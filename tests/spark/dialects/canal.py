@@ -6,6 +6,7 @@ from functools import partial
 
 from tests.reference import Change
 from tests.spark.dialects.base import (
+    INDEX,
     Dialect,
     Row,
     images,
@@ -46,9 +47,18 @@ def tell(change: Change, database: str, sent: int, swapped: bool = False) -> lis
     }]  # fmt: skip
 
 
-ORDERED = Dialect("canal", "canal", tell, {"order": "offset"})
-ARRIVAL = Dialect("canal by arrival", "canal", tell, by_arrival=True)
+def asides(database: str) -> list[Row]:
+    """A heartbeat, a GTID, a statement."""
+    rowless = {"data": None, "old": None, "pkNames": None, "mysqlType": None, "sqlType": None,
+               "es": 10**12, "ts": 10**12, "id": 7, "offset": 1}  # fmt: skip
+    named = {"database": database, "table": "keyed", "isDdl": True, "sql": INDEX}
+    marks = [{"type": kind, "isDdl": False, "sql": ""} for kind in ("MHEARTBEAT", "GTID")]
+    return [rowless | told for told in (*marks, {"type": "CINDEX", **named})]
+
+
+ORDERED = Dialect("canal", "canal", tell, {"order": "offset"}, asides=asides)
+ARRIVAL = Dialect("canal by arrival", "canal", tell, by_arrival=True, asides=asides)
 SWAPPED = Dialect(
     "canal of old DTS", "canal", partial(tell, swapped=True),
-    {"order": "offset", "form": "dts_before_20220320"},
+    {"order": "offset", "form": "dts_before_20220320"}, asides=asides,
 )  # fmt: skip

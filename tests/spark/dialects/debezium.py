@@ -35,4 +35,15 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
     return [event(change, database, sent)]
 
 
-DIALECT = Dialect("debezium", "debezium", tell)
+def asides(database: str) -> list[Row]:
+    """A heartbeat, both ends of a transaction, a logical message."""
+    source = {"connector": "postgresql", "db": database, "schema": "", "table": "", "lsn": 7}
+    return [
+        {"ts_ms": 10**12},
+        {"status": "BEGIN", "id": "571:9", "event_count": None, "ts_ms": 5},
+        {"status": "END", "id": "571:9", "event_count": 0, "data_collections": [], "ts_ms": 5},
+        {"op": "m", "ts_ms": 5, "source": source, "message": {"prefix": "p", "content": "aGk="}},
+    ]
+
+
+DIALECT = Dialect("debezium", "debezium", tell, asides=asides)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.manifest import SourceFile
 from tests.reference import Change
-from tests.spark.dialects.base import Dialect, Row, images, key, serial, whole_inserts
+from tests.spark.dialects.base import INDEX, Dialect, Row, images, key, serial, whole_inserts
 from tests.spark.dts_records import NEW, NONE, NULL, container, integer, message, text
 
 NUMBERS = {"id": 3, "x": 3, "text": 253, "amount": 253, "doc": 253}
@@ -49,4 +49,11 @@ def write(path: Path, records: Iterable[Any]) -> SourceFile:
     return container(path, NEW, list(records))
 
 
-DIALECT = Dialect("dts_avro", "dts_avro", tell, write=write)
+def asides(database: str) -> list[Any]:
+    """A heartbeat, both ends of a transaction, a statement."""
+    about = {"object": f"{database}.keyed", "seconds": 1696984408}
+    marks = [message(op, 1, object="") for op in ("HEARTBEAT", "BEGIN", "COMMIT")]
+    return [*marks, message("DDL", 1, after=INDEX, **about)]
+
+
+DIALECT = Dialect("dts_avro", "dts_avro", tell, write=write, asides=asides)

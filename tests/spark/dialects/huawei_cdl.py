@@ -48,5 +48,15 @@ def tell_second(change: Change, database: str, sent: int) -> list[Row]:
     }}]  # fmt: skip
 
 
-FIRST = Dialect("huawei_cdl 1.0", "huawei_cdl", tell_first, table_name="{schema}_{table}")
-SECOND = Dialect("huawei_cdl 2.0", "huawei_cdl", tell_second)
+def asides(database: str) -> list[Row]:
+    """A heartbeat of either version."""
+    first = {"DATA_STORE": "POSTGRESQL", "OPERATION": "HEARTBEAT", "data": None, "before": None,
+             "HEARTBEAT_IDENTIFIER": "x", "message_version": "1.0"}  # fmt: skip
+    second = {"HEARTBEAT_IDENTIFIER": "x", "message_version": "2.0"}
+    return [{"schema": None, "payload": payload} for payload in (first, second)]
+
+
+FIRST = Dialect(
+    "huawei_cdl 1.0", "huawei_cdl", tell_first, table_name="{schema}_{table}", asides=asides
+)
+SECOND = Dialect("huawei_cdl 2.0", "huawei_cdl", tell_second, asides=asides)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.reference import Change
-from tests.spark.dialects.base import Dialect, Row, images, key, serial
+from tests.spark.dialects.base import INDEX, Dialect, Row, images, key, serial
 
 TYPES = {"r": "bootstrap-insert", "c": "insert", "u": "update", "d": "delete"}
 
@@ -23,4 +23,12 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
     }]  # fmt: skip
 
 
-DIALECT = Dialect("maxwell", "maxwell", tell, truncates=False)
+def asides(database: str) -> list[Row]:
+    """The marks of a bootstrap, a statement."""
+    named = {"database": database, "table": "keyed", "ts": 1477053234}
+    marks = [named | {"type": f"bootstrap-{end}", "data": {}} for end in ("start", "complete")]
+    altered = {"type": "table-alter", "sql": INDEX, "position": "master.9:4"}
+    return [*marks, named | altered]
+
+
+DIALECT = Dialect("maxwell", "maxwell", tell, truncates=False, asides=asides)

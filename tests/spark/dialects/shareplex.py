@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.reference import Change
-from tests.spark.dialects.base import Dialect, Row, ident, images, sent_columns, texts
+from tests.spark.dialects.base import INDEX, Dialect, Row, ident, images, sent_columns, texts
 
 
 def tell(change: Change, database: str, sent: int) -> list[Row]:
@@ -32,4 +32,11 @@ def _record(change: Change, database: str, op: str, **rows: Row) -> Row:
     return {"meta": meta, **{name: texts(row) for name, row in rows.items()}}
 
 
-DIALECT = Dialect("shareplex", "shareplex", tell, table_name="{schema}_{table}")
+def asides(database: str) -> list[Row]:
+    """The end of a transaction, a statement."""
+    place = {"scn": "9", "trans": "7.0.1", "time": "2017-06-16T14:24:34"}
+    statement = place | {"op": "ddl", "table": f"{database}.keyed"}
+    return [{"meta": place | {"op": "commit"}}, {"meta": statement, "ddl": INDEX}]
+
+
+DIALECT = Dialect("shareplex", "shareplex", tell, table_name="{schema}_{table}", asides=asides)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.reference import Change
-from tests.spark.dialects.base import MILLIS, Dialect, Row, images, key, texts
+from tests.spark.dialects.base import INDEX, MILLIS, Dialect, Row, images, key, texts
 
 
 def tell(change: Change, database: str, sent: int) -> list[Row]:
@@ -36,4 +36,15 @@ def _message(change: Change, database: str, op: str, **sides: Row) -> Row:
     }  # fmt: skip
 
 
-DIALECT = Dialect("streamx", "streamx", tell)
+def asides(database: str) -> list[Row]:
+    """A heartbeat, both ends of a transaction, a statement."""
+    source = {"dbType": "MySQL", "dbName": database, "tableName": "keyed"}
+    schema = {"dataColumn": None, "primaryKey": None, "source": source}
+    ops = ("MHEARTBEAT", "TRANSACTION_BEGIN", "TRANSACTION_END", "CINDEX")
+    payload = {"before": None, "after": None, "sequenceId": "9", "timestamp": {"eventTime": 1}}
+    return [
+        {"schema": schema, "payload": payload | {"op": op, "ddl": {"text": INDEX}}} for op in ops
+    ]
+
+
+DIALECT = Dialect("streamx", "streamx", tell, asides=asides)
