@@ -105,7 +105,7 @@ bench: setup ## Sluice beside the hand-written jobs, in one run (BENCH_ARGS="...
 	@.venv/bin/python -m bench $(BENCH_ARGS)
 
 .PHONY: bench-decode
-bench-decode: setup ## Each JSON format's decoder beside Spark's typed read of the same bytes
+bench-decode: setup ## Each format's decoder beside Spark's typed read of the same bytes
 	@.venv/bin/python -m bench.decode $(BENCH_ARGS)
 
 .PHONY: lock

@@ -1,9 +1,10 @@
-"""`make bench-decode`: each JSON format's decoder beside Spark's own typed read of the same bytes.
+"""`make bench-decode`: each format's decoder beside Spark's own typed read of the same bytes.
 
-The typed read has the schema that Spark infers of the files, and gives columns; the decoder gives
-typed changelog rows with positions, and counts every misfit. Nothing is written by either.
+The typed read has the schema that Spark infers of JSON, or that Avro files have, and gives
+columns; the decoder gives typed changelog rows with positions, and counts every misfit. Nothing is
+written by either.
 
-usage: python -m bench.decode [EVENTS] [--formats debezium,canal]
+usage: python -m bench.decode [EVENTS] [--formats debezium,dts_avro]
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -23,11 +24,13 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from bench.events import COLUMNS, WRITERS, history
+from bench.avroevents import AVRO_WRITERS
+from bench.events import COLUMNS, WRITERS, Event, history
 from bench.report import measured_on
 from sluice import names
 from sluice.config.project import Pipeline, TableConfig
-from sluice.manifest import SourceFile
+from sluice.driver.startup import CHECKOUT
+from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import PLACED
 from spark_jobs.decoding.decode import BAD, RECORD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.decode_batch import read_envelope
@@ -57,7 +60,7 @@ def main() -> None:
     """Write each format's files, read them both ways in turn, print what was measured."""
     parser = argparse.ArgumentParser(prog="bench.decode", description=__doc__)
     parser.add_argument("events", nargs="?", type=int, default=200_000)
-    parser.add_argument("--formats", default=",".join(WRITERS))
+    parser.add_argument("--formats", default=",".join((*WRITERS, *AVRO_WRITERS)))
     given = parser.parse_args()
     spark = _session()
     with tempfile.TemporaryDirectory(prefix="sluice-decode-") as folder:
@@ -70,7 +73,8 @@ def main() -> None:
 
 def _session() -> SparkSession:
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
-    for key, value in DEFAULTS.items():
+    jars = {"spark.driver.extraClassPath": str(CHECKOUT / ".jars" / "*")}
+    for key, value in (DEFAULTS | jars).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -80,14 +84,16 @@ def _session() -> SparkSession:
 def _measured(spark: SparkSession, name: str, events: int, folder: Path) -> Measured:
     files = _write(name, events, folder)
     urls = [file.url for file in files]
-    schema = spark.read.json(urls).schema
+    kind = "avro" if name in AVRO_WRITERS else "json"
+    schema = spark.read.format(kind).load(urls).schema
+    fmt = AVRO_WRITERS[name].format if name in AVRO_WRITERS else name
     pipeline = Pipeline.model_validate(
-        {"name": "bench", "format": name, "landing": {"url": "landing"}, "namespace": "bench"}
+        {"name": "bench", "format": fmt, "landing": {"url": "landing"}, "namespace": "bench"}
     )
     plan = _plan(spark, pipeline, files)
 
     def typed() -> None:
-        _run(spark.read.schema(schema).json(urls))
+        _run(spark.read.format(kind).schema(schema).load(urls))
 
     def decoded() -> None:
         _run(_changes(spark, pipeline, files, plan))
@@ -99,15 +105,27 @@ def _measured(spark: SparkSession, name: str, events: int, folder: Path) -> Meas
 
 def _write(name: str, events: int, folder: Path) -> tuple[SourceFile, ...]:
     folder.mkdir(parents=True)
-    found, past = [], history(events)
-    for number in range(FILES):
-        path = folder / f"{number}.jsonl"
-        with path.open("w") as sink:
-            for event in islice(past, -(-events // FILES)):
-                sink.write(json.dumps(WRITERS[name](event)) + "\n")
-        size = path.stat().st_size
-        found.append(SourceFile(key=path.name, url=path.as_uri(), size=size, arrival=path.name))
-    return tuple(found)
+    write = _write_avro if name in AVRO_WRITERS else _write_lines
+    past = history(events)
+    shares = (islice(past, -(-events // FILES)) for _ in range(FILES))
+    return tuple(write(name, folder / f"{at}", share) for at, share in enumerate(shares))
+
+
+def _write_lines(name: str, path: Path, events: Iterable[Event]) -> SourceFile:
+    with path.open("w") as sink:
+        for event in events:
+            sink.write(json.dumps(WRITERS[name](event)) + "\n")
+    return _described(path)
+
+
+def _write_avro(name: str, path: Path, events: Iterable[Event]) -> SourceFile:
+    schema = AVRO_WRITERS[name].write(path, events)
+    return replace(_described(path), container=AVRO, avro_schema=schema)
+
+
+def _described(path: Path) -> SourceFile:
+    size = path.stat().st_size
+    return SourceFile(key=path.name, url=path.as_uri(), size=size, arrival=path.name)
 
 
 def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]) -> TablePlan:
