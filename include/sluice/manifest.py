@@ -141,7 +141,9 @@ class Manifest:
 
     def to_json(self) -> str:
         """The manifest as stored: stable key order, one document."""
-        return json.dumps(asdict(self), sort_keys=True, indent=1)
+        raw = asdict(self)
+        raw["files"] = [_told(file) for file in raw["files"]]
+        return json.dumps(raw, sort_keys=True, indent=1)
 
     @staticmethod
     def from_json(text: str) -> Manifest:
@@ -163,6 +165,11 @@ class Manifest:
             listed = {name: tuple(rebuild[name]) for name in ("targets", "without")}
             rebuild = Rebuild(**{**rebuild, **listed})
         return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
+
+
+def _told(file: dict[str, Any]) -> dict[str, Any]:
+    """Without what most files have nothing of, so that batches keep the ids of earlier releases."""
+    return {name: value for name, value in file.items() if name != "replaces" or value}
 
 
 def _file(raw: dict[str, Any]) -> SourceFile:

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import ConfigError
-from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, PUBLISHED, ROLLED_BACK
+from sluice.errors import ConfigError, TerminalError
+from sluice.ledger import details
+from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import candidates, land
+from sluice.operations.reprocess import land_again
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
 from sluice.positions import arrival_changed, natural_key
+from tests.unit.played import quarantine
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -125,6 +128,11 @@ def test_a_changed_file_keeps_the_epoch_that_it_was_loaded_at(context: Context) 
     assert taken(open_context(context.project.root, "shop"), changed=True).epoch == 0
 
 
+def test_its_epoch_is_fixed_before_a_later_one_is_told(context: Context) -> None:
+    """Loaded by a rerun after `raise-epoch`, what it shares would count a second time."""
+    assert taken(context, changed=True).epoch == context.pipeline.epoch == 0
+
+
 def test_the_same_bytes_written_again_are_not_loaded(context: Context) -> None:
     write(context, "a.jsonl", "first")
     assert land(context, changed=True) == []
@@ -211,6 +219,46 @@ def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
     (key,) = land_tables(context, ["s.orders"])
     found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
     assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": natural_key("b.jsonl")}
+
+
+def test_until_it_is_loaded_no_run_for_some_tables_reads_it(
+    context: Context, said: list[str]
+) -> None:
+    """Its place and its epoch are those of the file before it, which such a run would not know."""
+    batch = taken(context, changed=True).batch_id
+    for state in ("claimed", "released"):
+        (key,) = land_tables(context, ["s.orders"])
+        assert [f.key for f in context.files.read_manifest(key).files] == ["b.jsonl"], state
+        assert f"land: a.jsonl of batch {batch} has changed since" in said[-2]
+        if state == "claimed":
+            rollback(context, batch, hold=True)
+            release(context, batch)
+
+
+def test_a_file_whose_batch_is_not_published_yet_is_left_to_it(
+    context: Context, said: list[str]
+) -> None:
+    first = batch_of(context, "a.jsonl")
+    context.ledger.record_batch("shop", first, PUBLISHING)
+    assert land(context, changed=True) == []
+
+
+def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Context) -> None:
+    for batch in (batch_of(context, "a.jsonl"), load(context, taken(context, changed=True))):
+        bad = {details.EPOCH: 0, details.QUARANTINED: 1}
+        context.ledger.record_batch("shop", batch, PUBLISHED, detail=bad)
+        quarantine(context, batch, "a.jsonl")
+    with pytest.raises(TerminalError, match=r"a\.jsonl.*their bytes changed"):
+        land_again(context)
+
+
+def test_of_other_files_a_manifest_says_what_it_always_said(context: Context) -> None:
+    """A batch that repeats others is named by its manifest's text."""
+    first = context.files.read_manifest(
+        context.files.manifest_key("shop", batch_of(context, "b.jsonl"))
+    )
+    assert "replaces" not in first.to_json()
+    assert "replaces" in taken(context, changed=True).to_json()
 
 
 def test_only_those_that_are_asked_for_are_taken(context: Context) -> None:

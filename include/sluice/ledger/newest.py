@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluice.ledger.rows import FILE_LOADED, BatchRow, FileRow, Publication
 
@@ -37,10 +38,11 @@ def latest(kind: type[R], found: Any, key: str) -> dict[str, R]:
 
 def replaced_rows(found: Any) -> list[FileRow]:
     """The loaded objects whose key a later batch has, where their own batch never gave it up."""
-    now = latest(FileRow, found, "object_key")
-    of_batches = rows_of(FileRow, newest(found, "object_key", "batch_id"))
-    loaded = (row for row in of_batches if row.state == FILE_LOADED)
-    return [row for row in loaded if row.batch_id != now[row.object_key].batch_id]
+    of_batches = newest(found, "object_key", "batch_id")
+    loaded = of_batches.filter(pc.equal(of_batches["state"], FILE_LOADED))
+    now = newest(found, "object_key").select(["object_key", "batch_id"])
+    replaced = loaded.join(now, now.column_names, join_type="left anti")
+    return list(rows_of(FileRow, replaced.sort_by("seq")))
 
 
 def publications_of(found: Any) -> list[Publication]:

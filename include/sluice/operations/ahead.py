@@ -7,7 +7,7 @@ for the others. Nothing is claimed; the next run takes a free file whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -24,7 +24,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
-from sluice.operations.loadedfiles import arrivals, epochs
+from sluice.operations.loadedfiles import arrivals, epochs, told_apart
 
 
 def land_tables(
@@ -46,7 +46,9 @@ def land_tables(
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    found = [o for o in selected(ctx, store, window, until, files) if _may_be_read(ctx, o, known)]
+    before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
+    asked = selected(ctx, store, window, until, files)
+    found = [o for o in asked if _may_be_read(ctx, o, known, before)]
     seen = ctx.ledger.known_contents(ctx.pipeline.name, content_of(ctx.pipeline))
     refused: Denied = {} if denied is None else denied
     made = []
@@ -77,12 +79,19 @@ def _batch(
     return replace(manifest, batch_id=name_by_content(manifest, *into))
 
 
-def _may_be_read(ctx: Context, found: StoredObject, known: Mapping[str, FileRow]) -> bool:
-    """Not what is held, nor what was replaced since it was loaded: no run reads that."""
+def _may_be_read(
+    ctx: Context, found: StoredObject, known: Mapping[str, FileRow], before: Container[str]
+) -> bool:
+    """Not what is held, nor what was replaced since it was loaded: no run reads that.
+
+    `before`: the keys whose loaded object another one has the place of: that is read once it is
+    loaded itself, at the place and the epoch that it has then.
+    """
     row = known.get(found.key)
-    if row is None or is_free(row):
+    pending = row is not None and row.state != FILE_LOADED and found.key in before
+    if row is None or (is_free(row) and not pending):
         return True
-    replaced = is_replaced(found, row)
+    replaced = pending or is_replaced(found, row)
     if replaced or row.state == FILE_HELD:
         why = "has changed since it was loaded" if replaced else "is held"
         ctx.say(f"land: {found.key} of batch {row.batch_id} {why}: it is not read")
@@ -99,7 +108,7 @@ def _by_epoch(
     for one in found:
         row = known.get(one.key)
         epoch = None if row is None or row.state != FILE_LOADED else at.get(row.batch_id)
-        groups.setdefault(epoch, []).append(one)
+        groups.setdefault(told_apart(ctx, epoch), []).append(one)
     yield from groups.items()
 
 

@@ -74,6 +74,8 @@ def _loaded(
 ) -> dict[str, list[FileRow]]:
     """What published batches loaded under the objects' keys, the last one last: also of an object
     that is free, where a batch that took it was rolled back and the one before it was not."""
+    if not objects:
+        return {}
     found = {o.key: o for o in objects}
     rows: defaultdict[str, list[FileRow]] = defaultdict(list)
     for row in ctx.ledger.replaced_files(ctx.pipeline.name):

@@ -249,12 +249,13 @@ def _to_take(
 ) -> list[StoredObject]:
     """Those that no batch has and, if told, what is there in the place of loaded ones."""
     taken = []
+    published = ctx.ledger.published_batches(ctx.pipeline.name) if changed else set()
     for found in objects:
         row = known.get(found.key)
         if row is None or is_free(row):
             taken.append(found)
         elif is_replaced(found, row):
-            take = changed and may_be_replaced(found, row)
+            take = row.batch_id in published and may_be_replaced(found, row)
             ctx.say(_changed(ctx, found, row, take))
             taken += [found] if take else []
     return taken

@@ -10,10 +10,13 @@ from sluice.operations.context import Context
 
 
 def epochs(ctx: Context) -> dict[str, int | None]:
-    """The epoch that each batch was loaded at; None: the pipeline's own, or one that is not known,
-    where its files are read at that."""
-    told = {r.batch_id: r.details.get(details.EPOCH) for r in ctx.ledger.batches(ctx.pipeline.name)}
-    return {batch: None if at == ctx.pipeline.epoch else at for batch, at in told.items()}
+    """The epoch that each batch was loaded at; None for one that is not known."""
+    return {r.batch_id: r.details.get(details.EPOCH) for r in ctx.ledger.batches(ctx.pipeline.name)}
+
+
+def told_apart(ctx: Context, epoch: int | None) -> int | None:
+    """An epoch where it is not the pipeline's own, or else None."""
+    return None if epoch == ctx.pipeline.epoch else epoch
 
 
 def arrivals(ctx: Context, rows: Iterable[FileRow]) -> dict[tuple[str, str], str]:

@@ -23,6 +23,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
+from sluice.operations.loadedfiles import told_apart
 from sluice.result import Counts
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
@@ -116,7 +117,9 @@ def preview(
         return group.placed(found)
 
     try:
-        looks = [(one.look, group.epoch) for group in groups for one in look(group)]
+        looks = [
+            (one.look, told_apart(ctx, group.epoch)) for group in groups for one in look(group)
+        ]
         fresh, repeated = _by_content(ctx, [one for one, _ in looks])
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]

@@ -27,6 +27,7 @@ from sluice.operations.undo import rollback
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 
+_OTHER_BYTES: Final = "not what was loaded: their bytes changed"
 AS_EVER: Final = Reprocess()
 
 
@@ -144,7 +145,11 @@ def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> 
 
     Raises TerminalError naming a file that is gone, changed or denied.
     """
-    old = {file.key: file for taken in chunk for file in taken.files}
+    old: dict[str, SourceFile] = {}
+    told = [file for taken in chunk for file in taken.files]
+    changed = sorted({f.key for f in told if not _same(old.setdefault(f.key, f), f)})
+    if changed:
+        raise TerminalError(_missing(ctx, changed, _OTHER_BYTES))
     generation = 1 + max(taken.generation for taken in chunk)
     looks = _look(ctx, old)
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
@@ -177,7 +182,7 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
     files = [one.look.file for one in looks]
     changed = [file.key for file in files if not _same(old[file.key], file)]
     if changed:
-        raise TerminalError(_missing(ctx, changed, "not what was loaded: their bytes changed"))
+        raise TerminalError(_missing(ctx, changed, _OTHER_BYTES))
     return [one.look for one in looks]
 
 
