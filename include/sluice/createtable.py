@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 MYSQL: Final = "mysql"
@@ -23,6 +23,7 @@ _ALTER: Final = "ALTER"
 _MOST_WORDS: Final = 4
 """Between CREATE or ALTER and TABLE; and of a type's name after its first: timestamp with …."""
 _PRIMARY_KEY: Final = "PRIMARY KEY"
+_ARRAY: Final = "ARRAY"
 _TEMPORARY: Final = frozenset({"TEMPORARY", "TEMP"})
 _BEFORE_NAME: Final = frozenset({"IF", "NOT", "EXISTS", "ONLY"})
 _OF_NO_COLUMN: Final = frozenset(
@@ -37,11 +38,15 @@ _IN_TWO_WORDS: Final = (("PERIOD", "FOR"), ("SUPPLEMENTAL", "LOG"), ("EXCLUDE", 
 _UNTYPED: Final = frozenset(
     {"AS", "CHECK", "CONSTRAINT", "DEFAULT", "GENERATED", "NOT", "NULL", _PRIMARY_KEY, "UNIQUE"}
 )
-_GO: Final = "GO"
 _SIGNS: Final = frozenset("(),;.[")
 _DEPTH: Final = {"(": 1, ")": -1}
 # Commands of psql, which are none of the server's.
 _OF_PSQL: Final = re.compile(r"^\\.*$", re.MULTILINE)
+# Of sqlcmd: behind a `;` the tokenizer takes all that follows for a part of such a command. What is
+# put in its place is as long, for places count.
+_OF_SQLCMD: Final = re.compile(
+    r"^[ \t]*(GO([ \t]+\d+)?[ \t]*;?|PRINT\b.*)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE
+)
 _BEGINNING: Final = re.compile(
     r"^[ \t]*(ALTER|COMMENT|CREATE|DROP|GRANT|INSERT|SET|USE)\b.*", re.IGNORECASE | re.MULTILINE
 )
@@ -105,6 +110,8 @@ def script(text: str, dialect: str) -> Script:
     UnreadableScript.
     """
     plain = _OF_PSQL.sub("", text) if dialect == POSTGRES else text
+    if dialect == SQL_SERVER:
+        plain = _OF_SQLCMD.sub(lambda found: ";".ljust(len(found[0])), plain)
     tokens, found, database = _tokens(plain, dialect), Script(), ""
     for at, token in enumerate(tokens):
         if dialect == MYSQL and token.word == "USE" and (at == 0 or tokens[at - 1].sign == ";"):
@@ -132,8 +139,7 @@ def _tokens(text: str, dialect: str) -> list[_Token]:
     def read(token: Token) -> _Token:
         text, in_quotes = token.text, token.token_type in quoted
         word = text.upper() if not in_quotes and (text[:1].isalpha() or text[:1] == "_") else ""
-        is_go = word == _GO and token.token_type == TokenType.COMMAND
-        sign = ";" if is_go else text if not in_quotes and text in _SIGNS else ""
+        sign = text if not in_quotes and text in _SIGNS else ""
         place = (token.start, token.end, token.line)
         return _Token(text, word, sign, in_quotes or bool(word), *place)
 
@@ -269,7 +275,7 @@ def _key(part: Sequence[_Token]) -> tuple[str, ...] | None:
     if _PRIMARY_KEY not in words:
         return None
     at = words.index(_PRIMARY_KEY) + 1
-    while at < len(part) and words[at]:  # CLUSTERED, USING BTREE
+    while at < len(part) and part[at].is_name:  # CLUSTERED, USING BTREE, a name of the index
         at += 1
     if _sign(part, at) != "(":
         return ()
@@ -286,10 +292,16 @@ def _type(part: Sequence[_Token], text: str) -> SourceType | None:
     if _sign(part, behind) == "(":
         numbers = tuple(map(_number, _split(_inside(part, behind))))
         end = _closing(part, behind) or end
-    array = "[]" if _sign(part, end + 1) == "[" else ""
+    array = "[]" if _is_array(part[end + 1 :]) else ""
     words = " ".join((part[behind - 1].text, *_words(part[end + 1 :]))).lower().split()
     shown = text[part[0].start : part[end].end + 1] + array
     return SourceType(tuple(words), numbers, bool(array), shown)
+
+
+def _is_array(rest: Sequence[_Token]) -> bool:
+    """Whether that follows a type, also behind `with time zone`, before what constrains it."""
+    told = takewhile(lambda token: token.word not in _UNTYPED, rest)
+    return any(token.sign == "[" or token.word == _ARRAY for token in told)
 
 
 def _words(part: Sequence[_Token]) -> Iterator[str]:

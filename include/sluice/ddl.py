@@ -37,6 +37,7 @@ _CONCERNS: Final = re.compile(
 )
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
 _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
+_LINE_COMMENT: Final = re.compile(r"--[^\n]*")
 _COLUMNS_ALONE: Final = re.compile(r"\s*(ADD|CHANGE|DROP|RENAME)\s+COLUMN\b", re.IGNORECASE)
 _UNNAMED: Final = "sluice_unnamed"
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*DROP\s+TABLE\b", re.IGNORECASE)
@@ -110,7 +111,7 @@ def altered(text: str) -> list[Altered]:
         return []
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
-    plain = _as_known(_EXECUTED_COMMENT.sub(r" \1 ", text))
+    plain = _as_known(_executed(text))
     for grammar in _grammars(plain):
         found = _altered(plain, grammar)
         if found is not None:
@@ -138,7 +139,19 @@ def dropped_tables(text: str) -> list[str]:
 
 def readable(text: str) -> str:
     """A text with what MySQL executes of its comments, and without the others."""
-    return _COMMENT.sub(" ", _EXECUTED_COMMENT.sub(r" \1 ", text))
+    executed = _executed(text)
+    end = _after_comments(executed)
+    return _COMMENT.sub(" ", executed[:end]) + _LINE_COMMENT.sub(" ", executed[end:])
+
+
+def _executed(text: str) -> str:
+    end = _after_comments(text)
+    return _EXECUTED_COMMENT.sub(r" \1 ", text[:end]) + text[end:]
+
+
+def _after_comments(text: str) -> int:
+    """Where no comment ends any more: to look there for the end of each that begins takes long."""
+    return text.rfind("*/") + 2 if "*/" in text else 0
 
 
 def statements(text: str) -> list[exp.Expr | None] | None:

@@ -14,43 +14,62 @@ if TYPE_CHECKING:
 
 SPEAKS_OF_TABLE_RENAMES: Final = r"(?i)\brename\b"
 """What every statement that renames a table has in it."""
-_NAME: Final = r'(?:`(?:[^`]|``)+`|"(?:[^"]|"")+"|[\w$#]+)'
-_TABLE: Final = rf"({_NAME}(?:\s*\.\s*{_NAME})?)"
-_PAIR: Final = rf"\s*{_TABLE}\s+TO\s+{_TABLE}\s*"
+# Possessive where texts could be cut in several ways: they are from files.
+_NAME: Final = r'(?:`(?:[^`]|``)++`|"(?:[^"]|"")++"|[\w$#]++)'
+_TABLE: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})?)"
+_PAIR: Final = rf"\s*+{_TABLE}\s++TO\s++{_TABLE}\s*+"
 # No grammar reads MySQL's RENAME TABLE, nor Oracle's RENAME of a table.
-_RENAME: Final = re.compile(r"\s*RENAME\s+(TABLES?\s+(?:IF\s+EXISTS\s+)?)?", re.IGNORECASE)
-_PAIRS: Final = re.compile(rf"{_PAIR}(?:,{_PAIR})*;?\s*", re.IGNORECASE)
-_ALTER_AS: Final = re.compile(r"\bRENAME\s+AS\b", re.IGNORECASE)
-_ALTERS: Final = re.compile(r"\bALTER\b[\s\S]*\bTABLE\b[\s\S]*\bRENAME\s+TO\b", re.IGNORECASE)
+_RENAME: Final = re.compile(r"\s*+RENAME\s++(TABLES?+\s++(?:IF\s++EXISTS\s++)?)?", re.IGNORECASE)
+_PAIRS: Final = re.compile(rf"{_PAIR}(?:,{_PAIR})*+;?\s*+", re.IGNORECASE)
+_ALTER_AS: Final = re.compile(r"\bRENAME\s++AS\b", re.IGNORECASE)
+_ALTERS: Final = tuple(
+    re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALTER", "TABLE", r"RENAME\s++TO")
+)
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table; `schema`: its schema, or MySQL's database, empty where the statement names none."""
+
+    name: str
+    schema: str = ""
+
+    def may_be(self, other: TableName) -> bool:
+        """Whether both may be one table; case counts for nothing."""
+        schemas = {self.schema.lower(), other.schema.lower()} - {""}
+        return self.name.lower() == other.name.lower() and len(schemas) < 2
 
 
 @dataclass(frozen=True)
 class RenamedTable:
-    """A table's former name, and its name since; `schema`: the schema, or MySQL's database, that
-    the statement gives it, empty where it names none."""
+    """A table's former name, and its name since."""
 
-    old: str
-    new: str
-    schema: str = ""
+    old: TableName
+    new: TableName
 
 
 def renamed_tables(text: str) -> list[RenamedTable]:
-    """The tables that the statements rename, each without its schema.
+    """The tables that the statements rename.
 
-    `ALTER TABLE … RENAME TO …`, MySQL's `RENAME TABLE a TO b, …`, Oracle's `RENAME a TO b`. A name
-    that another table takes in the same statement is no rename: so tools that change a table
+    `ALTER TABLE … RENAME TO …`, MySQL's `RENAME TABLE a TO b, …`, Oracle's `RENAME a TO b`. Tables
+    that take one another's names in one statement are not renamed: so tools that change a table
     online put a copy in its place. Raises UnreadableDdl for a statement that renames a table and
     that nobody reads.
     """
-    plain = readable(text)
-    if not re.search(SPEAKS_OF_TABLE_RENAMES, plain):
+    if not re.search(SPEAKS_OF_TABLE_RENAMES, text):
         return []
     if len(text) >= LONGEST:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
+    plain = readable(text)
     begins = _RENAME.match(plain)
     found = _of_rename(plain, begins) if begins else _of_alters(plain)
-    taken = {renamed.new.lower() for renamed in found}
-    return [renamed for renamed in found if renamed.old.lower() not in taken]
+    return [one for one in found if not any(_swap(one, other) for other in found)]
+
+
+def _swap(one: RenamedTable, other: RenamedTable) -> bool:
+    """Whether a table takes the name of another one, or gives its own to it."""
+    takes, gives = one.new.may_be(other.old), one.old.may_be(other.new)
+    return one != other and (takes or gives)
 
 
 def _of_rename(text: str, begins: re.Match[str]) -> list[RenamedTable]:
@@ -60,15 +79,12 @@ def _of_rename(text: str, begins: re.Match[str]) -> list[RenamedTable]:
             raise UnreadableDdl("no grammar reads it")
         return []  # of a user, an index …
     pairs = re.finditer(_PAIR, rest, re.IGNORECASE)
-    return [RenamedTable(_parts(a)[-1], _parts(b)[-1], _schema(b)) for a, b in map(_both, pairs)]
+    return [RenamedTable(_table(pair[1]), _table(pair[2])) for pair in pairs]
 
 
-def _both(pair: re.Match[str]) -> tuple[str, str]:
-    return pair[1], pair[2]
-
-
-def _parts(name: str) -> list[str]:
-    return [_plain(part) for part in re.findall(_NAME, name)]
+def _table(dotted: str) -> TableName:
+    *schema, name = (_plain(part) for part in re.findall(_NAME, dotted))
+    return TableName(name, *schema)
 
 
 def _plain(name: str) -> str:
@@ -76,19 +92,25 @@ def _plain(name: str) -> str:
     return name[1:-1].replace(quote * 2, quote) if quote in '`"' else name
 
 
-def _schema(name: str) -> str:
-    parts = _parts(name)
-    return parts[0] if len(parts) > 1 else ""
-
-
 def _of_alters(text: str) -> list[RenamedTable]:
     plain = _ALTER_AS.sub("RENAME TO", text)
     read = statements(plain)
     if read is not None:
         return [renamed for statement in read for renamed in _of_statement(statement)]
-    if _ALTERS.search(plain):
+    if _alters(plain):
         raise UnreadableDdl("no grammar reads it")
     return []
+
+
+def _alters(text: str) -> bool:
+    """Whether the words of a rename follow one another, whatever is between them."""
+    at = 0
+    for word in _ALTERS:
+        found = word.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 def _of_statement(statement: exp.Expr | None) -> Iterator[RenamedTable]:
@@ -96,6 +118,8 @@ def _of_statement(statement: exp.Expr | None) -> Iterator[RenamedTable]:
 
     if not isinstance(statement, exp.Alter) or statement.args.get("kind") != "TABLE":
         return
+    old = statement.this
     for action in statement.args.get("actions") or []:
-        if isinstance(action, exp.AlterRename) and isinstance(action.this, exp.Table):
-            yield RenamedTable(statement.this.name, action.this.name, action.this.db)
+        new = action.this if isinstance(action, exp.AlterRename) else None
+        if isinstance(old, exp.Table) and isinstance(new, exp.Table):
+            yield RenamedTable(TableName(old.name, old.db), TableName(new.name, new.db))

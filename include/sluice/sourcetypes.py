@@ -36,10 +36,11 @@ _TEXTS: Final = {
         "polygon", "regclass", "text", "tid", "time", "timetz", "tsquery", "tsrange", "tstzrange",
         "tsvector", "uuid", "varbit", "varchar", "xid", "xml",
     ),
-    # FLOAT has up to 126 bits, which are no double.
+    # FLOAT has up to 126 bits, which are no double. With a local time zone a text may be in any.
     ORACLE: (
         "anydata", "bfile", "blob", "char", "char varying", "character", "character varying",
         "clob", "double precision", "float", "interval", "json", "long", "long raw",
+        "timestamp with local time zone",
         "national char", "national character", "nchar", "nclob", "nvarchar2", "raw", "real",
         "rowid", "urowid", "varchar", "varchar2", "xmltype",
     ),
@@ -72,7 +73,6 @@ _TYPES: Final[dict[str, dict[str, ColumnType]]] = {
         # DATE has a time of day.
         **dict.fromkeys(("date", "timestamp"), _LOCAL),
         "timestamp with time zone": _INSTANT,
-        "timestamp with local time zone": _INSTANT,
     },
     SQL_SERVER: {
         **dict.fromkeys(("tinyint", "smallint", "int", "integer"), _INT),
@@ -93,6 +93,8 @@ _KNOWN: Final = {
     dialect: {**dict.fromkeys(_TEXTS[dialect], STRING), **types}
     for dialect, types in _TYPES.items()
 }
+_MOST_PLACES: Final = 6
+_UNTOLD_PLACES: Final = {"datetime2": 7, "datetimeoffset": 7}
 _UNTOLD_DIGITS: Final = {SQL_SERVER: (18, 0)}
 _FLAGS: Final = ("unsigned", "signed", "zerofill")
 # What BOOLEAN is: some writers have true and false for it.
@@ -108,12 +110,21 @@ def column_type(dialect: str, named: SourceType) -> ColumnType | None:
     known = _KNOWN[dialect]
     names = (" ".join(named.words[:n]) for n in range(len(named.words), 0, -1))
     kind = next((known[name] for name in names if name in known), None)
+    if kind in (_LOCAL, _INSTANT) and _is_finer(dialect, named):
+        return STRING
     if kind == _DECIMAL:
         return _decimal(named.numbers or _UNTOLD_DIGITS.get(dialect, ()))
     if kind == _BY_BITS:
         bits = (*named.numbers, None)[0] or _LONGEST_FLOAT + 1
         return _FLOAT if bits <= _LONGEST_FLOAT else _DOUBLE
     return kind
+
+
+def _is_finer(dialect: str, named: SourceType) -> bool:
+    """Whether a time has more places than the microseconds that a column holds."""
+    untold = _UNTOLD_PLACES.get(named.words[0], 0) if dialect == SQL_SERVER else 0
+    places = (*named.numbers, None)[0]
+    return (untold if places is None else places) > _MOST_PLACES
 
 
 def _decimal(numbers: tuple[int | None, ...]) -> ColumnType:

@@ -26,7 +26,7 @@ from spark_jobs.canonical import (
     record_text,
 )
 from spark_jobs.decoding import wholerows
-from spark_jobs.formats.envelope import repeats, with_facts
+from spark_jobs.formats.envelope import repeats, tells_nothing, with_facts
 from spark_jobs.planning.discover import Source, short_name
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.plannedcolumn import PlannedColumn
@@ -306,8 +306,7 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
 
 def _updates_what_nobody_tells() -> Column:
     """Whether a record is an update of a row that neither it nor another record tells."""
-    untold = F.coalesce(F.size("before") <= 0, F.lit(True))
-    return (F.col("op") == OP_UPDATE) & untold
+    return (F.col("op") == OP_UPDATE) & tells_nothing(F.col("before"))
 
 
 def _repeats_column(*images: str) -> Column:

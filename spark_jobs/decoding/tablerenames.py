@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import claimants
+from sluice.config.sourcetables import claimants, matches, with_sources
 from sluice.ddl import UnreadableDdl
-from sluice.ddltables import SPEAKS_OF_TABLE_RENAMES, RenamedTable, renamed_tables
+from sluice.ddltables import SPEAKS_OF_TABLE_RENAMES, TableName, renamed_tables
 from sluice.errors import PlanError
 from spark_jobs.decoding.statements import ddl_events, told_columns
 from spark_jobs.job import Job
@@ -32,8 +32,11 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
     """
     if not any(table.ddl for table in found):
         return
-    rows = ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*told_columns()).limit(_MOST + 1)
-    told = sorted({line for row in rows.collect() for line in _told(job.pipeline, row)})
+    asked = ddl_events(envelope, SPEAKS_OF_TABLE_RENAMES).select(*told_columns()).limit(_MOST + 1)
+    rows = asked.collect()
+    told = sorted({line for row in rows[:_MOST] for line in _told(job.pipeline, row)})
+    if len(rows) > _MOST:
+        told.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
     if told and job.pipeline.on_rename_table == _FAIL:
         raise PlanError(
             "\n".join(told) + f"\non_rename_table is {_FAIL}: see to it, or set it to keep, and "
@@ -44,17 +47,17 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
 
 
 def _told(pipeline: Pipeline, row: Row) -> Iterator[str]:
+    event = source_of(row)
     try:
         renames = renamed_tables(row["ddl"])
     except UnreadableDdl as problem:
         yield (
-            f"{source_of(row).name}: a DDL statement that may rename a table could not be read "
-            f"({problem})"
+            f"{event.name}: a DDL statement that may rename a table could not be read ({problem})"
         )
         return
     for rename in renames:
-        old, new = _sources(source_of(row), rename)
-        if _parts(pipeline, old.name, new.name):
+        old, new = _source(event, rename.old), _source(event, rename.new)
+        if _parts(pipeline, old, new):
             yield (
                 f"table {old.name}: it was renamed to {new.name}, and what comes under that name "
                 f"is not loaded into its target; list {new.name} under `tables:` with "
@@ -62,18 +65,30 @@ def _told(pipeline: Pipeline, row: Row) -> Iterator[str]:
             )
 
 
-def _sources(event: Source, rename: RenamedTable) -> tuple[Source, Source]:
-    """Both tables by their full names; a schema stands where the event has its own."""
-    old = Source(event.database, event.schema, rename.old)
-    schema = rename.schema or event.schema
-    if event.schema or not rename.schema:
-        return old, Source(event.database, schema, rename.new)
-    return old, Source(rename.schema, "", rename.new)
+def _source(event: Source, table: TableName) -> Source:
+    """A table of a statement by its full name; the event's own as the event spells it."""
+    name = event.table if table.name.lower() == event.table.lower() else table.name
+    if event.schema or not table.schema:
+        return Source(event.database, table.schema or event.schema, name)
+    return Source(table.schema, "", name)
 
 
-def _parts(pipeline: Pipeline, old: str, new: str) -> bool:
+def _parts(pipeline: Pipeline, old: Source, new: Source) -> bool:
     """Whether the pipeline loads what came under the old name, and the new one goes elsewhere."""
     if pipeline.tables is None:
         return True
-    before = claimants(pipeline.tables, old)
-    return bool(before) and before != claimants(pipeline.tables, new)
+    before = _claimants(pipeline, old)
+    return bool(before) and before != _claimants(pipeline, new)
+
+
+def _claimants(pipeline: Pipeline, source: Source) -> list[str]:
+    """Those of `tables:` that a table is of. A database may write a name in another case, and one
+    of several `sources` has lost the parts that its table's own name does not say."""
+    tables = pipeline.tables or {}
+    for name in (source.table, source.table.upper(), source.table.lower()):
+        found = claimants(tables, Source(source.database, source.schema, name).name)
+        if found:
+            return found
+    ends = {n: [p.rpartition(".")[2] for p in ps] for n, ps in with_sources(tables).items()}
+    bare = not (source.database or source.schema)
+    return sorted(n for n, patterns in ends.items() if bare and matches(patterns, source.table))

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.positions import HALF_MARK
 from sluice.result import Conflicts
 from spark_jobs.canonical import by_name
 from spark_jobs.folding.fold import content_hash
@@ -39,11 +40,13 @@ def with_published(
 ) -> Conflicts:
     """Those changes of `unlike` that a published change of other content stands at the position of.
 
-    What the row holds proves none: it may have a default, or columns that other changes told.
+    What the row holds proves none: it may have a default, or columns that other changes told. Nor
+    do new halves of updates in two records, which have more where their old half came with them.
     """
     theirs = content_hash(published, data).alias(_THEIRS)
     others = published.select(*by_name(key), names.POSITION, theirs)
-    mine = unlike.select(*by_name(key), names.POSITION, MINE)
+    whole = unlike.where(~F.col(names.POSITION).contains(HALF_MARK))
+    mine = whole.select(*by_name(key), names.POSITION, MINE)
     met = mine.join(others, [*key, names.POSITION]).where(F.col(MINE) != F.col(_THEIRS))
     conflicting = met.select(*by_name(key), names.POSITION).distinct()
     found = conflicting.agg(F.count("*"), F.min(names.POSITION)).first()

@@ -69,7 +69,8 @@ def fold_counting(
     """The same with DISTINCT, the number of different events, and CONFLICTS, of how many of them
     another content stands at their position; it costs about as much again."""
     told = F.collect_set(F.when(F.col(names.COUNTED), F.struct(*_told(changes, data, []))))
-    contents = F.array_distinct(F.transform(told, lambda t: F.struct(t[_AT], t[_CONTENT])))
+    # Of numbers, for Spark compares structs each with each.
+    contents = F.array_distinct(F.transform(told, lambda t: F.xxhash64(t[_AT], t[_CONTENT])))
     places = F.array_distinct(F.transform(told, lambda t: t[_AT]))
     conflicts = F.size(contents) - F.size(places)
     more = [F.size(told).alias(DISTINCT), conflicts.alias(CONFLICTS)]

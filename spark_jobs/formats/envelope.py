@@ -180,6 +180,11 @@ def overlaid(row: Column, values: Column) -> Column:
     return F.map_concat(F.when(alike, row).otherwise(others), values)
 
 
+def tells_nothing(image: Column) -> Column:
+    """Whether an image is missing or has no columns; never NULL."""
+    return F.coalesce(F.size(image) <= 0, F.lit(True))
+
+
 def with_row(records: DataFrame, old: str, sent: str) -> DataFrame:
     """Add `_row`: what a record sends, in an update over what it tells of the old row.
 

@@ -45,6 +45,7 @@ from spark_jobs.formats.envelope import (
     repeats_column,
     select_envelope,
     table_names,
+    tells_nothing,
     union,
     with_numbers,
     with_row,
@@ -135,7 +136,7 @@ def _is_half() -> Column:
 
 def _is_second() -> Column:
     """Whether only the record before it tells the old row."""
-    return F.lower("_op").isin(*NEW_HALVES) & F.col("_key").isNull()
+    return F.lower("_op").isin(*NEW_HALVES) & tells_nothing(F.col("_key"))
 
 
 def _with_other_halves(halves: DataFrame) -> DataFrame:

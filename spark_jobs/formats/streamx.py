@@ -38,6 +38,7 @@ from spark_jobs.formats.envelope import (
     outcome,
     read_lines,
     select_envelope,
+    tells_nothing,
 )
 
 ROW_ID: Final = "#alibaba_rds_row_id#"
@@ -136,7 +137,7 @@ def _envelope() -> dict[str, Column]:
 
 def _op() -> Column:
     """By its name; an `UPDATE_AFTER` without the old row is the second message of its update."""
-    second = (F.col("_op") == NEW_HALF) & F.col("before").isNull()
+    second = (F.col("_op") == NEW_HALF) & tells_nothing(F.col("before"))
     return F.when(second, F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
 
 

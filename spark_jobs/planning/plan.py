@@ -223,15 +223,17 @@ def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> 
 def _column_names(heard: _Heard, existing: Mapping[str, str]) -> list[str]:
     """Stored columns first, then described ones in their order, then the rest by name.
 
-    Of a table of which no row has come, but a TRUNCATE, those that hints or a script tell.
+    Of a table of which no row has come, but a TRUNCATE, those that have hints, and its key: what
+    a script tells of the others, events may describe otherwise.
     """
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in heard.described.values():
         names.update(dict.fromkeys(columns))
     found = heard.found
     bare = not found.images and not names
-    listed = (*heard.hints.columns, *heard.stated.ddl)
-    names.update(dict.fromkeys(c for c in listed if bare or c in found.columns))
+    names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
+    wanted = {*found.columns, *(heard.key or () if bare else ())}
+    names.update(dict.fromkeys(c for c in heard.stated.ddl if c in wanted))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
 

@@ -85,9 +85,10 @@ def data(row: Row) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "op", "image"),
     [
-        ("insert", "insert", "after"), ("old", "delete", "before"), ("new", "update", "after"),
+        ("insert", "insert", "after"), ("old", "delete", "before"),
+        ("new", "update_after", "after"),
         ("delete", "delete", "before"), ("no_flags_but_insert", "insert", "after"),
-        ("new_by_its_flags", "update", "after"), ("old_by_its_flags", "delete", "before"),
+        ("new_by_its_flags", "update_after", "after"), ("old_by_its_flags", "delete", "before"),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str, image: str) -> None:
@@ -220,7 +221,7 @@ def test_the_seeds_example(spark: SparkSession, fixtures: Path, tmp_path: Path) 
     base = 1649991610688000000
     assert [(r["outcome"], r["op"], r["position"]) for r in decoded] == [
         ("event", "insert", at(base)), ("event", "delete", at(base + 1)),
-        ("event", "update", at(base + 1)), ("event", "delete", at(base + 2)),
+        ("event", "update_after", at(base + 1)), ("event", "delete", at(base + 2)),
     ]  # fmt: skip
     assert [r["source_ts"].timestamp() for r in decoded] == [
         1649991726, 1649991756, 1649991756, 1649991774,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.mark.parametrize(
     ("name", "op"),
     [
-        ("insert", "insert"), ("update", "update"), ("update_insert", "update"),
+        ("insert", "insert"), ("update", "update"), ("update_insert", "update_after"),
         ("delete", "delete"), ("update_delete", "delete"), ("update_delete_unmarked", "delete"),
         ("marked_deleted", "delete"), ("no_type", "insert"), ("no_type_backfill", "insert"),
     ],
@@ -231,6 +232,30 @@ def test_a_key_change_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "e.jsonl", reversed(halves))
     rows = Datastream().read(spark, (file,), {}).collect()
     assert fold(rows, ["id"]) == {("10",): {"id": "10"}}
+
+
+def mended(text: str) -> dict[str, Any]:
+    """An example of the seed: it lacks values and commas, and has commas before a brace."""
+    text = re.sub(r":[ ]*$", ": null", text, flags=re.M)
+    text = re.sub(r"(null|\"|\d)[ ]*\n([ ]*\")", r"\1,\n\2", text)
+    return json.loads(re.sub(r",\s*}", "}", text))
+
+
+def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
+    """Mended, and as they stand. The three examples are of one row, as the seed's table shows."""
+    paths = sorted((fixtures / "seed-examples" / "datastream-json").glob("0[1-3]*.txt"))
+    texts = [path.read_text() for path in paths]
+    plain = [" ".join(text.split()) for text in texts]
+    file = jsonl(tmp_path / "seeds.jsonl", [*map(mended, texts), *plain])
+    rows = sorted(Datastream().read(spark, (file,), {}).collect(), key=lambda r: r["ordinal"])
+    assert [row["op"] for row in rows[:3]] == ["insert", "update", "delete"]
+    assert [row["reason"] for row in rows] == [None] * 3 + ["not_json"] * 3
+    assert {(row["schema"], row["table"]) for row in rows[:3]} == {("ROOT", "SAMPLE")}
+    row = {"THIS_IS_MY_PK": "1231535353", "FIELD1": "foo", "FIELD2": "TLV"}
+    assert rows[0]["after"] == row
+    assert rows[1]["after"] == rows[2]["before"] == row | {"FIELD1": None}
+    assert rows[0]["position"] < rows[1]["position"] < rows[2]["position"]
+    assert rows[0]["source_ts"].isoformat() == "2019-11-07T02:15:39"
 
 
 # Real data

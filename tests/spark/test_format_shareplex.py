@@ -124,7 +124,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     ("name", "op"),
     [
         ("ins", "insert"), ("INSERT", "insert"), ("upd", "update"), ("UPDATE", "update"),
-        ("upd after", "update"), ("UPDATE AFTER", "update"), ("nothing_changed", "update"),
+        ("upd after", "update_after"), ("UPDATE AFTER", "update_after"),
+        ("nothing_changed", "update"),
         ("del", "delete"), ("DELETE", "delete"), ("del_by_key", "delete"),
         ("upd before", "delete"), ("UPDATE BEFORE", "delete"), ("truncate", "truncate"),
         ("ddl", "ddl"), ("ddl_text", "ddl"), ("ddl_without_table", "ddl"),

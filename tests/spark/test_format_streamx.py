@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -219,10 +220,31 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     assert len(rows) == len(paths)
     assert {r["outcome"] for r in rows} == {"event", "ignore"}
     assert [r["op"] for r in rows if r["op"]] == [
-        "insert", "delete", "update", "delete", "ddl",
-        "insert", "delete", "update", "update", "delete",
+        "insert", "delete", "update_after", "delete", "ddl",
+        "insert", "delete", "update_after", "update", "delete",
     ]  # fmt: skip
     assert {tuple(r["key"]) for r in rows if r["key"]} == {("id", "name"), (ROW_ID,)}
+
+
+@pytest.mark.parametrize("folder", ["datahub-blob-json", "dataworks-kafka-json"])
+def test_the_seeds_templates(
+    spark: SparkSession, fixtures: Path, tmp_path: Path, folder: str
+) -> None:
+    """Without their remarks, once for each operation that they list, with a sequence."""
+    path = fixtures / "seed-examples" / folder / "01-format-template.txt"
+    plain = re.sub(r"//[^\n]*", "", path.read_text())
+    plain = re.sub(r'"?XXX"?', '"7"', plain)
+    template = json.loads(plain)
+    ops = template["payload"]["op"].removesuffix("...").split("/")
+    told = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
+    rows = StreamX().read(spark, (jsonl(tmp_path / "seeds.jsonl", told),), {}).collect()
+    assert len(ops) >= 17
+    found = dict(zip(ops, sorted(rows, key=lambda r: r["ordinal"]), strict=True))
+    assert {op for op, row in found.items() if row["outcome"] == "ignore"} == set(IGNORED)
+    assert {op for op, row in found.items() if row["op"] == "ddl"} == set(DDL) - {"DDL"}
+    update = found["UPDATE" if "UPDATE" in found else "UPDATE_AFTER"]
+    assert (update["before"]["name"], update["after"]["name"]) == ("scooter", "donald")
+    assert not [op for op, row in found.items() if row["outcome"] == "reject"]
 
 
 def test_real_data(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.createtable import UnreadableScript, script
+from sluice.createtable import MYSQL, POSTGRES, SQL_SERVER, UnreadableScript, script
 from sluice.sourcetypes import column_type
 
 MYSQLDUMP = r"""
@@ -145,14 +145,14 @@ DUMPS = [
         "oracle", DBMS_METADATA, "SALES.ORDERS", ("ID",),
         {
             "ID": decimal(10, 0), "TOTAL": decimal(12, 2), "NAME": STRING,
-            "AT": ColumnType("timestamp"), "X": STRING, "TWICE": STRING, "KEY#": decimal(38, 0),
+            "AT": STRING, "X": STRING, "TWICE": STRING, "KEY#": decimal(38, 0),
         },
     ),
     (
         "tsql", SSMS, "dbo.Orders", ("Id",),
         {
             "Id": ColumnType("int"), "Total": decimal(18, 2), "Name": STRING,
-            "At": ColumnType("timestamp"), "Who": STRING, "Phone": None,
+            "At": STRING, "Who": STRING, "Phone": None,
             "Start": ColumnType("timestamp_ntz"),
         },
     ),
@@ -229,13 +229,14 @@ TYPES = [
     ("oracle", "NUMBER(*,2)", decimal(38, 2)), ("oracle", "INTEGER", decimal(38, 0)),
     ("oracle", "FLOAT(126)", STRING), ("oracle", "BINARY_FLOAT", ColumnType("float")),
     ("oracle", "BINARY_DOUBLE", ColumnType("double")), ("oracle", "DATE", NTZ),
-    ("oracle", "TIMESTAMP(9)", NTZ), ("oracle", "TIMESTAMP (6) WITH TIME ZONE", INSTANT),
+    ("oracle", "TIMESTAMP(9)", STRING), ("oracle", "TIMESTAMP (6) WITH TIME ZONE", INSTANT),
     ("oracle", "LONG RAW", STRING), ("oracle", "INTERVAL YEAR (2) TO MONTH", STRING),
     ("oracle", '"MDSYS"."SDO_GEOMETRY"', None),
     ("tsql", "tinyint", ColumnType("int")), ("tsql", "bit", ColumnType("boolean")),
     ("tsql", "decimal", decimal(18, 0)), ("tsql", "float(53)", ColumnType("double")),
     ("tsql", "float(24)", ColumnType("float")), ("tsql", "smallmoney", decimal(10, 4)),
-    ("tsql", "datetime2", NTZ), ("tsql", "smalldatetime", NTZ), ("tsql", "timestamp", STRING),
+    ("tsql", "datetime2", STRING), ("tsql", "datetime2(6)", NTZ),
+    ("tsql", "smalldatetime", NTZ), ("tsql", "timestamp", STRING),
     ("tsql", "xml(CONTENT dbo.c)", STRING), ("tsql", "hierarchyid", None),
     ("mysql", "tinyint(4)", ColumnType("int")), ("mysql", "bit(1)", STRING),
     ("mysql", "double(10,2)", ColumnType("double")), ("mysql", "time(3)", STRING),
@@ -257,3 +258,31 @@ def test_a_type_is_told_as_it_is_written() -> None:
         "varchar(3)",
         "mood",
     ]
+
+
+def test_of_sqlcmd_a_go_ends_a_statement_whatever_stands_before_it() -> None:
+    tables = "\r\nGO\r\n".join(f"CREATE TABLE [dbo].[{name}]([Go] int);" for name in "ABC")
+    found = script(f"GO\nPRINT N'it''s (';\nGO 2;\n{tables}\ngo\n", SQL_SERVER)
+    assert [(one.name, list(one.columns)) for one in found.tables] == [
+        ("dbo.A", ["Go"]), ("dbo.B", ["Go"]), ("dbo.C", ["Go"]),
+    ]  # fmt: skip
+    assert found.tables[0].line == 4
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["timestamp with time zone[]", "timestamp(3) without time zone[][]", "int4 array", "text[]"],
+)
+def test_arrays_are_text(kind: str) -> None:
+    (table,) = script(f"CREATE TABLE t (a {kind} DEFAULT '{{}}'::x[] NOT NULL)", POSTGRES).tables
+    assert column_type(POSTGRES, table.columns["a"]) == STRING
+
+
+def test_a_default_that_is_an_array_makes_none() -> None:
+    (table,) = script("CREATE TABLE t (a int DEFAULT (ARRAY[1])[1])", POSTGRES).tables
+    assert column_type(POSTGRES, table.columns["a"]) == ColumnType("int")
+
+
+def test_the_name_of_an_index_is_no_column_of_the_key() -> None:
+    (table,) = script("CREATE TABLE t (a int, PRIMARY KEY `pk` USING BTREE (a))", MYSQL).tables
+    assert table.key == ("a",)

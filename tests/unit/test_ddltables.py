@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
 import pytest
 
 from sluice.ddl import LONGEST, UnreadableDdl
-from sluice.ddltables import RenamedTable, renamed_tables
+from sluice.ddltables import RenamedTable, TableName, renamed_tables
 
 ONE = [
     ("RENAME TABLE a TO b", "a", "b", ""),
@@ -34,7 +37,8 @@ NONE = [
 
 @pytest.mark.parametrize(("text", "old", "new", "schema"), ONE)
 def test_a_table_that_is_renamed(text: str, old: str, new: str, schema: str) -> None:
-    assert renamed_tables(text) == [RenamedTable(old, new, schema)]
+    (found,) = renamed_tables(text)
+    assert (found.old.name, found.new) == (old, TableName(new, schema))
 
 
 @pytest.mark.parametrize("text", NONE)
@@ -44,13 +48,27 @@ def test_what_renames_no_table(text: str) -> None:
 
 def test_several_at_once() -> None:
     told = renamed_tables("RENAME TABLE a TO b, `c` TO d.e")
-    assert told == [RenamedTable("a", "b"), RenamedTable("c", "e", "d")]
+    assert told == [
+        RenamedTable(TableName("a"), TableName("b")),
+        RenamedTable(TableName("c"), TableName("e", "d")),
+    ]
 
 
-def test_a_table_whose_name_another_takes_keeps_it() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RENAME TABLE `orders` TO `_orders_del`, `_orders_gho` TO `orders`",
+        "RENAME TABLE shop.orders TO shop._orders_old, shop._orders_new TO shop.Orders",
+    ],
+)
+def test_tables_that_take_one_anothers_names_are_not_renamed(text: str) -> None:
     """gh-ost and pt-online-schema-change swap a table and its changed copy."""
-    text = "RENAME TABLE `orders` TO `_orders_del`, `_orders_gho` TO `orders`"
-    assert renamed_tables(text) == [RenamedTable("_orders_gho", "orders")]
+    assert renamed_tables(text) == []
+
+
+def test_a_table_that_moves_to_another_schema_is_renamed() -> None:
+    (found,) = renamed_tables("RENAME TABLE shop.orders TO archive.orders")
+    assert (found.old.schema, found.new.schema) == ("shop", "archive")
 
 
 @pytest.mark.parametrize(
@@ -64,3 +82,23 @@ def test_what_nobody_reads_is_told(text: str) -> None:
 def test_a_statement_too_long_is_not_read() -> None:
     with pytest.raises(UnreadableDdl):
         renamed_tables("RENAME TABLE a TO " + "b" * LONGEST)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE " * 5_000 + " RENAME",
+        "RENAME TABLE a TO b" + " " * 60_000 + "!",
+        "rename " + "/*! " * 15_000,
+        "rename */" + "/* " * 15_000,
+        "RENAME TABLE " + "a." * 30_000,
+        "RENAME TABLE " + "a TO b, " * 7_000 + "!",
+        "RENAME TABLE `" + "``" * 30_000,
+    ],
+    ids=range(7),
+)
+def test_no_text_takes_long(text: str) -> None:
+    started = time.process_time()
+    with suppress(UnreadableDdl):
+        renamed_tables(text[: LONGEST - 1])
+    assert time.process_time() - started < 5
