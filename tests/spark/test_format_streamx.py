@@ -230,10 +230,12 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
 def test_the_seeds_templates(
     spark: SparkSession, fixtures: Path, tmp_path: Path, folder: str
 ) -> None:
-    """Without their remarks, once for each operation that they list, with a sequence."""
+    """Without their remarks, some of which have a comma in them, once for each operation that they
+    list, with a sequence."""
     path = fixtures / "seed-examples" / folder / "01-format-template.txt"
     plain = re.sub(r"//[^\n]*", "", path.read_text())
     plain = re.sub(r'"?XXX"?', '"7"', plain)
+    plain = re.sub(r'(["}\d])[ ]*\n(\s*")', r"\1,\n\2", plain)
     template = json.loads(plain)
     ops = template["payload"]["op"].removesuffix("...").split("/")
     told = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
