@@ -125,11 +125,10 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     [
         ("ins", "insert"), ("INSERT", "insert"), ("upd", "update"), ("UPDATE", "update"),
         ("upd after", "update_after"), ("UPDATE AFTER", "update_after"),
-        ("nothing_changed", "update"),
-        ("del", "delete"), ("DELETE", "delete"), ("del_by_key", "delete"),
-        ("upd before", "delete"), ("UPDATE BEFORE", "delete"), ("truncate", "truncate"),
-        ("ddl", "ddl"), ("ddl_text", "ddl"), ("ddl_without_table", "ddl"),
-        ("drop_column", "ddl"), ("drop_column_bare", "ddl"),
+        ("nothing_changed", "update"), ("del", "delete"), ("DELETE", "delete"),
+        ("del_by_key", "delete"), ("upd before", "delete"), ("UPDATE BEFORE", "delete"),
+        ("truncate", "truncate"), ("ddl", "ddl"), ("ddl_text", "ddl"),
+        ("ddl_without_table", "ddl"), ("drop_column", "ddl"), ("drop_column_bare", "ddl"),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
