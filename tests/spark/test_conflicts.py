@@ -89,3 +89,15 @@ def test_a_row_that_holds_more_than_its_own_event_told_is_no_conflict(
     result = lake.load_records([first, second])
     assert lake.rows("t") == [{"id": "1", "v": "b", "doc": "big"}]
     assert conflicts(result) == Conflicts()
+
+
+def test_a_new_half_without_its_old_one_is_no_conflict(spark: SparkSession, tmp_path: Path) -> None:
+    """Where both come in one batch it takes from the old half what it does not carry."""
+    lake = Sandbox(spark, tmp_path, {"format": "shareplex", "tables": {"S.T": {"key": ["ID"]}}})
+    place = {"table": "S.T", "scn": "9", "trans": "1.2.3", "seq": 2}
+    old = {"meta": {"op": "upd before", **place}, "data": {"ID": "1", "V": "a", "W": "w"}}
+    new = {"meta": {"op": "upd after", **place}, "data": {"ID": "1", "V": "b"}}
+    lake.load_records([old, new])
+    result = lake.load_records([new])
+    assert lake.rows("T") == [{"ID": "1", "V": "b", "W": "w"}]
+    assert conflicts(result) == Conflicts()

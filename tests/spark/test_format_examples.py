@@ -25,7 +25,7 @@ from tests.spark.sandbox import session_of
 
 pytestmark = pytest.mark.spark
 # Their decoders make the largest plans: with the long suites of single formats.
-DEAR = ("aws_dms", "debezium-avro", "dts_avro", "huawei_cdl", "ogg", "shareplex")
+DEAR = ("aws_dms", "debezium-avro", "dts_avro", "huawei_cdl", "maxwell", "ogg", "shareplex")
 Run = Callable[[Path], list[dict[str, Any]]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,18 @@ def lake_of(spark: SparkSession, folder: Path, name: str) -> tuple[Sandbox, str]
     ), table
 
 
-@pytest.mark.parametrize("name", UNTOLD)
+EVERY_RUN = ("canal", "debezium", "streamx")
+
+
+def of_each(formats: Mapping[str, Any]) -> list[Any]:
+    """Formats by name; some in every run, the others with the suites of the formats."""
+    return [
+        pytest.param(name, marks=() if name in EVERY_RUN else pytest.mark.formats)
+        for name in formats
+    ]
+
+
+@pytest.mark.parametrize("name", of_each(UNTOLD))
 def test_an_update_of_a_row_that_nobody_tells_is_quarantined(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
@@ -112,7 +124,7 @@ def test_an_update_of_a_row_that_nobody_tells_is_quarantined(
     assert json.loads(bad["raw"]) == UNTOLD[name][1]
 
 
-@pytest.mark.parametrize("name", IN_TWO_RECORDS)
+@pytest.mark.parametrize("name", of_each(IN_TWO_RECORDS))
 @pytest.mark.parametrize("at_once", [True, False], ids=["one batch", "each alone"])
 def test_the_old_row_of_an_update_in_two_records_came_in_the_other(
     spark: SparkSession, tmp_path: Path, name: str, at_once: bool

@@ -69,3 +69,20 @@ def test_it_fails_where_told_with_what_to_do(spark: SparkSession, tmp_path: Path
         tables={"orders_2": ORDERS | {"sources": ["shop.orders"]}},
     )  # fmt: skip
     assert total(shop.load_records(records)).applied == 1
+
+
+@pytest.mark.long
+def test_a_name_in_another_case_is_the_same_and_a_source_may_have_lost_its_database(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = ORDERS | {"sources": ["shop.orders_p*"]}
+    shop = shop_of(spark, tmp_path, tables={"orders": ORDERS, "parts": parts})
+    elsewhere = statement(2, "ALTER TABLE ORDERS RENAME TO gone")
+    part = statement(3, "RENAME TABLE orders_p1 TO gone_p1") | {"table": "orders_p1"}
+    within = statement(4, "RENAME TABLE orders_p1 TO orders_p2") | {"table": "orders_p1"}
+    shop.load_records([change(1, "orders", 1), change(1, "orders_p1", 1), elsewhere, part, within])
+    told = [line for line in capsys.readouterr().err.splitlines() if "it was renamed" in line]
+    assert [line.partition(", and")[0] for line in sorted(told)] == [
+        "table orders_p1: it was renamed to gone_p1",
+        "table shop.orders: it was renamed to shop.gone",
+    ]
