@@ -109,8 +109,7 @@ def altered(text: str) -> list[Altered]:
         text = f"ALTER TABLE {_UNNAMED} {text}"
     if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
         return []
-    if len(text) >= LONGEST:
-        raise UnreadableDdl(f"longer than {LONGEST} characters")
+    refuse_long(text)
     plain = _as_known(_executed(text))
     for grammar in _grammars(plain):
         found = _altered(plain, grammar)
@@ -129,12 +128,17 @@ def dropped_tables(text: str) -> list[str]:
     plain = readable(text)
     if not _DROPS_TABLE.search(plain):
         return []
-    if len(text) >= LONGEST:
-        raise UnreadableDdl(f"longer than {LONGEST} characters")
+    refuse_long(text)
     read = statements(plain)
     if read is None:
         raise UnreadableDdl("no grammar reads it")
     return [name for statement in read for name in _of_drop(statement)]
+
+
+def refuse_long(text: str) -> None:
+    """Raise UnreadableDdl for a text that may be cut: LONGEST characters are looked at."""
+    if len(text) >= LONGEST:
+        raise UnreadableDdl(f"longer than {LONGEST} characters")
 
 
 def readable(text: str) -> str:

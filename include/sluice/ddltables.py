@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sluice.ddl import LONGEST, UnreadableDdl, readable, statements
+from sluice.ddl import UnreadableDdl, readable, refuse_long, statements
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -58,8 +58,7 @@ def renamed_tables(text: str) -> list[RenamedTable]:
     """
     if not re.search(SPEAKS_OF_TABLE_RENAMES, text):
         return []
-    if len(text) >= LONGEST:
-        raise UnreadableDdl(f"longer than {LONGEST} characters")
+    refuse_long(text)
     plain = readable(text)
     begins = _RENAME.match(plain)
     found = _of_rename(plain, begins) if begins else _of_alters(plain)

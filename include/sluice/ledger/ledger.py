@@ -78,7 +78,9 @@ class Ledger:
 
     def known_contents(self, pipeline: str, content: Content) -> set[str]:
         """What the objects brought that are claimed, loaded or held."""
-        return self._contents(pipeline, self._tables.read(FILES, _of(pipeline)), content)
+        found = self._tables.read(FILES, _of(pipeline))
+        known = latest(FileRow, found, "object_key")
+        return contents([*known.values(), *self._replaced(pipeline, found)], content)
 
     def replaced_files(self, pipeline: str) -> list[FileRow]:
         """The objects that published batches loaded, and in whose place a later batch has taken
@@ -107,9 +109,11 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
             found = self._tables.scan(table, _of(pipeline))
-            won = available(files, latest(FileRow, found, "object_key"), replaced)
+            known = latest(FileRow, found, "object_key")
+            won = available(files, known, replaced)
             if once_by is not None:
-                won = fresh_content(won, self._contents(pipeline, found, once_by), once_by)
+                brought = [*known.values(), *self._replaced(pipeline, found)]
+                won = fresh_content(won, contents(brought, once_by), once_by)
             if not won:
                 return [], ("", ())
             batch_id = name(won)
@@ -136,10 +140,6 @@ class Ledger:
         """The files that the batch has now."""
         rows = self.known_files(pipeline).values()
         return sorted((r for r in rows if r.batch_id == batch_id), key=lambda r: r.object_key)
-
-    def _contents(self, pipeline: str, found: Any, content: Content) -> set[str]:
-        known = latest(FileRow, found, "object_key").values()
-        return contents([*known, *self._replaced(pipeline, found)], content)
 
     def _replaced(self, pipeline: str, found: Any) -> list[FileRow]:
         rows = replaced_rows(found)

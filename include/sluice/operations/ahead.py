@@ -15,7 +15,7 @@ from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
 from sluice.ledger import details
 from sluice.ledger import rows as states
-from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced
+from sluice.ledger.claims import Content, contents, fresh_content, is_free, is_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
@@ -46,10 +46,11 @@ def land_tables(
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
+    replaced = ctx.ledger.replaced_files(ctx.pipeline.name)
+    before = {row.object_key for row in replaced}
     asked = selected(ctx, store, window, until, files)
     found = [o for o in asked if _may_be_read(ctx, o, known, before)]
-    seen = ctx.ledger.known_contents(ctx.pipeline.name, content_of(ctx.pipeline))
+    seen = contents([*known.values(), *replaced], content_of(ctx.pipeline))
     refused: Denied = {} if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
