@@ -98,8 +98,15 @@ class Driver:
             self._fail(error)
             raise
         finally:
-            self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
+            self._forget_scratch()
         return result
+
+    def _forget_scratch(self) -> None:
+        """What is loaded is loaded: where this fails, maintenance removes what is left."""
+        try:
+            self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
+        except SluiceError as error:
+            tell(f"scratch of attempt {self.attempt} is left to maintenance: {error}")
 
     def _begin(self, row: states.BatchRow | None) -> None:
         """Take the batch, so that nobody takes it for abandoned while it is decoded; the pipeline's

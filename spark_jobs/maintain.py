@@ -24,6 +24,7 @@ from sluice.catalog.client import open_catalog
 from sluice.catalog.gaps import gap_followed
 from sluice.catalog.snapshots import drop_tags
 from sluice.config.project import load_sound
+from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.ledger import Ledger
@@ -65,6 +66,7 @@ def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
                 left.append(name)
                 break
             if told := step(upkeep, table):
+                reach(Point.MAINTAIN_STEP)
                 steps.append(Step(name, kind, told))
                 tell(f"maintain: {name}: {kind}: {told}")
     seconds = round(time.monotonic() - started, 2)
@@ -139,15 +141,15 @@ def rewrite_data(upkeep: Upkeep, table: TableId) -> str:
 
 
 def rewrite_deletes(upkeep: Upkeep, table: TableId) -> str:
-    """Rewrite position-delete files where a partition has many; version 3 has none of them."""
+    """Rewrite position-delete files where fewer would do; version 3 has none of them."""
     loaded = _loaded(upkeep, table)
     if loaded is None or loaded.metadata.format_version > _POSITION_DELETES:
         return ""
-    due = procedures.debt(upkeep.spark, table, upkeep.pipeline.maintenance).delete_files
-    if not due:
+    spare = procedures.spare_deletes(upkeep.spark, table)
+    if spare < upkeep.pipeline.maintenance.small_files:
         return ""
     if upkeep.dry_run:
-        return f"{due} partitions of many delete files"
+        return f"{spare} delete files more than needed"
     return procedures.rewrite_deletes(upkeep.spark, table, upkeep.pipeline.maintenance)
 
 

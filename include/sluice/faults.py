@@ -42,6 +42,9 @@ class Point(StrEnum):
     ROLLBACK_CHANGES = "rollback.changes"
     ROLLBACK_RECORDED = "rollback.recorded"
     ROLLBACK_FILES = "rollback.files"
+    MAINTAIN_FLOOR = "maintain.floor"
+    MAINTAIN_FORGOTTEN = "maintain.forgotten"
+    MAINTAIN_STEP = "maintain.step"
 
 
 _passed: dict[str, int] = {}

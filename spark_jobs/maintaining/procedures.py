@@ -21,6 +21,8 @@ from spark_jobs.lake.tables import TableId
 SMALL_FILE_BYTES: Final = 384 << 20
 SMALL_MANIFEST_BYTES: Final = 4 << 20
 MANIFESTS: Final = 16
+_POSITION_DELETES: Final = 1  # the content of a file; 2 are deletes by value
+_FILE_PATH: Final = 2147483546  # the field of a delete file that names the data file
 
 
 @dataclass(frozen=True)
@@ -29,21 +31,19 @@ class Debt:
 
     crowded: int
     hidden: int
-    delete_files: int
 
 
 def debt(spark: SparkSession, table: TableId, rules: Maintenance) -> Debt:
-    """Partitions with many small files, with many deleted rows, and with many delete files."""
+    """Partitions with many small files, and with many deleted rows."""
     row = _one(
         spark,
         f"SELECT count_if(file_count >= {rules.small_files} AND"
         f" total_data_file_size_in_bytes < file_count * {SMALL_FILE_BYTES}L) AS crowded,"
         " count_if(position_delete_record_count > 0 AND"
-        f" position_delete_record_count >= {rules.delete_share} * record_count) AS hidden,"
-        f" count_if(position_delete_file_count >= {rules.small_files}) AS delete_files"
+        f" position_delete_record_count >= {rules.delete_share} * record_count) AS hidden"
         f" FROM {_metadata(table, 'partitions')}",
     )
-    return Debt(row["crowded"], row["hidden"], row["delete_files"])
+    return Debt(row["crowded"], row["hidden"])
 
 
 def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
@@ -60,12 +60,26 @@ def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str
     return f"{done['rewritten_data_files_count']} → {done['added_data_files_count']} data files"
 
 
+def spare_deletes(spark: SparkSession, table: TableId) -> int:
+    """How many position-delete files a rewrite may save: one a data file is as few as there can be.
+
+    The bounds of a file of deletes tell the data file that it is for, unless it is for several.
+    """
+    first, last = (f"{side}_bounds[{_FILE_PATH}]" for side in ("lower", "upper"))
+    row = _one(
+        spark,
+        f"SELECT count(*) - count(DISTINCT CASE WHEN {first} = {last} THEN {first} END) AS spare"
+        f" FROM {_metadata(table, 'delete_files')} WHERE content = {_POSITION_DELETES}",
+    )
+    return int(row["spare"])
+
+
 def rewrite_deletes(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
     """Make few position-delete files of many, without those of files that are gone."""
     options = {"min-input-files": str(rules.small_files)}
     done = _call(spark, "rewrite_position_delete_files", table, f"options => {_map(options)}")
     before, after = done["rewritten_delete_files_count"], done["added_delete_files_count"]
-    return f"{before} → {after} delete files"
+    return f"{before} → {after} delete files" if before else ""
 
 
 def small_manifests(spark: SparkSession, table: TableId) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
 from spark_jobs.canonical import by_arrival, literal
 from spark_jobs.lake.tables import TableId, changelog_of
@@ -51,8 +52,10 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
     ]
     if expired and not upkeep.dry_run:
         _raise_floor(upkeep, target, (found.highest for found in expired))
+        reach(Point.MAINTAIN_FLOOR)
         for found in expired:
             _delete(upkeep, found)
+            reach(Point.MAINTAIN_FORGOTTEN)
     return "; ".join(f"{len(e.batches)} batches of {e.table.name}" for e in expired)
 
 

@@ -21,7 +21,7 @@ OFTEN: Final = {
     Point.ROLLBACK_TABLE: 3,
 }  # fmt: skip
 """Points that a batch comes to more than once: how many times each is tried."""
-RUN: Final = [p for p in Point if not p.startswith("rollback.")]
+RUN: Final = [p for p in Point if not p.startswith(("rollback.", "maintain."))]
 FAULTS: Final = [f"{point}:{n}" for point in RUN for n in range(1, OFTEN.get(point, 1) + 1)]
 UNDO: Final = [
     f"{point}:{n}"

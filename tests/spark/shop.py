@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sluice.config.project import Pipeline
 from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
 from sluice.operations import stages
@@ -65,13 +64,14 @@ class Shop(Sandbox):
         proceed: Callable[[], bool] = lambda: True,
     ) -> MaintenanceResult:
         """Maintain the pipeline as if so much time had passed since."""
+        return maintain(self.upkeep(after, dry_run), proceed)
+
+    def upkeep(self, after: timedelta = LONG_AFTER, dry_run: bool = False) -> Upkeep:
+        """What each step of maintenance works with."""
         ctx = self.context()
-        lake = Lake(self.spark, ctx.catalog, "p")
-        pipeline: Pipeline = ctx.pipeline
-        upkeep = Upkeep(
-            self.spark, lake, ctx.ledger, ctx.files, pipeline, datetime.now(UTC) + after, dry_run
-        )
-        return maintain(upkeep, proceed)
+        lake, pipeline = Lake(self.spark, ctx.catalog, "p"), ctx.pipeline
+        now = datetime.now(UTC) + after
+        return Upkeep(self.spark, lake, ctx.ledger, ctx.files, pipeline, now, dry_run)
 
     def table(self, name: str, namespace: str = NAMESPACE) -> Any:
         """A table's metadata as it is now."""

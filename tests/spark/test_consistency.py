@@ -130,7 +130,7 @@ def test_a_publisher_that_dies_leaves_out_the_same(
 
     lake.write("a.jsonl", [event(10, "orders", 1, "a"), event(11, "notes", 7, "bad")])
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "forget_copies", die)
+        patched.setattr(stages, "clean_up", die)
         with pytest.raises(KeyboardInterrupt):
             run(lake)
     assert sorted(states_of(lake).values()) == [FAILED, PUBLISHING]

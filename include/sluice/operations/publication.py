@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.catalog.client import known_table
 from sluice.catalog.snapshots import head, is_published
-from sluice.errors import PublishRefused
+from sluice.errors import LeaseHeld, PublishRefused
 from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
@@ -87,3 +87,38 @@ def detail(result: BatchResult) -> dict[str, object]:
         details.SECONDS: result.seconds,
         details.EPOCH: result.epoch,
     }
+
+
+def require_done(ctx: Context, result: BatchResult) -> None:
+    """Raise LeaseHeld unless somebody else said that this very attempt is published."""
+    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
+        require_mine(ctx, result)
+
+
+def is_mine(ctx: Context, result: BatchResult) -> bool:
+    """Whether the publication of this attempt is still under way."""
+    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+    return row is not None and is_under_way(row, result)
+
+
+def require_mine(ctx: Context, result: BatchResult) -> None:
+    """Raise LeaseHeld where somebody else has finished or undone the publication meanwhile, for
+    whom a process that was suspended here is dead."""
+    if not is_mine(ctx, result):
+        row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
+        now = "gone" if row is None else row.state
+        raise LeaseHeld(
+            f"batch {result.batch_id} of {ctx.pipeline.name} is {now} by somebody else; "
+            f"attempt {result.attempt} stops here"
+        )
+
+
+def may_begin(row: states.BatchRow, result: BatchResult) -> bool:
+    """Whether this attempt is the batch's own, and the batch is not closed to it."""
+    return row.attempt == result.attempt and row.state not in states.CLOSED
+
+
+def is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
+    """Whether the batch is being published from what this attempt staged."""
+    return row.state == states.PUBLISHING and row.attempt == result.attempt

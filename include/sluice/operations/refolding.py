@@ -53,7 +53,7 @@ def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     Returns what was done, or with `dry_run` what would be. Raises RollbackRefused naming who stands
     in the way; then every table is as it was.
     """
-    _give_up_abandoned(ctx, dry_run)
+    _end_abandoned(ctx, dry_run)
     try:
         return undo.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
     except Followed as followed:
@@ -62,7 +62,7 @@ def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
 
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     """The same for every batch that was published after one; all or none."""
-    _give_up_abandoned(ctx, dry_run)
+    _end_abandoned(ctx, dry_run)
     try:
         return undo.rollback_to(ctx, batch_id, dry_run)
     except Followed as followed:
@@ -76,7 +76,7 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
     Raises TerminalError for an unknown table.
     """
     chosen = named_targets(ctx, table)
-    _give_up_abandoned(ctx, dry_run)
+    _end_abandoned(ctx, dry_run)
     undoable.refuse_in_use(ctx, [])
     if dry_run:
         return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
@@ -212,13 +212,17 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     return key
 
 
-def _give_up_abandoned(ctx: Context, dry_run: bool) -> None:
+def _end_abandoned(ctx: Context, dry_run: bool) -> None:
     """Of a rollback that died while keys were folded again, which has no files that a later run
-    would look for; one that is half published is completed by reconcile."""
+    would look for: one that is half published is completed, any other is given up."""
     for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
-        if row.halfway or not ctx.ledger.has_lapsed(row) or not row.manifest:
+        if not ctx.ledger.has_lapsed(row) or not row.manifest or not _folds(ctx, row.manifest):
             continue
-        if _folds(ctx, row.manifest):
+        if row.state == states.PUBLISHING:
+            ctx.say(f"rollback: completing the publication of batch {row.batch_id}")
+            with undoable.or_undone(ctx, row.batch_id):
+                publish(ctx, row.manifest)
+        elif not row.halfway:
             ctx.say(f"rollback: batch {row.batch_id} was left unfinished and is given up")
             _give_up(ctx, row.batch_id)
 

@@ -20,9 +20,18 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, covers, land
 from sluice.operations.pointless import pointless
-from sluice.operations.publication import detail, intents, refuse_moved
+from sluice.operations.publication import (
+    detail,
+    intents,
+    is_mine,
+    is_under_way,
+    may_begin,
+    refuse_moved,
+    require_done,
+    require_mine,
+)
 from sluice.operations.shares import left_out, split_off
-from sluice.operations.sweep import forget_copies
+from sluice.operations.sweep import clean_up
 from sluice.operations.undo import (
     complete_rollbacks,
     drop_all_branches,
@@ -132,11 +141,12 @@ def _begin(ctx: Context, result: BatchResult) -> None:
     # A process that was suspended here is refused; one that dies is completed by reconcile.
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
-        expected=lambda row: row is not None and _may_begin(row, result),
+        expected=lambda row: row is not None and may_begin(row, result),
     )  # fmt: skip
     if not begun:
-        _require_mine(ctx, result)
+        require_mine(ctx, result)
     reach(Point.PUBLISH_MARKED)
+    require_mine(ctx, result)
     ctx.ledger.record_publications(intents(ctx, result))
     reach(Point.PUBLISH_INTENT)
 
@@ -148,7 +158,7 @@ def _move(ctx: Context, result: BatchResult) -> None:
         publish_table(ctx.catalog, table, result.batch_id)
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
-    _require_mine(ctx, result)
+    require_mine(ctx, result)
     ctx.ledger.record_publications(intents(ctx, result, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)
 
@@ -156,54 +166,27 @@ def _move(ctx: Context, result: BatchResult) -> None:
 def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """What follows once all tables have the batch: what it undid goes, its files are loaded."""
     for undone in manifest.rebuild.without if manifest.rebuild else ():
-        _require_mine(ctx, result)  # that batch may be undone by now, and published anew
+        require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
     # Later these files may be another landing's, where the batch is undone and released.
     seen = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
-    _require_mine(ctx, result)
+    require_mine(ctx, result)
     ctx.ledger.mark_files(ctx.pipeline.name, result.batch_id, states.FILE_LOADED, seen)
     reach(Point.PUBLISH_FILES)
-    # Before the batch is finished, for nobody looks at it after that.
-    split_off(ctx, manifest, result)
-    forget_copies(ctx.files, ctx.ledger, manifest)
-    ctx.files.forget_scratch(ctx.pipeline.name, result.batch_id)
+    if is_mine(ctx, result):  # else the batch may be undone, landed anew, and need its copies
+        # Before the batch is finished, for nobody looks at it after that.
+        split_off(ctx, manifest, result)
+        clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
     done = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
         detail=detail(result)
         | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
         | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
-        expected=lambda row: row is not None and _is_under_way(row, result),
+        expected=lambda row: row is not None and is_under_way(row, result),
     )  # fmt: skip
     if not done:
-        _require_done(ctx, result)
+        require_done(ctx, result)
     reach(Point.PUBLISH_DONE)
-
-
-def _require_done(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeld unless somebody else said that this very attempt is published."""
-    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
-    if row is None or (row.state, row.attempt) != (states.PUBLISHED, result.attempt):
-        _require_mine(ctx, result)
-
-
-def _require_mine(ctx: Context, result: BatchResult) -> None:
-    """Raise LeaseHeld where somebody else has finished or undone the publication meanwhile, for
-    whom a process that was suspended here is dead."""
-    row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)
-    if row is None or not _is_under_way(row, result):
-        now = "gone" if row is None else row.state
-        raise LeaseHeld(
-            f"batch {result.batch_id} of {ctx.pipeline.name} is {now} by somebody else; "
-            f"attempt {result.attempt} stops here"
-        )
-
-
-def _may_begin(row: states.BatchRow, result: BatchResult) -> bool:
-    return row.attempt == result.attempt and row.state not in states.CLOSED
-
-
-def _is_under_way(row: states.BatchRow, result: BatchResult) -> bool:
-    return row.state == states.PUBLISHING and row.attempt == result.attempt
 
 
 def _hold(ctx: Context, result: BatchResult) -> None:

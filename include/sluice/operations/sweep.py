@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluice.errors import TerminalError
+from sluice.errors import SluiceError, TerminalError
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Manifest
 from sluice.objects.batchfiles import SCRATCH, BatchFiles
 from sluice.objects.store import StoredObject
+from sluice.operations.context import Say
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,18 @@ def sweep(
     return len(doomed)
 
 
-def forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:
-    """Remove the copies that a finished batch read, unless one that goes on may read some of them;
-    `sweep` removes them then."""
+def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) -> None:
+    """Remove what a finished batch has beside the tables. Where that fails the batch is in the
+    tables none the less, and `sweep` removes it."""
+    try:
+        _forget_copies(files, ledger, manifest)
+        files.forget_scratch(manifest.pipeline, manifest.batch_id)
+    except SluiceError as error:
+        say(f"batch {manifest.batch_id}: files beside the tables are left to maintenance: {error}")
+
+
+def _forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:
+    """Remove the copies that the batch read, unless one that goes on may read some of them."""
     mine = {file.url for file in manifest.files if file.staged}
     others = ledger.unfinished(manifest.pipeline) if mine else []
     keys = [row.manifest for row in others if row.batch_id != manifest.batch_id and row.manifest]

@@ -1,0 +1,156 @@
+"""Maintenance, a reprocess, a rebuild, an undo beneath others that die: the next one completes it.
+
+Each is killed at a point, asked for again, and compared with one that nothing happened to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sluice.catalog.client import open_catalog
+from sluice.config.project import load_project
+from sluice.faults import Point
+from sluice.ledger.tables import BATCHES
+from sluice.names import LEDGER_NAMESPACE
+from tests.faults.lake import Contents, Lake, event, second_hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
+FORGETFUL: Final = "maintenance: {tombstone_days: 1, changelog_days: 1}\nkeep_tags: 1\n"
+BATCH: Final = "<the first batch>"
+
+
+def _age(lake: Lake) -> None:
+    """As if all batches had been published some days ago."""
+    table = open_catalog(load_project(lake.root)).load_table((LEDGER_NAMESPACE, BATCHES))
+    rows = table.scan().to_arrow()
+    at = pc.subtract(rows["at"], pa.scalar(timedelta(days=3)))
+    table.overwrite(rows.set_column(rows.column_names.index("at"), rows.schema.field("at"), at))
+
+
+def _damage(lake: Lake) -> None:
+    """As if somebody had deleted rows of two targets."""
+    catalog = open_catalog(load_project(lake.root))
+    catalog.load_table(("shop", "orders")).delete("id < 9")
+    catalog.load_table(("shop", "customers")).delete("id = 3")
+
+
+def _mend(lake: Lake) -> None:
+    """As if the column had been hinted wider, for what did not fit the first time."""
+    path = lake.root / "pipelines" / "shop.yaml"
+    path.write_text(path.read_text().replace("decimal(9,2)", "decimal(18,2)"))
+
+
+def _nothing(_: Lake) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A command, what happens to the lake before it, and the points at which it is killed."""
+
+    command: tuple[str, ...]
+    before: Callable[[Lake], None]
+    points: tuple[str, ...]
+
+
+OPERATIONS: Final = {
+    "maintain": Operation(
+        ("maintain", "shop"), _age,
+        (
+            f"{Point.MAINTAIN_FLOOR}:1", f"{Point.MAINTAIN_FLOOR}:2",
+            f"{Point.MAINTAIN_FORGOTTEN}:1", f"{Point.MAINTAIN_FORGOTTEN}:3",
+            f"{Point.MAINTAIN_STEP}:1", f"{Point.MAINTAIN_STEP}:4", f"{Point.MAINTAIN_STEP}:9",
+        ),
+    ),
+    "reprocess": Operation(
+        ("reprocess", "shop", "--reason", "wider"), _mend,
+        (
+            Point.LOAD_DECODED, Point.LOAD_MERGED, Point.LOAD_RECORDED, Point.PUBLISH_INTENT,
+            Point.PUBLISH_MARKED, Point.PUBLISH_TABLE,
+        ),
+    ),
+    "rebuild": Operation(
+        ("rollback", "shop", "--rebuild"), _damage,
+        (
+            Point.LOAD_BRANCHED, Point.LOAD_RESULT, Point.LOAD_RECORDED, Point.PUBLISH_MARKED,
+            Point.PUBLISH_INTENT, Point.PUBLISH_TABLE,
+        ),
+    ),
+    "undo beneath": Operation(
+        ("rollback", "shop", "--batch", BATCH), _nothing,
+        (
+            Point.LOAD_BRANCHED, Point.LOAD_RECORDED, Point.PUBLISH_INTENT, Point.PUBLISH_TABLE,
+            Point.ROLLBACK_CHANGES, Point.ROLLBACK_RECORDED, Point.ROLLBACK_FILES,
+            Point.PUBLISH_FILES,
+        ),
+    ),
+}  # fmt: skip
+FAULTS: Final = [(name, point) for name, found in OPERATIONS.items() for point in found.points]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake with two hours loaded, of which one record is in quarantine."""
+    lake = Lake.make(tmp_path_factory.mktemp("operations") / "shop", FORGETFUL)
+    _load(lake)
+    *readable, _ = second_hour()
+    lake.land("dt=2026-03-01/hr=01/b.jsonl", [*readable, _WIDE])
+    _load(lake)
+    lake.save("loaded")
+    return lake
+
+
+_WIDE: Final = event("u", "orders", 190, {"id": 7, "total": "12345678901.50"})
+
+
+def _load(lake: Lake) -> None:
+    code, told = lake.command("run", "shop")
+    assert code == 0, told
+
+
+@pytest.fixture(scope="module")
+def wanted(lake: Lake) -> Callable[[str], Contents]:
+    """What an operation makes of the lake when nothing happens to it."""
+    known: dict[str, Contents] = {}
+
+    def of(name: str) -> Contents:
+        if name not in known:
+            command = _prepared(lake, OPERATIONS[name])
+            before = lake.contents()
+            code, told = lake.command(*command)
+            assert code == 0, told
+            known[name] = lake.contents()
+            assert known[name] != before, f"{name} has nothing to do: its points would say nothing"
+        return known[name]
+
+    return of
+
+
+def _prepared(lake: Lake, operation: Operation) -> tuple[str, ...]:
+    lake.restore("loaded")
+    operation.before(lake)
+    first = min(lake.context().ledger.batches("shop"), key=lambda batch: batch.seq).batch_id
+    return tuple(first if word == BATCH else word for word in operation.command)
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
+def test_an_operation_that_dies_is_completed_by_the_next(
+    lake: Lake, wanted: Callable[[str], Contents], name: str, fault: str
+) -> None:
+    complete = wanted(name)
+    command = _prepared(lake, OPERATIONS[name])
+    code, told = lake.command(*command, fault=fault)
+    assert code != 0, f"{fault} was never reached: {told}"
+
+    code, told = lake.command(*command)
+    assert code == 0, told
+    assert lake.contents().rows == complete.rows
+    assert lake.leftovers() == []
+    assert lake.command("verify", "shop")[0] == 0
