@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.lake.cut import Cut, Trio
 from spark_jobs.lake.tables import TableId
-from spark_jobs.planning.widening import under_names_of_now, with_set_aside
+from spark_jobs.planning.widening import changes_as, under_names_of_now
 
 
 def rows_at(
@@ -29,7 +29,9 @@ def changes_at(spark: SparkSession, cut: Cut, trio: Trio) -> DataFrame:
     that came after them."""
     published = F.col(names.BATCH_ID).isin(list(cut.published))
     changes = rows_at(spark, cut, trio.changelog).where(published)
-    return cut.told(trio.target).changes(with_set_aside(changes))
+    target = rows_at(spark, cut, trio.target, changes)
+    types = {field.name: field.dataType.simpleString() for field in target.schema}
+    return cut.told(trio.target).changes(changes_as(changes, types))
 
 
 def living_at(spark: SparkSession, cut: Cut, trio: Trio, like: DataFrame) -> DataFrame:

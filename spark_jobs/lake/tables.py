@@ -25,7 +25,7 @@ from spark_jobs.lake.tableoptions import (
     target_options,
     tombstone_options,
 )
-from spark_jobs.planning import told
+from spark_jobs.planning import overtaken, told
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.tablecolumns import (
     Column,
@@ -251,9 +251,25 @@ class Lake:
         if added:
             listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
             self.spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({listed})")
-        wider = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
-        if wider:
-            self._widen(table, existing, wider, rewrites)
+        others = {c.name: c.type for c in columns if existing.get(c.name, c.type) != c.type}
+        if others and names.is_changelog_namespace(table.namespace):
+            self._change_types(table, existing, others)
+        elif others:
+            self._widen(table, existing, others, rewrites)
+
+    def _change_types(
+        self, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
+    ) -> None:
+        """Of changelog and tombstones, which a rollback leaves as they are: their columns may have
+        wider types than the target's, and stay so."""
+        for column, kind in after.items():
+            if is_promoted(before[column], kind):
+                promote(self.spark, table, column, kind)
+        in_place = {c for c, k in after.items() if is_promoted(before[c], k)}
+        wider = {c for c, k in after.items() if is_promoted(k, before[c])}
+        aside = {c: k for c, k in after.items() if c not in in_place | wider}
+        if aside:
+            set_aside(self.spark, table, before, aside)
 
     def _widen(
         self, table: TableId, before: Mapping[str, str], after: Mapping[str, str], rewrites: bool
@@ -261,13 +277,12 @@ class Lake:
         loaded = self.catalog.load_table((table.namespace, table.name))
         fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
         for column, kind in after.items():
+            overtaken.refuse_narrowing(table.text, column, before[column], kind)
             refuse_widening(table.text, column, before[column], kind, rewrites, column in fixed)
             if is_promoted(before[column], kind):
                 promote(self.spark, table, column, kind)
         others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
-        if others and names.is_changelog(table.namespace, table.name):
-            set_aside(self.spark, table, before, others)
-        elif others:
+        if others:
             rewrite(self.spark, self.catalog, table, before, others)
 
     def restore_schemas(self) -> list[str]:

@@ -34,7 +34,7 @@ from spark_jobs.planning.renames import DECLARED, Rename, Renames
 from spark_jobs.planning.renames_known import known_renames
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import NOTHING_TOLD, Told
-from spark_jobs.planning.widening import with_set_aside
+from spark_jobs.planning.widening import changes_as
 
 _SOURCE_VIEW = "sluice_source"
 _COPY_ON_WRITE = "copy-on-write"
@@ -159,7 +159,7 @@ class Writer:
         """What the changelog has of some batches, as it was written."""
         reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
         changelog = reader.table(changelog_id(self.plan).sql())
-        return with_set_aside(changelog.where(F.col(names.BATCH_ID).isin(*batches)))
+        return changes_as(changelog.where(F.col(names.BATCH_ID).isin(*batches)), self.types)
 
     def branch(self, table: TableId) -> str:
         if table not in self.branched:

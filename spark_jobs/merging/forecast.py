@@ -32,7 +32,7 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import together
 from spark_jobs.planning.tablecolumns import target_columns
 from spark_jobs.planning.told import Told
-from spark_jobs.planning.widening import fixed_columns, refuse_widening, with_set_aside
+from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
 
 
 def forecast(job: Job) -> Forecast:
@@ -139,7 +139,7 @@ def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told
     if job.lake.load(changelog) is not None:
         everything = job.spark.table(changelog.sql())
         others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
-        others = told.changes(with_set_aside(others))
+        others = told.changes(changes_as(others, plan.types))
     data = tuple(plan.data)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)
     return plan_rows(changes).counts

@@ -57,7 +57,11 @@ def _plan(job: Job, target: str) -> TablePlan:
     changelog = TableId(names.changelog_namespace(namespace), names.changelog_table(target))
     source = Source("", "", job.lake.property(changelog, names.PROP_SOURCE) or target)
     key = names.decode_key(job.lake.property(changelog, names.PROP_KEY) or "[]")
-    stored = job.lake.columns(changelog) or {}
+    now = job.lake.columns(TableId(namespace, target)) or {}
+    # A rollback takes wider types back in the target alone.
+    stored = {
+        name: now.get(name, kind) for name, kind in (job.lake.columns(changelog) or {}).items()
+    }
     columns = tuple(
         PlannedColumn(name, parse_type(kind), {})
         for name, kind in stored.items()

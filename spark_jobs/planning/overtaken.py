@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sluice.coltypes import parse_type, widest
+from sluice.coltypes import parse_type, widest, widest_or_text
 from sluice.errors import TransientError
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan, is_reserved
@@ -32,6 +32,16 @@ def refuse_other_types(plan: TablePlan, batch_id: str, stored: Mapping[str, str]
     there = ((parse_type(stored[c.name]), c.stored) for c in plan.columns if c.name in stored)
     if any(widest(known, planned) != known for known, planned in there):
         raise TransientError(_overtaken(plan, batch_id, "a column got another type"))
+
+
+def refuse_narrowing(table: str, column: str, stored: str, planned: str) -> None:
+    """Raise TransientError where a column got a type since the plan that the planned one does not
+    hold: written in that, its values would be rounded."""
+    if widest_or_text(parse_type(stored), parse_type(planned)) != parse_type(planned):
+        raise TransientError(
+            f"{table}: column {column!r} is {stored} meanwhile, not what holds it in the plan, "
+            f"{planned}; run again"
+        )
 
 
 def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) -> None:

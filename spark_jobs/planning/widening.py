@@ -11,9 +11,10 @@ what becomes text, a column of the new type takes the place of the old one:
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, Protocol
 
 from pyiceberg.catalog import Catalog
@@ -31,10 +32,12 @@ from spark_jobs.canonical import quoted
 from spark_jobs.values import as_type
 
 SET_ASIDE: Final = f"{names.OWN_COLUMNS}was "
-"""Followed by the type that the column had and its name."""
+"""Followed by the type that the column had, a number where that is not the first, and its name."""
 _WIDER: Final = f"{names.OWN_COLUMNS}wider "
 _BRANCH: Final = f"{names.OWN_COLUMNS}wider"
-_SET_ASIDE_NAME: Final = re.compile(rf"{re.escape(SET_ASIDE)}(?P<type>\S+) (?P<name>.+)", re.DOTALL)
+_SET_ASIDE_NAME: Final = re.compile(
+    rf"{re.escape(SET_ASIDE)}(?P<type>[^\s#]+)(?:#\d+)? (?P<name>.+)", re.DOTALL
+)
 _PROMOTED: Final = {("int", "bigint"), ("float", "double")}
 _TRIES: Final = 5
 _LONGEST_WAIT: Final = 2.0
@@ -51,10 +54,10 @@ class Place(Protocol):
 
 
 def is_promoted(before: str, after: str) -> bool:
-    """Whether Iceberg changes one type into the other in place."""
+    """Whether Iceberg changes one type into the other, wider one in place."""
     old, new = parse_type(before), parse_type(after)
     decimals = old.name == new.name == "decimal" and old.scale == new.scale
-    return decimals or (before, after) in _PROMOTED
+    return (decimals and old.precision < new.precision) or (before, after) in _PROMOTED
 
 
 def refuse_widening(
@@ -83,15 +86,33 @@ def set_aside(
     spark: SparkSession, table: Place, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
     """Give a changelog's columns other types, and keep the old ones; types by column."""
+    spark.catalog.refreshTable(table.sql())
+    there = frozenset(spark.table(table.sql()).columns)
     for column, kind in after.items():
-        aside = f"{SET_ASIDE}{before[column]} {column}"
+        aside = _free_name(there, before[column], column)
         alter = f"ALTER TABLE {table.sql()}"
         spark.sql(f"{alter} RENAME COLUMN {quoted(column)} TO {quoted(aside)}")
         spark.sql(f"{alter} ADD COLUMNS ({quoted(column)} {kind})")
 
 
-def with_set_aside(changes: DataFrame) -> DataFrame:
-    """A changelog's rows with the values that are in columns set aside."""
+def _free_name(there: Container[str], kind: str, column: str) -> str:
+    """A column may have the same type more than once: of a batch that is rolled back and comes
+    again."""
+    numbers = (f"#{number}" for number in itertools.count(2))
+    names_ = (f"{SET_ASIDE}{kind}{number} {column}" for number in itertools.chain([""], numbers))
+    return next(name for name in names_ if name not in there)
+
+
+def changes_as(changes: DataFrame, types: Mapping[str, str]) -> DataFrame:
+    """A changelog's rows with the values that are in columns set aside, in the types that their
+    table has: the changelog keeps a wider one that a rollback took back there."""
+    whole = _with_set_aside(changes)
+    mine = {f.name: f.dataType.simpleString() for f in whole.schema}
+    cast = {c: _wider(c, mine[c], kind) for c, kind in types.items() if mine.get(c, kind) != kind}
+    return whole.withColumns(cast) if cast else whole
+
+
+def _with_set_aside(changes: DataFrame) -> DataFrame:
     found = {c: _SET_ASIDE_NAME.fullmatch(c) for c in changes.columns}
     aside = {column: match["name"] for column, match in found.items() if match}
     if not aside:

@@ -124,6 +124,47 @@ def test_a_batch_that_brought_a_wider_type_is_rolled_back_and_comes_again(lake: 
     assert lake.agrees()
 
 
+DATE = {"type": "int32", "optional": True, "name": "io.debezium.time.Date"}
+WIDER = {
+    "another scale": (INT, CENTS, text("2.50"), "evolve"),
+    "text": (DATE, TEXT, "soon", "evolve"),
+    "more digits": (CENTS, money(12, 2), text("123456789.01"), "additive"),
+    "promoted": (INT, {"type": "int64", "optional": True}, 1 << 40, "additive"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n == "another scale" else pytest.param(n, marks=pytest.mark.long) for n in WIDER]
+)
+def test_after_the_rollback_of_a_wider_type_the_old_one_goes_on(lake: Sandbox, name: str) -> None:
+    old, new, value, policy = WIDER[name]
+    tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
+    more = {"on_schema_change": policy, "on_type_change": "string"}
+    lake.configure(format="debezium", tables=tables, **more)
+    small = text("0.07") if old == CENTS else 7
+    lake.write("a.jsonl", [event("c", 1, old, small, 1), event("c", 2, old, small, 2)])
+    lake.run()
+    types, rows = lake.types("orders"), amounts(lake)
+    for _ in range(2):
+        lake.write("b.jsonl", [event("u", 11, new, value, 2), event("c", 12, new, value, 4)])
+        (wide, *_), failure = stages.run(lake.context())
+        assert failure is None
+        wider = amounts(lake)
+        rollback(lake.context(), wide.batch_id, hold=True)
+        assert (lake.types("orders"), amounts(lake)) == (types, rows)
+        release(lake.context(), wide.batch_id)
+        (lake.root / "landing" / "b.jsonl").unlink()
+
+    lake.write("c.jsonl", [event("u", 21, old, small, 1), event("c", 22, old, small, 5)])
+    lake.run()
+    assert (lake.types("orders"), amounts(lake)) == (types, rows | {5: rows[1]})
+    assert lake.agrees()
+    lake.write("b.jsonl", [event("u", 11, new, value, 2), event("c", 12, new, value, 4)])
+    lake.run()
+    assert amounts(lake) == wider | {5: wider[1]}
+    assert lake.agrees()
+
+
 @pytest.mark.long
 def test_a_batch_that_fails_leaves_the_values(lake: Sandbox) -> None:
     run(lake, "whole")

@@ -39,6 +39,7 @@ from sluice.errors import CommitStateUnknown, Followed, PublishRefused, Rollback
 from sluice.names import (
     PROP_DEFAULTS,
     PROP_HIGHEST,
+    PROP_SHAPES,
     SUMMARY_BATCH,
     SUMMARY_MAINTENANCE,
     changelog_namespace,
@@ -202,8 +203,16 @@ def _steps_back(
     if head(table, tag) is not None:
         updates.append(RemoveSnapshotRefUpdate(ref_name=tag))
     if base_schema is not None and base_schema != table.metadata.current_schema_id:
-        updates.append(SetCurrentSchemaUpdate(schema_id=base_schema))
+        updates += _schema_back(table, base_schema)
     return updates
+
+
+def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
+    """Make an earlier schema current again. What is remembered of the records' shapes may be of
+    the later one: the next batch, planned by it, would have its types."""
+    known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
+    forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
+    return [SetCurrentSchemaUpdate(schema_id=schema_id), *forgotten]
 
 
 _MAKE_AGAIN: Final = (
@@ -243,7 +252,7 @@ def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) 
     if now == schema_id:
         return False
     requirement = AssertCurrentSchemaId(current_schema_id=now)
-    commit(catalog, table, (requirement,), (SetCurrentSchemaUpdate(schema_id=schema_id),))
+    commit(catalog, table, (requirement,), tuple(_schema_back(table, schema_id)))
     return True
 
 
