@@ -22,12 +22,13 @@ from pyiceberg.table import Table
 from sluice import names
 from sluice.catalog.client import open_catalog
 from sluice.catalog.gaps import gap_followed
-from sluice.catalog.snapshots import drop_tags
+from sluice.catalog.snapshots import drop_branches, drop_tags
 from sluice.config.project import load_sound
 from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import FINISHED
 from sluice.ledger.turns import Turns
 from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.expiry import Promise, expirable, promise, stale_tags
@@ -128,6 +129,21 @@ def _promised(upkeep: Upkeep) -> Promise:
     return promise(upkeep.ledger, upkeep.pipeline)
 
 
+def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
+    """Drop what was staged of batches that are finished: who was suspended when others looked may
+    have written since, and a branch holds its snapshots for good."""
+    loaded = upkeep.lake.load(table)
+    refs = (
+        [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
+    )
+    batches = upkeep.ledger.batches(upkeep.pipeline.name) if refs else []
+    ended = tuple(names.branch_name(b.batch_id, "") for b in batches if b.state in FINISHED)
+    dead = [ref for ref in refs if ref.startswith(ended)]
+    for ref in () if upkeep.dry_run else dead:
+        drop_branches(upkeep.lake.catalog, table.namespace, table.name, ref)
+    return f"{len(dead)} branches" if dead else ""
+
+
 def rewrite_data(upkeep: Upkeep, table: TableId) -> str:
     """Rewrite data files where many are small or deletes hide many rows."""
     if _loaded(upkeep, table) is None:
@@ -217,8 +233,9 @@ def _mark(upkeep: Upkeep, table: TableId) -> str:
     return ""
 
 
-# Tags first, for they hold snapshots; what is rewritten can expire only later.
+# Branches and tags first, for they hold snapshots; what is rewritten can expire only later.
 _TABLE: Final[dict[str, StepOf]] = {
+    "branches": drop_dead_branches,
     "tags": drop_stale_tags,
     "data files": rewrite_data,
     "delete files": rewrite_deletes,

@@ -51,6 +51,9 @@ RESERVED_COLUMNS: Final = frozenset(
 # How the names of columns begin that a plan needs for itself, beside those of a source.
 OWN_COLUMNS: Final = "_sluice_"
 
+BRANCHES: Final = "batch_"
+"""What the names of all branches of batches begin with."""
+
 # Table properties.
 PROP_KEY: Final = "sluice.key"
 PROP_PIPELINE: Final = "sluice.pipeline"
@@ -143,7 +146,7 @@ def whose(properties: Mapping[str, str]) -> str | None:
 
 def branch_name(batch_id: str, attempt: str) -> str:
     """The branch that one attempt of a batch writes; never shared between attempts."""
-    return f"batch_{batch_id}_{attempt}".replace("-", "_")
+    return f"{BRANCHES}{batch_id}_{attempt}".replace("-", "_")
 
 
 def tag_name(batch_id: str) -> str:

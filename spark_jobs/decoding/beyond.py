@@ -13,7 +13,7 @@ from spark_jobs.canonical import as_place, quoted
 from spark_jobs.decoding import quarantine
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import Decoded, typed_changes
-from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between
+from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_halves
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
@@ -66,7 +66,9 @@ def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFr
     if _put_together(job, plan):
         return mark_all(changes, floor)
     marked, versions = mark(changes, _stored(job, plan), floor, plan.key), _versions(job, plan)
-    return marked if versions is None else mark_between(marked, versions, floor, plan.key)
+    if versions is not None:
+        marked = mark_between(marked, versions, floor, plan.key)
+    return mark_halves(marked)
 
 
 def _versions(job: Job, plan: TablePlan) -> DataFrame | None:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, by_source, quoted
+from spark_jobs.folding.places import position_place
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
 
 BEYOND: Final = "_sluice_beyond"
@@ -72,6 +73,16 @@ def mark_between(
     between = (position <= floor) & begins & F.col(_BEGAN).isNull()
     held = changes.join(known, within, "left")
     return held.withColumn(BEYOND, F.col(BEYOND) | between).select(*map(quoted, changes.columns))
+
+
+def mark_halves(marked: DataFrame) -> DataFrame:
+    """What else a record changed waits with what `mark` marked of it: of a key's change the end of
+    the old key, which its row can judge, is not without the row of the new one. Both have one place
+    in the source's log, whether in one record or two."""
+    place = F.when(by_source(F.col(names.POSITION)), position_place())
+    alone = F.coalesce(place, F.col(names.POSITION))
+    beyond = F.max(BEYOND).over(Window.partitionBy(alone))
+    return marked.withColumn(BEYOND, F.when(place.isNull(), F.col(BEYOND)).otherwise(beyond))
 
 
 def _by_life(stored: Stored, key: Sequence[str]) -> Stored:

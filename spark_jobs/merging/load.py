@@ -31,6 +31,7 @@ from spark_jobs.lake.tables import (
     tombstone_id,
 )
 from spark_jobs.merging.checks import how_to_go_on, refuse_unsound
+from spark_jobs.merging.doubled import refuse_doubled
 from spark_jobs.merging.merge import Merged, merge_table
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.plan import TablePlan
@@ -100,6 +101,14 @@ def _leased(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
 
 
 def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
+    try:
+        return _merged(job, envelope, table)
+    except Exception:  # whatever two rows of one key make fail, Spark's own errors among it
+        refuse_doubled(job, table.plan)
+        raise
+
+
+def _merged(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
     beyond = set_aside(job, envelope, table)
     merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)

@@ -5,6 +5,7 @@ One history of three tables, all of it expired; then one batch with events from 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,30 @@ def test_an_operator_accepts_what_is_beyond_the_floor(
     assert reprocess(shop.context(), asked=ACCEPTED) == ([], None)
     shop.run(event("u", "papers", 50, id=2, title="since", body=UNSENT))
     assert shop.seen("papers") == [(1, "long", "b"), (2, "late", "since")]
+
+
+@pytest.mark.parametrize("records", [1, 2])
+def test_a_change_of_key_from_before_waits_as_a_whole(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    """The row of the old key could judge its end; nothing can judge the row of the new one."""
+    shop = Shop(spark, tmp_path, PIPELINE)
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    rows = [event("c", "orders", 10 + key, id=key, status="new") for key in (1, 2)]
+    shop.run(*rows, event("d", "orders", 40, id=2, status="new"))
+    shop.maintain()
+
+    old, new = {"id": 1, "status": "new"}, {"id": 5, "status": "new"}
+    moved = json.loads(event("u", "orders", 20, **new)) | {"before": old}
+    ends, begins = event("d", "orders", 20, **old), event("c", "orders", 20, **new)
+    told = [json.dumps(moved)] if records == 1 else [ends, begins]
+    late = shop.run(*told, event("u", "orders", 21, id=1, status="late"))
+    (counts,) = (table.counts for table in late.tables)
+    assert counts == Counts(read=records + 1, applied=1, quarantined=records)
+    assert shop.seen() == [(1, "late")]
+
+    reprocess(shop.context(), asked=ACCEPTED)
+    assert shop.seen() == [(1, "late"), (5, "new")]
 
 
 def test_a_deleted_row_that_is_kept_judges_no_younger_event(

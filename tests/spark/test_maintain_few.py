@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.names import branch_name
 from spark_jobs import maintain
 from spark_jobs.lake.tables import TableId
 from spark_jobs.maintaining import procedures
@@ -37,6 +38,18 @@ def update_two_by_two(shop: Shop) -> None:
     for lsn, key in enumerate((*KEYS[::2], *KEYS[::2])):
         at = 10 + 2 * lsn
         shop.run(*orders(("u", at, key, f"at {at}"), ("u", at + 1, key + 1, f"at {at}")))
+
+
+def test_what_was_staged_of_finished_batches_goes(shop: Shop) -> None:
+    table, (done, *_) = shop.table("orders"), shop.published
+    dead, other = branch_name(done, "a-1"), branch_name("of-nobody", "a-1")
+    for name in (dead, other):
+        table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, name).commit()
+    assert maintain.drop_dead_branches(shop.upkeep(dry_run=True), ORDERS) == "1 branches"
+    assert maintain.drop_dead_branches(shop.upkeep(), ORDERS) == "1 branches"
+    refs = shop.table("orders").metadata.refs
+    assert (dead in refs, other in refs) == (False, True)
+    assert maintain.drop_dead_branches(shop.upkeep(), ORDERS) == ""
 
 
 def delete_files(shop: Shop) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.catalog.snapshots import MAIN, drop_tags
-from sluice.errors import RollbackRefused
+from sluice.errors import AuditFailed, RollbackRefused
 from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS
 from sluice.names import LEDGER_NAMESPACE
-from sluice.operations import stages
+from sluice.operations import refolding, stages
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -88,10 +89,29 @@ def test_somebodys_own_rows_are_kept_and_not_rolled_back(lake: Sandbox) -> None:
         stages.rollback(lake.context(), first.batch_id)
 
 
-def insert(lake: Sandbox, ident: int) -> None:
-    """Behind Sluice's back: the one row that is there, under another key."""
+@pytest.mark.parametrize("position", [pytest.param(5, marks=pytest.mark.long), 20])
+def test_a_key_that_somebody_wrote_again_stops_the_batch_until_a_rebuild(
+    lake: Sandbox, position: int
+) -> None:
+    lake.write("a.jsonl", [event(10, 1, "a"), event(11, 2, "b")])
+    assert stages.run(lake.context())[1] is None
+    insert(lake, 1, of=1)
+    lake.write("b.jsonl", [event(position, 1, "new")])
+    _, failure = stages.run(lake.context())
+    assert isinstance(failure, AuditFailed)
+    told = r'shop\.orders: key_not_unique: .*: \{"id":1\}; .* sluice rollback p --rebuild'
+    assert re.search(told, str(failure))
+
+    refolding.rebuild(lake.context(), "orders")
+    assert sorted(row["note"] for row in lake.rows("orders")) == ["a", "b"]
+    assert stages.run(lake.context())[1] is None
+    assert notes(lake) == {1: "new" if position > 10 else "a", 2: "b"}
+
+
+def insert(lake: Sandbox, ident: int, of: int | None = None) -> None:
+    """Behind Sluice's back: the one row that is there, or that `of` a key, under another key."""
     table = lake.catalog.load_table(("shop", "orders"))
-    rows = table.scan().to_arrow()
+    rows = (table.scan() if of is None else table.scan(f"id = {of}")).to_arrow()
     place = rows.schema.get_field_index("id")
     key = pa.array([ident], rows.schema.field(place).type)
     table.append(rows.set_column(place, rows.schema.field(place), key))

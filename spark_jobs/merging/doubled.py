@@ -1,0 +1,37 @@
+"""doubled: keys that a target holds more than once, as only somebody else can have written them.
+
+Sluice's own writes keep keys unique, so nothing looks for that in a batch that goes well; in one
+that fails by it, counts do not add up, or a MERGE finds two rows for one change.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from sluice.errors import AuditFailed
+from spark_jobs.canonical import by_name
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import target_id
+from spark_jobs.planning.plan import TablePlan
+
+_SHOWN: Final = 3
+
+
+def refuse_doubled(job: Job, plan: TablePlan) -> None:
+    """Raise AuditFailed naming keys that `main` of the plan's target holds more than once."""
+    target = target_id(plan)
+    rows = job.lake.rows(target, job.lake.base(target).snapshot) if plan.keyed else None
+    if rows is None:
+        return
+    key = by_name(plan.key)
+    found = rows.groupBy(*key).agg(F.count("*").alias("_rows")).where(F.col("_rows") > 1)
+    shown = [row[0] for row in found.select(F.to_json(F.struct(*key))).limit(_SHOWN).collect()]
+    if shown:
+        raise AuditFailed(
+            f"{target.text}: key_not_unique: it holds more than one row of a key, which somebody "
+            f"else wrote: {', '.join(shown)}; nothing is published. Make it again from its "
+            f"changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}, then "
+            "run again"
+        )
