@@ -139,7 +139,7 @@ def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
     assert ledger.claim_files("p", third, named("p"), once_by=by_bytes)[1] == ()
-    assert ledger.known_contents("p", by_bytes) == {"s"}
+    assert ledger.known_contents("p", by_bytes, 0) == {"s"}
 
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:

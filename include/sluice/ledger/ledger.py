@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, contents, fresh_content
-from sluice.ledger.details import HALF_PUBLISHED
+from sluice.ledger.details import EPOCH, HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead
 from sluice.ledger.newest import latest, newest, publications_of, replaced_rows, rows_of, untold
 from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
@@ -76,11 +76,12 @@ class Ledger:
         found = self._tables.read(FILES, _of(pipeline))
         return latest(FileRow, found, "object_key")
 
-    def known_contents(self, pipeline: str, content: Content) -> set[str]:
-        """What the objects brought that are claimed, loaded or held."""
+    def known_contents(self, pipeline: str, content: Content, epoch: int) -> set[str]:
+        """What the objects brought that are claimed, loaded or held, without what was loaded at
+        another epoch: there the same bytes are other events."""
         found = self._tables.read(FILES, _of(pipeline))
-        known = latest(FileRow, found, "object_key")
-        return contents([*known.values(), *self._replaced(pipeline, found)], content)
+        known = latest(FileRow, found, "object_key").values()
+        return contents(self._at_epoch(pipeline, found, known, epoch), content)
 
     def replaced_files(self, pipeline: str) -> list[FileRow]:
         """The objects that published batches loaded, and in whose place a later batch has taken
@@ -94,6 +95,7 @@ class Ledger:
         name: Callable[[tuple[SourceFile, ...]], str],
         *,
         once_by: Content | None = None,
+        epoch: int = 0,
         modified: Mapping[str, datetime] | None = None,
         replaced: Container[FileRow] = (),
     ) -> tuple[str, tuple[SourceFile, ...]]:
@@ -102,8 +104,8 @@ class Ledger:
         `name` is asked before the commit, again after a lost race: where it also writes the
         manifest, a claim never stands without one. A changed object (other ETag, version or
         size) under a known key is taken only where what is known of it still is what was seen,
-        among the `replaced`. `once_by` leaves out content that another object brought. Returns
-        ("", ()) when nothing is left.
+        among the `replaced`. `once_by` leaves out content that another object brought at the
+        `epoch` that these are loaded at. Returns ("", ()) when nothing is left.
         """
         times = modified or {}
 
@@ -112,7 +114,7 @@ class Ledger:
             known = latest(FileRow, found, "object_key")
             won = available(files, known, replaced)
             if once_by is not None:
-                brought = [*known.values(), *self._replaced(pipeline, found)]
+                brought = self._at_epoch(pipeline, found, known.values(), epoch)
                 won = fresh_content(won, contents(brought, once_by), once_by)
             if not won:
                 return [], ("", ())
@@ -145,6 +147,15 @@ class Ledger:
         rows = replaced_rows(found)
         published = self.published_batches(pipeline) if rows else set()
         return [row for row in rows if row.batch_id in published]
+
+    def _at_epoch(
+        self, pipeline: str, found: Any, known: Iterable[FileRow], epoch: int
+    ) -> list[FileRow]:
+        """The objects that are known and those before them, without what was loaded at another
+        epoch. What is claimed may yet be loaded at any, whatever its batch told before."""
+        at, rows = self.epochs(pipeline), [*known, *self._replaced(pipeline, found)]
+        other = {batch for batch, told in at.items() if told not in (None, epoch)}
+        return [r for r in rows if r.state == FILE_CLAIMED or r.batch_id not in other]
 
     def _file_row(
         self, pipeline: str, batch_id: str, file: SourceFile, modified: datetime | None
@@ -235,6 +246,10 @@ class Ledger:
     def published_batches(self, pipeline: str) -> set[str]:
         """The batches whose rows are in the tables."""
         return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
+
+    def epochs(self, pipeline: str) -> dict[str, int | None]:
+        """The epoch that each batch was loaded at; None for one that is not known."""
+        return {row.batch_id: row.details.get(EPOCH) for row in self.batches(pipeline)}
 
     def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
         return latest(BatchRow, self._tables.scan(table, _of(pipeline)), "batch_id")

@@ -15,7 +15,7 @@ from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
 from sluice.ledger import details
 from sluice.ledger import rows as states
-from sluice.ledger.claims import Content, contents, fresh_content, is_free, is_replaced
+from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
@@ -24,7 +24,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
-from sluice.operations.loadedfiles import arrivals, epochs, told_apart
+from sluice.operations.loadedfiles import arrivals, told_apart
 
 
 def land_tables(
@@ -46,11 +46,12 @@ def land_tables(
     only(ctx.pipeline, names)
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    replaced = ctx.ledger.replaced_files(ctx.pipeline.name)
-    before = {row.object_key for row in replaced}
+    before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
     asked = selected(ctx, store, window, until, files)
     found = [o for o in asked if _may_be_read(ctx, o, known, before)]
-    seen = contents([*known.values(), *replaced], content_of(ctx.pipeline))
+    seen = ctx.ledger.known_contents(
+        ctx.pipeline.name, content_of(ctx.pipeline), ctx.pipeline.epoch
+    )
     refused: Denied = {} if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
@@ -104,7 +105,7 @@ def _by_epoch(
     ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
 ) -> Iterator[tuple[int | None, list[StoredObject]]]:
     """Files that are loaded keep the epoch that their events have; None: the pipeline's own."""
-    at = epochs(ctx)
+    at = ctx.ledger.epochs(ctx.pipeline.name)
     groups: dict[int | None, list[StoredObject]] = {}
     for one in found:
         row = known.get(one.key)

@@ -15,7 +15,7 @@ from sluice.ledger.rows import FileRow
 from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
-from sluice.operations.loadedfiles import arrivals, epochs
+from sluice.operations.loadedfiles import arrivals
 from sluice.positions import arrival_changed
 
 
@@ -59,7 +59,8 @@ def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileR
     loaded = _loaded(ctx, objects, known)
     if not loaded:
         return [Group(objects)]
-    places, at = arrivals(ctx, (row for rows in loaded.values() for row in rows)), epochs(ctx)
+    places = arrivals(ctx, (row for rows in loaded.values() for row in rows))
+    at = ctx.ledger.epochs(ctx.pipeline.name)
     before = {key: _before(rows, places) for key, rows in loaded.items()}
     replaced = frozenset(row for row in known.values() if row in loaded.get(row.object_key, ()))
     groups: defaultdict[int | None, list[StoredObject]] = defaultdict(list)

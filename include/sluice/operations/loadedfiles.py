@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluice.ledger import details
 from sluice.ledger.rows import FileRow
 from sluice.operations.context import Context
 
 
-def epochs(ctx: Context) -> dict[str, int | None]:
-    """The epoch that each batch was loaded at; None for one that is not known."""
-    return {r.batch_id: r.details.get(details.EPOCH) for r in ctx.ledger.batches(ctx.pipeline.name)}
+def epoch_of(ctx: Context, epoch: int | None) -> int:
+    """The epoch of a batch: what its manifest fixes, or else the pipeline's own."""
+    return ctx.pipeline.epoch if epoch is None else epoch
 
 
 def told_apart(ctx: Context, epoch: int | None) -> int | None:

@@ -17,6 +17,7 @@ from pyiceberg.expressions import And, In
 from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
+from sluice.operations.loadedfiles import epoch_of
 from sluice.operations.quarantined import Unresolved, unresolved
 from sluice.operations.reprocess import read_again, take
 
@@ -57,7 +58,7 @@ def completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack]) ->
     Batches of another epoch, or for other tables, are left to a reprocess. Raises TerminalError
     naming a file that is gone or changed.
     """
-    epoch = ctx.pipeline.epoch if manifest.epoch is None else manifest.epoch
+    epoch = epoch_of(ctx, manifest.epoch)
     found = [(take(ctx, one.unresolved), len(one.transactions)) for one in ended]
     mine = [(one, waits) for one, waits in found if one.alike == (epoch, manifest.tables)]
     if not mine:

@@ -17,13 +17,13 @@ from sluice.landing.tablefolders import content_of
 from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import ROLLING_BACK
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, SourceFile
 from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
-from sluice.operations.loadedfiles import told_apart
+from sluice.operations.loadedfiles import epoch_of, told_apart
 from sluice.result import Counts
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
@@ -120,7 +120,7 @@ def preview(
         looks = [
             (one.look, told_apart(ctx, group.epoch)) for group in groups for one in look(group)
         ]
-        fresh, repeated = _by_content(ctx, [one for one, _ in looks])
+        fresh, repeated = _by_content(ctx, looks)
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
         forecast = _forecasts(ctx, folder, wanted)
@@ -142,13 +142,20 @@ def preview(
     )
 
 
-def _by_content(ctx: Context, looks: list[Inspection]) -> tuple[list[Inspection], list[Inspection]]:
-    """The files to take, and those with bytes that were taken before, as a claim would decide."""
-    content = content_of(ctx.pipeline)
-    seen = ctx.ledger.known_contents(ctx.pipeline.name, content)
-    taken = set(fresh_content(tuple(look.file for look in looks), seen, content))
-    fresh = [look for look in looks if look.file in taken]
-    return fresh, [look for look in looks if look.file not in taken]
+def _by_content(
+    ctx: Context, looks: list[tuple[Inspection, int | None]]
+) -> tuple[list[Inspection], list[Inspection]]:
+    """The files to take, and those with bytes that were taken before, as the claims of a run would
+    decide one after the other."""
+    content, taken = content_of(ctx.pipeline), set[SourceFile]()
+    for epoch in dict.fromkeys(at for _, at in looks):
+        seen = ctx.ledger.known_contents(ctx.pipeline.name, content, epoch_of(ctx, epoch))
+        seen |= {content(file.key, file.sha256) for file in taken}
+        taken |= {
+            *fresh_content(tuple(one.file for one, at in looks if at == epoch), seen, content)
+        }
+    fresh = [look for look, _ in looks if look.file in taken]
+    return fresh, [look for look, _ in looks if look.file not in taken]
 
 
 def _forecasts(ctx: Context, folder: str, looks: list[tuple[Inspection, int | None]]) -> Forecast:

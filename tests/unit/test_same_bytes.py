@@ -1,0 +1,200 @@
+"""The same bytes under another name are skipped in one epoch, and are other events in another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FILE_RELEASED, PUBLISHED, ROLLED_BACK
+from sluice.manifest import SourceFile, name_batch
+from sluice.operations import preview as preview_module
+from sluice.operations.ahead import land_tables
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import land
+from sluice.operations.preview import Forecast, preview
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+PIPELINE = """name: shop
+namespace: shop
+format: rows
+landing: {url: landing}
+tables: {orders: {key: [id]}}
+"""
+DUMP = "id\n1\n2\n"
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """A pipeline of dumps, the first of which is loaded."""
+    context = open_shop(tmp_path, PIPELINE)
+    write(context, "orders/first.csv")
+    load(context)
+    return context
+
+
+def write(context: Context, key: str, text: str = DUMP) -> None:
+    path = context.project.root / "landing" / key
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+
+def load(context: Context, changed: bool = False) -> str:
+    """What a run leaves in the ledger; returns its batch."""
+    (key,) = land(context, changed=changed)
+    manifest = context.files.read_manifest(key)
+    publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
+    return manifest.batch_id
+
+
+def publish(ledger: Ledger, batch: str, epoch: int) -> None:
+    ledger.mark_files("shop", batch, FILE_LOADED)
+    ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+
+
+def undo(ledger: Ledger, batch: str) -> None:
+    """What a rollback of a published batch leaves in the ledger."""
+    ledger.mark_files("shop", batch, FILE_HELD)
+    ledger.record_batch("shop", batch, ROLLED_BACK)
+
+
+def raised(context: Context, epoch: int = 1) -> Context:
+    path = context.project.root / "pipelines" / "shop.yaml"
+    path.write_text(f"{PIPELINE}epoch: {epoch}\n")
+    return open_context(context.project.root, "shop")
+
+
+def keys(context: Context, manifests: list[str]) -> list[str]:
+    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
+
+
+def test_of_one_epoch_they_are_skipped(context: Context) -> None:
+    write(context, "orders/second.csv")
+    assert land(context) == []
+
+
+def test_a_full_load_of_a_raised_epoch_is_taken(context: Context) -> None:
+    write(context, "orders/second.csv")
+    later = raised(context)
+    assert keys(later, land(later)) == ["orders/second.csv"]
+    write(later, "orders/third.csv")
+    assert land(later) == []
+
+
+def test_copies_in_a_raised_epoch_count_once(context: Context) -> None:
+    later = raised(context)
+    write(later, "orders/second.csv")
+    load(later)
+    write(later, "orders/third.csv")
+    assert land(later) == []
+
+
+def test_what_is_not_loaded_yet_is_loaded_at_the_epoch_of_now(context: Context) -> None:
+    write(context, "orders/waits.csv", "id\n3\n")
+    assert len(land(context)) == 1
+    later = raised(context)
+    write(later, "orders/copy.csv", "id\n3\n")
+    assert land(later) == []
+
+
+def test_what_was_released_counts_where_it_is_claimed_again(context: Context) -> None:
+    """Its batch still tells the epoch that it was published at before."""
+    batch = context.ledger.known_files("shop")["orders/first.csv"].batch_id
+    undo(context.ledger, batch)
+    context.ledger.mark_files("shop", batch, FILE_RELEASED)
+    later = raised(context)
+    write(later, "orders/second.csv")
+    assert keys(later, land(later)) == ["orders/first.csv"]
+
+
+def test_what_is_held_counts_at_its_epoch_alone(context: Context) -> None:
+    undo(context.ledger, context.ledger.known_files("shop")["orders/first.csv"].batch_id)
+    write(context, "orders/second.csv")
+    assert land(context) == []
+    later = raised(context)
+    assert keys(later, land(later)) == ["orders/second.csv"]
+
+
+def test_a_changed_file_is_compared_at_the_epoch_that_it_is_loaded_at(context: Context) -> None:
+    write(context, "orders/other.csv", "id\n3\n")
+    load(context)
+    later = raised(context)
+    write(later, "orders/other.csv", DUMP)
+    assert land(later, changed=True) == []
+    assert changed_of(later) == ()
+
+
+def test_a_changed_file_may_have_bytes_of_a_later_epoch(context: Context) -> None:
+    later = raised(context)
+    write(later, "orders/second.csv", "id\n4\n")
+    load(later)
+    write(later, "orders/first.csv", "id\n4\n")
+    assert changed_of(later) == ("orders/first.csv",)
+    (key,) = land(later, changed=True)
+    manifest = later.files.read_manifest(key)
+    assert (manifest.epoch, keys(later, [key])) == (0, ["orders/first.csv"])
+
+
+def changed_of(context: Context) -> tuple[str, ...]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(preview_module, "_forecast", lambda *_: Forecast())
+        return preview(context, changed=True).changed
+
+
+def test_a_plan_tells_what_a_run_would_take(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
+    write(context, "orders/second.csv")
+    assert preview(context).repeated == ("orders/second.csv",)
+    later = raised(context)
+    write(later, "orders/third.csv")
+    found = preview(later)
+    assert found.files == ("orders/second.csv",)
+    assert found.repeated == ("orders/third.csv",)
+
+
+def test_a_run_for_one_table_reads_what_a_run_would_take(context: Context) -> None:
+    write(context, "orders/second.csv")
+    assert keys(context, land_tables(context, ["orders"])) == ["orders/first.csv"]
+    later = raised(context)
+    found = [later.files.read_manifest(key) for key in land_tables(later, ["orders"])]
+    assert [(m.epoch, [f.key for f in m.files]) for m in found] == [
+        (0, ["orders/first.csv"]),
+        (None, ["orders/second.csv"]),
+    ]
+
+
+def test_a_replaced_object_counts_at_the_epoch_of_its_own_batch(context: Context) -> None:
+    write(context, "orders/first.csv", "id\n5\n")
+    load(context, changed=True)
+    write(context, "orders/second.csv")
+    assert land(context) == []
+    later = raised(context)
+    assert keys(later, land(later)) == ["orders/second.csv"]
+
+
+def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
+    ledger = context.ledger
+
+    def by_bytes(_key: str, checksum: str) -> str:
+        return checksum
+
+    def claimed(key: str, epoch: int) -> tuple[str, int]:
+        file = SourceFile(key=key, url=key, size=1, etag="e", sha256="s", hour="h")
+        batch, won = ledger.claim_files(
+            "shop", (file,), lambda f: name_batch("shop", f), once_by=by_bytes, epoch=epoch
+        )
+        return batch, len(won)
+
+    batch, _ = claimed("a", 0)
+    ledger.mark_files("shop", batch, FILE_LOADED)
+    ledger.record_batch("shop", batch, PUBLISHED)
+    assert claimed("b", 0) == claimed("b", 1) == ("", 0)
+    assert "s" in ledger.known_contents("shop", by_bytes, 1)
+    publish(ledger, batch, 0)
+    assert "s" not in ledger.known_contents("shop", by_bytes, 1)
+    assert claimed("b", 1)[1] == 1
