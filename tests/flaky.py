@@ -20,13 +20,15 @@ _PIECE: Final = 1 << 16
 _SLOW_SECONDS: Final = 0.5
 _BUSY: Final = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 _DENIED: Final = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+_BROKEN: Final = b"<Error><Code>InternalError</Code><Message>Try again.</Message></Error>"
 FATES: Final = ("busy", "reset", "cut", "slow")
 
 
 @dataclass
 class Flaky:
     """`share` of the requests have one of the `fates`, both of which may be changed at any time;
-    `told` counts them. What GETs a path that ends with `denied` is refused."""
+    `told` counts them. What GETs a path that ends with `denied` is refused, with one of `broken` an
+    error of the server, and with one of `cut` gets a part of the object, once."""
 
     port: int
     upstream: tuple[str, int]
@@ -35,6 +37,8 @@ class Flaky:
     fates: tuple[str, ...] = FATES
     told: dict[str, int] = field(default_factory=dict)
     denied: str = ""
+    broken: tuple[str, ...] = ()
+    cut: set[str] = field(default_factory=set)
 
     def draw(self) -> str:
         """The fate of the next request; empty: none."""
@@ -67,6 +71,13 @@ def _serve(client: socket.socket, found: Flaky) -> None:
         method, path, *_ = head.decode("latin-1").split(" ", 2)
         if found.denied and method == "GET" and path.partition("?")[0].endswith(found.denied):
             client.sendall(_answer(_DENIED, "403 Forbidden"))
+            return
+        if method == "GET" and path.partition("?")[0].endswith(found.broken):
+            client.sendall(_answer(_BROKEN, "500 Internal Server Error"))
+            return
+        if method == "GET" and (cut := {p for p in found.cut if path.endswith(p)}):
+            found.cut -= cut
+            _cut_short(client, found.upstream, _once(head) + _HEAD_ENDS + rest)
             return
         fate = found.draw()
         if fate == "reset":
@@ -122,6 +133,15 @@ def _forward(client: socket.socket, upstream: tuple[str, int], sent: bytes, cut:
         client.sendall(answer[: max(len(answer) * 2 // 3, 1)])
         # The other thread still reads here, and a socket in use is not closed by closing it.
         client.shutdown(socket.SHUT_RDWR)
+
+
+def _cut_short(client: socket.socket, upstream: tuple[str, int], sent: bytes) -> None:
+    with closing(socket.create_connection(upstream)) as server:
+        server.sendall(sent)
+        answer = b""
+        while piece := server.recv(_PIECE):
+            answer += piece
+        client.sendall(answer[:-1])
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

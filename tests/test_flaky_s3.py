@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import boto3
 import pytest
 
-from sluice.errors import FileDenied, TransientError
+from sluice.errors import FileDenied, FilesUnread, TransientError
 from sluice.objects.s3store import S3Store
 from sluice.objects.store import open_store
+from sluice.operations.context import Context
+from sluice.operations.denied import Denied
+from sluice.operations.land import land
 from tests.flaky import Flaky, flaky
 from tests.s3_server import S3Server
+from tests.unit.projects import PIPELINE, open_shop
 
 pytestmark = pytest.mark.s3
 OBJECTS = {f"{n}.jsonl": os.urandom(100_000) for n in range(6)}
@@ -87,3 +92,44 @@ def test_an_object_that_is_denied_says_nothing_of_the_others(
     assert read(store, "a") == b"1"
     with pytest.raises(FileDenied, match=r"landing/b: .*AccessDenied.*s3:GetObject"):
         read(store, "b")
+
+
+@pytest.fixture
+def shop(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """A pipeline whose three files are in the bucket; boto3 itself does not try again."""
+    monkeypatch.setattr("sluice.objects.s3store.ATTEMPTS", 1)
+    url = f"s3://{store.bucket}/landing"
+    context = open_shop(tmp_path, PIPELINE.replace("{url: landing}", f"{{url: '{url}'}}"))
+    for key in ("a.jsonl", "b.jsonl", "c.jsonl"):
+        store.put(key, f'{{"op": "{key}"}}\n'.encode())
+    return context
+
+
+def landed(context: Context, denied: Denied | None = None) -> list[str]:
+    keys = land(context, denied=denied)
+    return [f.key for key in keys for f in context.files.read_manifest(key).files]
+
+
+def test_an_object_that_fails_each_time_keeps_no_other_from_landing(
+    shop: Context, between: Flaky
+) -> None:
+    between.broken = ("/landing/b.jsonl",)
+    with pytest.raises(FilesUnread, match=r"landing/b\.jsonl: .*InternalError"):
+        landed(shop)
+    assert set(shop.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+    between.broken = ()
+    assert landed(shop) == ["b.jsonl"]
+
+
+def test_where_all_objects_fail_nothing_is_claimed(shop: Context, between: Flaky) -> None:
+    between.broken = (".jsonl",)
+    with pytest.raises(TransientError) as caught:
+        landed(shop, Denied())
+    assert type(caught.value) is TransientError
+    assert shop.ledger.known_files("shop") == {}
+
+
+def test_an_object_that_was_cut_is_read_in_the_second_try(shop: Context, between: Flaky) -> None:
+    between.cut = {"/landing/b.jsonl"}
+    assert landed(shop) == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert between.cut == set()

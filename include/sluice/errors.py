@@ -100,6 +100,13 @@ class FilesLeftOut(TerminalError):
     layout = LINES
 
 
+class FilesUnread(TransientError):
+    """What else has landed is taken, without files that the store failed to hand out; the message
+    says which, and why. The next run asks for them again."""
+
+    layout = LINES
+
+
 class VerifyFailed(TerminalError):
     """A target is not what its changelog says; the report shows the keys."""
 

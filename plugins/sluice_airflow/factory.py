@@ -155,7 +155,8 @@ def _wire(project: str, pipeline: Pipeline) -> None:
         return tasks.land(project, pipeline.name, dict(get_current_context()))
 
     # Beside the batches and not behind them: it would hide the colour of those that failed.
-    @task(task_id="denied", priority_weight=SOON)
+    # Not retried: it only tells.
+    @task(task_id="denied", priority_weight=SOON, retries=0)
     def denied() -> None:
         tasks.refuse_denied(pipeline.name, dict(get_current_context()))
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
-from sluice.errors import ConfigError, FilesLeftOut
+from sluice.errors import ConfigError, FilesLeftOut, FilesUnread
 from sluice.ledger.details import undone_by
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Reprocess
@@ -22,7 +22,7 @@ from sluice.names import is_changelog_namespace
 from sluice.objects.batchfiles import batch_of
 from sluice.operations import refolding, reprocess, stages
 from sluice.operations.context import Context
-from sluice.operations.denied import files_left_out
+from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import candidates, landed
 from sluice.operations.shares import waiting_files
 from sluice.output.report import conflicting
@@ -33,7 +33,8 @@ from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
 log = logging.getLogger(__name__)
 
-DENIED: Final = "denied"
+# What the task `denied` raises, by the name under which `land` leaves its message.
+DENIED: Final = {kind.__name__: kind for kind in (FilesLeftOut, FilesUnread)}
 # A landed batch of another run may wait this long for its load to begin.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
@@ -43,7 +44,7 @@ ADVICE: Final = {
     "publish": "clear this task (a table published already stays so), or run the DAG"
     " sluice_rollback for this batch",
     "denied": "the other files are taken, and their batches go on. Give Sluice the right to read"
-    " what is named: the next run loads it",
+    " what it may not: the next run loads what is named",
     "left_out": "the other tables are published. The next run loads what was left out again",
     "maintain": "no row was changed. Clear this task: it goes on where it stopped",
     "batch.rollback": "main was not moved. Run the DAG sluice_reconcile, it drops what was left",
@@ -100,30 +101,31 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
     """Claim the run's files; returns one manifest a batch. Skips when there is nothing.
 
     Files that cannot be read are left to the task `denied`, so that the others get on; where there
-    are no others, raises FilesLeftOut.
+    are no others, raises FilesLeftOut or FilesUnread.
     """
     with advised("land", pipeline):
         chosen = selection_of(context)
         log.info("land takes: %s", describe(chosen))
         if context["params"].get("dry_run"):
             raise AirflowSkipException(dry_run(project, pipeline, chosen))
-        denied: dict[str, str] = {}
+        denied = Denied()
         again = context["ti"].try_number > 1
         manifests = land_selection(project, pipeline, chosen, again, denied)
         if error := files_left_out(pipeline, denied):
             if not manifests:
                 raise error
-            context["ti"].xcom_push(key=DENIED, value=str(error))
+            context["ti"].xcom_push(key=type(error).__name__, value=str(error))
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
         return manifests
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
-    """Raise FilesLeftOut where the run's `land` could not read some of the files."""
+    """Raise FilesLeftOut or FilesUnread where the run's `land` could not read some of the files."""
     with advised("denied", pipeline):
-        if told := context["ti"].xcom_pull(task_ids="land", key=DENIED):
-            raise FilesLeftOut(told)
+        for name, kind in DENIED.items():
+            if told := context["ti"].xcom_pull(task_ids="land", key=name):
+                raise kind(told)
 
 
 def selection_of(context: dict[str, Any]) -> Selection:
@@ -140,7 +142,7 @@ def selection_of(context: dict[str, Any]) -> Selection:
 
 
 def land_selection(
-    project: str, pipeline: str, chosen: Selection, again: bool, denied: dict[str, str]
+    project: str, pipeline: str, chosen: Selection, again: bool, denied: Denied
 ) -> list[str]:
     """Call the stage with what was selected; `again` when this very task ran before. `denied` gets
     the files that cannot be read."""

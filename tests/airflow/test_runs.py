@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from sluice.errors import AuditFailed, PublishRefused, TransientError
+from sluice.errors import AuditFailed, FileDenied, PublishRefused, TransientError
 from sluice.manifest import Reprocess
+from sluice.operations.denied import Denied
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice_airflow import submit, tasks
 
@@ -31,7 +32,7 @@ class Stages:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     failures: dict[str, list[Exception]] = field(default_factory=dict)
     state: str = "loading"
-    denied: dict[str, str] = field(default_factory=dict)
+    denied: dict[str, FileDenied | TransientError] = field(default_factory=dict)
 
     def note(self, *call: Any) -> None:
         self.calls.append(call)
@@ -95,9 +96,9 @@ def signed(fake: Stages, batch: str, more: dict[str, str], expected: Callable[..
         fake.note("sign", batch, more)
 
 
-def landed(fake: Stages, denied: dict[str, str], *given: Any) -> list[str]:
+def landed(fake: Stages, denied: Denied, *given: Any) -> list[str]:
     fake.note("land", *given)
-    denied.update(fake.denied)
+    denied.errors.update(fake.denied)
     return [MANIFEST.format(batch) for batch in fake.batches]
 
 
@@ -177,20 +178,21 @@ def test_a_run_skips_when_nothing_landed(stages: Stages, run: Runs) -> None:
     assert stages.of("load") == []
 
 
+@pytest.mark.parametrize("kind", [FileDenied, TransientError])
 def test_a_file_that_cannot_be_read_makes_the_run_red_and_stops_no_batch(
-    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture
+    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture, kind: type[Exception]
 ) -> None:
-    stages.denied = {"z.jsonl": "s3://landing/z.jsonl: AccessDenied"}
+    stages.denied = {"z.jsonl": kind("s3://landing/z.jsonl: told")}
     finished, states = run()
     assert finished.state == "failed"
     assert states["land"] == "success"
     assert states["batch.publish[0]"] == states["batch.publish[1]"] == "success"
     assert states["denied"] == "failed"
-    assert "s3://landing/z.jsonl: AccessDenied" in caplog.text
+    assert "s3://landing/z.jsonl: told" in caplog.text
 
 
 def test_a_run_for_files_none_of_which_can_be_read_fails_at_once(stages: Stages, run: Runs) -> None:
-    stages.batches, stages.denied = [], {"z.jsonl": "s3://landing/z.jsonl: AccessDenied"}
+    stages.batches, stages.denied = [], {"z.jsonl": FileDenied("s3://landing/z.jsonl: told")}
     finished, states = run()
     assert finished.state == "failed"
     assert states["land"] == "failed"

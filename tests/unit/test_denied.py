@@ -69,10 +69,12 @@ def keys(context: Context, manifests: list[str]) -> list[str]:
 def test_the_others_land_and_nothing_is_recorded_of_it(
     context: Context, closed: set[str], said: list[str]
 ) -> None:
-    denied: Denied = {}
+    denied = Denied()
     assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
-    assert list(denied) == ["b.jsonl"]
-    assert f"{path(context, 'b.jsonl')}: Permission denied; let Sluice read it" in denied["b.jsonl"]
+    assert list(denied.errors) == ["b.jsonl"]
+    assert f"{path(context, 'b.jsonl')}: Permission denied; let Sluice read it" in str(
+        denied.errors["b.jsonl"]
+    )
     assert any("b.jsonl is left out" in line for line in said)
     assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
     closed.clear()
@@ -114,12 +116,12 @@ def test_where_none_can_be_read_there_is_no_batch(context: Context, closed: set[
 
 
 def test_a_run_for_some_tables_reads_the_others(context: Context, closed: set[str]) -> None:
-    denied: Denied = {}
+    denied = Denied()
     assert keys(context, land_tables(context, ["s.orders"], denied=denied)) == [
         "a.jsonl",
         "c.jsonl",
     ]
-    assert list(denied) == ["b.jsonl"]
+    assert list(denied.errors) == ["b.jsonl"]
 
 
 def test_a_plan_tells_them(
@@ -149,11 +151,11 @@ def test_a_reprocess_of_it_is_refused_by_its_name(context: Context, closed: set[
 
 
 def test_an_error_names_some_and_counts_all() -> None:
-    error = files_left_out("shop", {f"{n:03}": f"{n:03}: denied" for n in range(100)})
+    error = files_left_out("shop", Denied({f"{n:03}": FileDenied("denied") for n in range(100)}))
     assert "100 files" in str(error)
     assert str(error).count("denied") == NAMED_AT_MOST
     assert f"and {100 - NAMED_AT_MOST} more" in str(error)
-    assert files_left_out("shop", {}) is None
+    assert files_left_out("shop", Denied()) is None
 
 
 def test_a_store_that_fails_is_no_matter_of_one_file(
@@ -164,7 +166,7 @@ def test_a_store_that_fails_is_no_matter_of_one_file(
 
     monkeypatch.setattr(land_module, "inspect", inspected)
     with pytest.raises(TransientError, match="SlowDown"):
-        land(context, denied={})
+        land(context, denied=Denied())
 
 
 def answering(code: str, status: int) -> S3Store:

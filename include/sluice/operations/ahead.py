@@ -52,13 +52,14 @@ def land_tables(
     seen = ctx.ledger.known_contents(
         ctx.pipeline.name, content_of(ctx.pipeline), ctx.pipeline.epoch
     )
-    refused: Denied = {} if denied is None else denied
+    refused = Denied() if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
         for chunk in chunks(ctx, objects):
             looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
             key = _record(ctx, _batch(ctx, names, epoch, looks, known, seen), lease)
             made += [key] if key else []
+    refused.refuse_silence()
     if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return made

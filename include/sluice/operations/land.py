@@ -18,7 +18,7 @@ from typing import Final
 
 from sluice.bounds import rejects_of_a_batch
 from sluice.containers.rejects import BatchRejects
-from sluice.errors import FileDenied, SluiceError, TerminalError, Unsettled
+from sluice.errors import SluiceError, TerminalError
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, is_replaced, may_be_replaced
@@ -28,7 +28,7 @@ from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.changed import grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied, files_left_out
+from sluice.operations.denied import Denied, files_left_out, or_left_out
 from sluice.shown import shown
 
 INSPECTED_AT_ONCE: Final = 4
@@ -60,14 +60,14 @@ def land(
 
     `changed`: also what is there in the place of files that are loaded, in batches of their own.
     `lease`: for whoever loads at once what is landed here, so that nobody else takes it for left.
-    `denied`: gets the files that may not be read; without it raises FilesLeftOut for them, once
-    the others are claimed.
+    `denied`: gets the files that cannot be read; without it raises FilesLeftOut or FilesUnread for
+    them, once the others are claimed. Where the store fails for all of them, that raises.
 
-    A file that is still being written is left to the next run; raises Unsettled where it was
-    asked for by name.
+    A file that is still being written, or that the store fails to hand out, is left to the next
+    run; raises Unsettled or TransientError where it was asked for by name.
     """
     store = open_landing(ctx)
-    refused: Denied = {} if denied is None else denied
+    refused = Denied() if denied is None else denied
     keys = []
     known = ctx.ledger.known_files(ctx.pipeline.name)
     found = _to_take(ctx, selected(ctx, store, window, until, files), known, changed)
@@ -76,6 +76,7 @@ def land(
             looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
+    refused.refuse_silence()
     if denied is None and (error := files_left_out(ctx.pipeline.name, refused)):
         raise error
     return keys
@@ -295,17 +296,17 @@ def inspect_all(
     reading: Reading | None = None,
     denied: Denied | None = None,
 ) -> list[Inspected]:
-    """What each object is; one that is not settled is left out, unless it was named.
+    """What each object is, without those that are left out: see `or_left_out`.
 
-    One that may not be read goes to `denied`; without that raises its FileDenied. Copies go below
-    `prefix`, by default where those of batches are; `reading` is the pipeline's unless told.
+    Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
+    unless told.
     """
     prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
     read_as = reading or reading_of(ctx.pipeline)
 
     def look(found: StoredObject) -> Inspection | None:
         whole = partial(_inspected, ctx, store, found, prefix, read_as)
-        return _or_left_out(ctx, found, whole, named, denied)
+        return or_left_out(ctx.say, found.key, whole, named, denied)
 
     kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))
     looks = zip(objects, _in_turn(look, objects), strict=True)
@@ -314,29 +315,6 @@ def inspect_all(
         for found, seen in looks
         if seen is not None
     ]
-
-
-def _or_left_out(
-    ctx: Context,
-    found: StoredObject,
-    look: Callable[[], Inspection],
-    named: bool,
-    denied: Denied | None,
-) -> Inspection | None:
-    """What the look at one object tells; None for one that is left out, see `inspect_all`."""
-    try:
-        return look()
-    except Unsettled as error:
-        if named:
-            raise
-        ctx.say(f"land: {error}; it is left to the next run")
-        return None
-    except FileDenied as error:
-        if denied is None:
-            raise
-        ctx.say(f"land: {found.key} is left out: {error}")
-        denied[found.key] = str(error)
-        return None
 
 
 def _in_turn(

@@ -107,7 +107,7 @@ def preview(
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, window, files=files, changed=changed)
     groups = grouped(ctx, objects, ctx.ledger.known_files(ctx.pipeline.name))
-    denied: Denied = {}
+    denied = Denied()
 
     def look(group: Group) -> list[Inspected]:
         found = inspect_all(
@@ -120,6 +120,7 @@ def preview(
         looks = [
             (one.look, told_apart(ctx, group.epoch)) for group in groups for one in look(group)
         ]
+        denied.refuse_silence()
         fresh, repeated = _by_content(ctx, looks)
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
@@ -137,7 +138,7 @@ def preview(
         repeated=tuple(look.file.key for look in repeated),
         unfinished=tuple(row.batch_id for row in left if row.state != ROLLING_BACK),
         forecast=forecast,
-        denied=dict(sorted(denied.items())),
+        denied={key: str(error) for key, error in sorted(denied.errors.items())},
         changed=tuple(sorted(look.file.key for look in fresh if look.file.replaces)),
     )
 

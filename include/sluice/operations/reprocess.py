@@ -171,13 +171,13 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
     gone = sorted(set(old) - set(listed))
     if gone:
         raise TerminalError(_missing(ctx, gone, "not there any more"))
-    denied: Denied = {}
+    denied = Denied()
     wanted = [listed[key] for key in sorted(old)]
     looks = inspect_all(ctx, store, wanted, named=True, denied=denied)
-    if denied:
+    if denied.errors:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
-            f"{in_lines(denied)}\nOr reprocess the other batches one by one (--batch)"
+            f"{in_lines(denied.errors)}\nOr reprocess the other batches one by one (--batch)"
         ).in_lines()
     files = [one.look.file for one in looks]
     changed = [file.key for file in files if not _same(old[file.key], file)]

@@ -291,10 +291,10 @@ def run(
     """All stages: what earlier attempts left first, then what has landed.
 
     With `tables` nothing but these, and of loaded files too (see `ahead`); with `changed` also
-    what took the place of loaded files since. A batch that fails does
-    not keep the next ones waiting; the first failure is handed back, and a FilesLeftOut where
-    there is none and files could not be read. Raises LeaseHeld where what other runs have did not
-    get on for as long as a lease lasts.
+    what took the place of loaded files since. A batch that fails does not keep the next ones
+    waiting; the first failure is handed back, and a FilesLeftOut or FilesUnread where there is none
+    and files could not be read. Raises LeaseHeld where what other runs have did not get on for as
+    long as a lease lasts.
     """
     if tables and changed:
         raise ConfigError(
@@ -302,7 +302,7 @@ def run(
             "without --table"
         )
     wait_for_others(ctx)
-    denied: Denied = {}
+    denied = Denied()
     if tables:
         reconcile(ctx)
         manifests = land_tables(ctx, tables, window, None, files, ctx.lease, denied)

@@ -1,0 +1,193 @@
+"""Files that the store fails to hand out: tried again, then left to the next run; and a store that
+is away, which is no matter of one file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, TransientError
+from sluice.landing.landed import inspect
+from sluice.operations import denied as denied_module
+from sluice.operations import land as land_module
+from sluice.operations import preview as preview_module
+from sluice.operations import stages
+from sluice.operations.ahead import land_tables
+from sluice.operations.context import Context
+from sluice.operations.denied import AWAY_AFTER, TRIES, Denied
+from sluice.operations.land import land
+from sluice.operations.preview import Forecast, preview
+from sluice.result import BatchResult
+from tests.unit.projects import PIPELINE, open_shop
+
+pytestmark = pytest.mark.catalog
+
+
+class Store:
+    """Stands before `inspect`: fails for some files as often as it is told, and counts."""
+
+    def __init__(self) -> None:
+        self.failing: dict[str, float] = {}
+        self.denied: set[str] = set()
+        self.asked: Counter[str] = Counter()
+
+    def inspect(self, store: Any, staging: Any, found: Any, *more: Any) -> Any:
+        self.asked[found.key] += 1
+        if found.key in self.denied:
+            raise FileDenied(f"s3://b/{found.key}: AccessDenied; let Sluice read it")
+        if self.asked[found.key] <= self.failing.get(found.key, 0):
+            raise TransientError(f"s3://b/{found.key}: InternalError; try again")
+        return inspect(store, staging, found, *more)
+
+    def fail(self, *keys: str, times: float = float("inf")) -> None:
+        self.failing.update(dict.fromkeys(keys, times))
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    found = Store()
+    monkeypatch.setattr(land_module, "inspect", found.inspect)
+    monkeypatch.setattr(denied_module, "pause", lambda _turn: 0.0)
+    return found
+
+
+@pytest.fixture
+def context(tmp_path: Path, store: Store) -> Context:
+    context = open_shop(tmp_path, PIPELINE + "tables: {s.orders: {key: [id]}}\n")
+    write(context, "a.jsonl", "b.jsonl", "c.jsonl")
+    return context
+
+
+def write(context: Context, *names: str) -> None:
+    for name in names:
+        (context.project.root / "landing" / name).write_text(f'{{"op": "{name}"}}\n')
+
+
+def keys(context: Context, manifests: list[str]) -> list[str]:
+    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
+
+
+def test_a_file_that_fails_for_a_moment_is_landed_with_the_others(
+    context: Context, store: Store
+) -> None:
+    store.fail("b.jsonl", times=TRIES - 1)
+    assert keys(context, land(context)) == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert store.asked == {"a.jsonl": 1, "b.jsonl": TRIES, "c.jsonl": 1}
+
+
+def test_a_file_that_fails_each_time_is_left_to_the_next_run(
+    context: Context, store: Store
+) -> None:
+    store.fail("b.jsonl")
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    assert list(denied.errors) == ["b.jsonl"]
+    assert store.asked["b.jsonl"] == TRIES
+    store.failing.clear()
+    assert keys(context, land(context)) == ["b.jsonl"]
+
+
+def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
+    context: Context, store: Store
+) -> None:
+    store.fail("b.jsonl")
+    with pytest.raises(FilesUnread, match=r"pipeline shop: 1 files .*\n.*b\.jsonl: InternalError"):
+        land(context)
+    assert set(context.ledger.known_files("shop")) == {"a.jsonl", "c.jsonl"}
+
+
+@pytest.mark.parametrize("tables", [(), ("s.orders",)])
+def test_a_run_loads_the_others_and_ends_as_an_error_to_try_again(
+    context: Context, store: Store, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
+) -> None:
+    store.fail("b.jsonl")
+    loaded: list[str] = []
+
+    def load(ctx: Context, key: str) -> BatchResult | None:
+        loaded.extend(keys(ctx, [key]))
+        return None
+
+    monkeypatch.setattr(stages, "_load_in_turn", load)
+    _, failure = stages.run(context, tables=tables)
+    assert loaded == ["a.jsonl", "c.jsonl"]
+    assert isinstance(failure, FilesUnread)
+    assert failure.exit_code == 75
+    assert "s3://b/b.jsonl" in str(failure)
+
+
+def test_beside_a_denied_one_a_person_is_asked_for(context: Context, store: Store) -> None:
+    store.fail("b.jsonl")
+    store.denied.add("c.jsonl")
+    with pytest.raises(FilesLeftOut, match=r"(?s)2 files .*b\.jsonl.*c\.jsonl"):
+        land(context)
+    assert set(context.ledger.known_files("shop")) == {"a.jsonl"}
+    assert store.asked["c.jsonl"] == 1
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_a_store_that_fails_for_all_is_away(context: Context, store: Store, tables: bool) -> None:
+    store.fail("a.jsonl", "b.jsonl", "c.jsonl")
+    way = partial(land_tables, context, ["s.orders"]) if tables else partial(land, context)
+    with pytest.raises(TransientError, match="InternalError") as caught:
+        way(denied=Denied())
+    assert type(caught.value) is TransientError
+    assert context.ledger.batches("shop") == []
+    assert context.ledger.known_files("shop") == {}
+
+
+def test_one_of_which_another_batch_has_an_answer_is_not_away(tmp_path: Path, store: Store) -> None:
+    context = open_shop(tmp_path, PIPELINE + "max_files_per_batch: 1\n")
+    write(context, "a.jsonl", "b.jsonl")
+    store.fail("a.jsonl")
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["b.jsonl"]
+    assert list(denied.errors) == ["a.jsonl"]
+
+
+def test_a_store_that_goes_away_is_not_waited_for_file_by_file(
+    context: Context, store: Store
+) -> None:
+    many = [f"m{n:03}.jsonl" for n in range(200)]
+    write(context, *many)
+    store.fail(*many)
+    with pytest.raises(TransientError, match="InternalError"):
+        land(context, denied=Denied())
+    assert len([key for key in store.asked if key in many]) < 3 * AWAY_AFTER
+    assert context.ledger.known_files("shop") == {}
+
+
+def test_of_many_that_fail_among_others_the_last_are_asked_for_once(
+    context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(land_module, "INSPECTED_AT_ONCE", 1)
+    bad = [f"{n:03}-bad.jsonl" for n in range(2 * AWAY_AFTER)]
+    write(context, *bad, *(f"{n:03}-good.jsonl" for n in range(2 * AWAY_AFTER)))
+    store.fail(*bad)
+    denied = Denied()
+    land(context, denied=denied)
+    assert list(denied.errors) == bad
+    assert {store.asked[key] for key in bad[:AWAY_AFTER]} == {TRIES}
+    assert {store.asked[key] for key in bad[AWAY_AFTER + 1 :]} == {1}
+
+
+def test_a_file_asked_for_by_name_is_never_left_out(context: Context, store: Store) -> None:
+    store.fail("b.jsonl")
+    with pytest.raises(TransientError, match=r"b\.jsonl: InternalError"):
+        land(context, files=["a.jsonl", "b.jsonl"], denied=Denied())
+    assert store.asked["b.jsonl"] == TRIES
+    assert context.ledger.known_files("shop") == {}
+
+
+def test_a_plan_tells_them(context: Context, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
+    store.fail("b.jsonl")
+    found = preview(context)
+    assert found.files == ("a.jsonl", "c.jsonl")
+    assert "InternalError" in found.denied["b.jsonl"]
+    store.fail("a.jsonl", "c.jsonl")
+    with pytest.raises(TransientError):
+        preview(context)
