@@ -32,6 +32,7 @@ from sluice.ledger.rows import (
     PUBLISHED,
     PUBLISHING,
     ROLLED_BACK,
+    FileRow,
     Publication,
 )
 from sluice.ledger.tables import QUARANTINE, LedgerTables
@@ -386,6 +387,28 @@ def test_many_writes_leave_a_small_ledger(
     assert int(newest.summary["total-data-files"] or "") < 6
     assert len(ledger.known_files("p")) == 15
     assert claim(ledger, "f0", "f20")[1] == ["f20"]
+
+
+def test_rows_are_made_of_the_files_that_are_asked_for_alone(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = some_files("a", "b", sha256="s")
+    ledger.claim_files("p", first, named("p"))
+    mine, _ = ledger.claim_files("p", some_files("c", sha256="t"), named("p"))
+    made = set()
+    really = FileRow.__init__
+
+    def noted(self: FileRow, *given: object, **more: object) -> None:
+        really(self, *given, **more)  # type: ignore[arg-type]
+        made.add(self.object_key)
+
+    monkeypatch.setattr(FileRow, "__init__", noted)
+    assert [row.object_key for row in ledger.batch_files("p", mine)] == ["c"]
+    assert ledger.mark_files("p", mine, FILE_LOADED) == 1
+    copy = some_files("d", sha256="s")
+    assert ledger.claim_files("p", copy, named("p"), once_by=by_bytes) == ("", ())
+    assert ledger.known_contents("p", by_bytes, 0) == {"s", "t"}
+    assert made == {"c"}
 
 
 def test_quarantine_is_partitioned_by_batch(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, FileRow
 from sluice.manifest import SourceFile
@@ -49,9 +49,3 @@ def fresh_content(
             fresh.append(file)
         seen.add(brings)
     return tuple(fresh)
-
-
-def contents(known: Iterable[FileRow], content: Content) -> set[str]:
-    """What the objects brought that are claimed, loaded or held."""
-    taken = (row for row in known if row.sha256 and not is_free(row))
-    return {content(row.object_key, row.sha256) for row in taken}

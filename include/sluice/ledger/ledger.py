@@ -11,16 +11,24 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
-from sluice.ledger.claims import Content, available, contents, fresh_content
+from sluice.ledger.claims import Content, available, fresh_content
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead
-from sluice.ledger.newest import latest, newest, publications_of, replaced_rows, rows_of, untold
+from sluice.ledger.newest import (
+    contents,
+    having,
+    latest,
+    newest,
+    publications_of,
+    replaced_rows,
+    rows_of,
+    untold,
+)
 from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
 from sluice.ledger.rows import (
     AT_REST,
@@ -79,14 +87,13 @@ class Ledger:
     def known_contents(self, pipeline: str, content: Content, epoch: int) -> set[str]:
         """What the objects brought that are claimed, loaded or held, without what was loaded at
         another epoch: there the same bytes are other events."""
-        found = self._tables.read(FILES, _of(pipeline))
-        known = latest(FileRow, found, "object_key").values()
-        return contents(self._at_epoch(pipeline, found, known, epoch), content)
+        return self._contents(pipeline, self._tables.read(FILES, _of(pipeline)), content, epoch)
 
     def replaced_files(self, pipeline: str) -> list[FileRow]:
         """The objects that published batches loaded, and in whose place a later batch has taken
         another one."""
-        return self._replaced(pipeline, self._tables.read(FILES, _of(pipeline)))
+        found = self._tables.read(FILES, _of(pipeline))
+        return list(rows_of(FileRow, self._replaced(pipeline, found)))
 
     def claim_files(
         self,
@@ -111,11 +118,11 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
             found = self._tables.scan(table, _of(pipeline))
-            known = latest(FileRow, found, "object_key")
-            won = available(files, known, replaced)
+            asked = having(found, "object_key", (file.key for file in files))
+            won = available(files, latest(FileRow, asked, "object_key"), replaced)
             if once_by is not None:
-                brought = self._at_epoch(pipeline, found, known.values(), epoch)
-                won = fresh_content(won, contents(brought, once_by), once_by)
+                seen = self._contents(pipeline, found, once_by, epoch)
+                won = fresh_content(won, seen, once_by)
             if not won:
                 return [], ("", ())
             batch_id = name(won)
@@ -131,31 +138,29 @@ class Ledger:
         What was held or released stays so, and what was told of a file since it was `seen`."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            rows = latest(FileRow, self._tables.scan(table, _of(pipeline)), "object_key").values()
-            mine = [r for r in rows if r.batch_id == batch_id and r.state in FOLLOWS[state]]
-            mine = [r for r in mine if seen is None or r in seen]
+            found = newest(self._tables.scan(table, _of(pipeline)), "object_key")
+            may = having(having(found, "batch_id", [batch_id]), "state", FOLLOWS[state])
+            mine = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
 
         return self._tables.append(FILES, decide)
 
     def batch_files(self, pipeline: str, batch_id: str) -> list[FileRow]:
         """The files that the batch has now."""
-        rows = self.known_files(pipeline).values()
-        return sorted((r for r in rows if r.batch_id == batch_id), key=lambda r: r.object_key)
+        found = newest(self._tables.read(FILES, _of(pipeline)), "object_key")
+        mine = having(found, "batch_id", [batch_id])
+        return sorted(rows_of(FileRow, mine), key=lambda row: row.object_key)
 
-    def _replaced(self, pipeline: str, found: Any) -> list[FileRow]:
+    def _replaced(self, pipeline: str, found: Any) -> Any:
         rows = replaced_rows(found)
-        published = self.published_batches(pipeline) if rows else set()
-        return [row for row in rows if row.batch_id in published]
+        published = self.published_batches(pipeline) if rows.num_rows else set()
+        return having(rows, "batch_id", published)
 
-    def _at_epoch(
-        self, pipeline: str, found: Any, known: Iterable[FileRow], epoch: int
-    ) -> list[FileRow]:
-        """The objects that are known and those before them, without what was loaded at another
-        epoch. What is claimed may yet be loaded at any, whatever its batch told before."""
-        at, rows = self.epochs(pipeline), [*known, *self._replaced(pipeline, found)]
-        other = {batch for batch, told in at.items() if told not in (None, epoch)}
-        return [r for r in rows if r.state == FILE_CLAIMED or r.batch_id not in other]
+    def _contents(self, pipeline: str, found: Any, content: Content, epoch: int) -> set[str]:
+        epochs = self.epochs(pipeline)
+        other = [batch for batch, told in epochs.items() if told not in (None, epoch)]
+        known, before = newest(found, "object_key"), self._replaced(pipeline, found)
+        return contents(known, content, other) | contents(before, content, other)
 
     def _file_row(
         self, pipeline: str, batch_id: str, file: SourceFile, modified: datetime | None
@@ -217,8 +222,7 @@ class Ledger:
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
         told = self._tables.read(BATCHES, _of(pipeline))
-        mine = told.filter(pc.equal(told["batch_id"], batch_id))
-        return latest(BatchRow, mine, "batch_id").get(batch_id)
+        return latest(BatchRow, having(told, "batch_id", [batch_id]), "batch_id").get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
         """The batches, the one that changed last first."""
@@ -234,8 +238,7 @@ class Ledger:
         """
         recorded = {row.batch_id: row for row in self.batches(pipeline)}
         found = newest(self._tables.read(FILES, _of(pipeline)), "object_key")
-        claimed = found.filter(pc.equal(found["state"], FILE_CLAIMED))
-        for file in rows_of(FileRow, claimed):
+        for file in rows_of(FileRow, having(found, "state", [FILE_CLAIMED])):
             known = recorded.get(file.batch_id)
             if landed_anew(known):
                 row = known or BatchRow(pipeline, file.batch_id, "", LANDED)

@@ -3,14 +3,22 @@ that somebody asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.ledger.rows import FILE_LOADED, BatchRow, FileRow, Publication
+from sluice.ledger.claims import Content
+from sluice.ledger.rows import (
+    FILE_CLAIMED,
+    FILE_LOADED,
+    FILE_RELEASED,
+    BatchRow,
+    FileRow,
+    Publication,
+)
 
 R = TypeVar("R", FileRow, BatchRow, Publication)
 _ROW: Final = "_row"
@@ -22,6 +30,15 @@ def newest(found: Any, *key: str) -> Any:
     row = pa.array(range(ordered.num_rows), pa.int64())
     last = ordered.append_column(_ROW, row).group_by(list(key)).aggregate([(_ROW, "max")])
     return ordered.take(last[f"{_ROW}_max"].combine_chunks().sort())
+
+
+def having(found: Any, column: str, values: Iterable[str]) -> Any:
+    """The rows whose column holds one of the values."""
+    return found.filter(_is_among(found, column, values))
+
+
+def _is_among(found: Any, column: str, values: Iterable[str]) -> Any:
+    return pc.is_in(found[column], value_set=pa.array(values, found[column].type))
 
 
 def rows_of(kind: type[R], found: Any) -> Iterator[R]:
@@ -36,13 +53,22 @@ def latest(kind: type[R], found: Any, key: str) -> dict[str, R]:
     return dict(zip(kept.column(key).to_pylist(), rows_of(kind, kept), strict=True))
 
 
-def replaced_rows(found: Any) -> list[FileRow]:
+def replaced_rows(found: Any) -> Any:
     """The loaded objects whose key a later batch has, where their own batch never gave it up."""
     of_batches = newest(found, "object_key", "batch_id")
-    loaded = of_batches.filter(pc.equal(of_batches["state"], FILE_LOADED))
+    loaded = having(of_batches, "state", [FILE_LOADED])
     now = newest(found, "object_key").select(["object_key", "batch_id"])
-    replaced = loaded.join(now, now.column_names, join_type="left anti")
-    return list(rows_of(FileRow, replaced.sort_by("seq")))
+    return loaded.join(now, now.column_names, join_type="left anti").sort_by("seq")
+
+
+def contents(found: Any, content: Content, elsewhere: Iterable[str]) -> set[str]:
+    """What the objects brought that are claimed, loaded or held, without what the batches
+    `elsewhere` have loaded. What is claimed is not, whatever became of its batch before."""
+    claimed = pc.equal(found["state"], FILE_CLAIMED)
+    here = pc.or_(claimed, pc.invert(_is_among(found, "batch_id", elsewhere)))
+    taken = pc.and_(pc.not_equal(found["sha256"], ""), pc.not_equal(found["state"], FILE_RELEASED))
+    rows = found.filter(pc.and_(here, taken))
+    return set(map(content, rows["object_key"].to_pylist(), rows["sha256"].to_pylist()))
 
 
 def publications_of(found: Any) -> list[Publication]:
