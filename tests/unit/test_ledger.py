@@ -140,7 +140,7 @@ def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
     assert [file.key for file in won] == ["a"]
     third = some_files("c", sha256="s")
     assert ledger.claim_files("p", third, named("p"), once_by=by_bytes)[1] == ()
-    assert ledger.known_contents("p", by_bytes, 0) == {"s"}
+    assert ledger.known_contents("p", by_bytes) == {"s"}
 
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
     assert ledger.mark_files("p", mine, FILE_LOADED) == 1
     copy = some_files("d", sha256="s")
     assert ledger.claim_files("p", copy, named("p"), once_by=by_bytes) == ("", ())
-    assert ledger.known_contents("p", by_bytes, 0) == {"s", "t"}
+    assert ledger.known_contents("p", by_bytes) == {"s", "t"}
     assert made == {"c"}
 
 

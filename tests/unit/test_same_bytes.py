@@ -61,9 +61,10 @@ def undo(ledger: Ledger, batch: str) -> None:
     ledger.record_batch("shop", batch, ROLLED_BACK)
 
 
-def raised(context: Context, epoch: int = 1) -> Context:
+def raised(context: Context, epoch: int = 1, full_load: bool = True) -> Context:
     path = context.project.root / "pipelines" / "shop.yaml"
-    path.write_text(f"{PIPELINE}epoch: {epoch}\n")
+    told = f"full_loads: [{{epoch: {epoch}, at: '2026-01-01T00:00:00Z'}}]\n" if full_load else ""
+    path.write_text(f"{PIPELINE}epoch: {epoch}\n{told}")
     return open_context(context.project.root, "shop")
 
 
@@ -82,6 +83,13 @@ def test_a_full_load_of_a_raised_epoch_is_taken(context: Context) -> None:
     assert keys(later, land(later)) == ["orders/second.csv"]
     write(later, "orders/third.csv")
     assert land(later) == []
+
+
+def test_a_copy_of_the_old_log_is_skipped_where_no_full_load_takes_its_place(
+    context: Context,
+) -> None:
+    write(context, "orders/second.csv")
+    assert land(raised(context, full_load=False)) == []
 
 
 def test_copies_in_a_raised_epoch_count_once(context: Context) -> None:
@@ -186,7 +194,7 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
     def claimed(key: str, epoch: int) -> tuple[str, int]:
         file = SourceFile(key=key, url=key, size=1, etag="e", sha256="s", hour="h")
         batch, won = ledger.claim_files(
-            "shop", (file,), lambda f: name_batch("shop", f), once_by=by_bytes, epoch=epoch
+            "shop", (file,), lambda f: name_batch("shop", f), once_by=by_bytes, epochs=[epoch]
         )
         return batch, len(won)
 
@@ -194,7 +202,7 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
     ledger.mark_files("shop", batch, FILE_LOADED)
     ledger.record_batch("shop", batch, PUBLISHED)
     assert claimed("b", 0) == claimed("b", 1) == ("", 0)
-    assert "s" in ledger.known_contents("shop", by_bytes, 1)
+    assert "s" in ledger.known_contents("shop", by_bytes, [1])
     publish(ledger, batch, 0)
-    assert "s" not in ledger.known_contents("shop", by_bytes, 1)
+    assert "s" not in ledger.known_contents("shop", by_bytes, [1])
     assert claimed("b", 1)[1] == 1

@@ -84,10 +84,12 @@ class Ledger:
         found = self._tables.read(FILES, _of(pipeline))
         return latest(FileRow, found, "object_key")
 
-    def known_contents(self, pipeline: str, content: Content, epoch: int) -> set[str]:
+    def known_contents(
+        self, pipeline: str, content: Content, epochs: Container[int] | None = None
+    ) -> set[str]:
         """What the objects brought that are claimed, loaded or held, without what was loaded at
-        another epoch: there the same bytes are other events."""
-        return self._contents(pipeline, self._tables.read(FILES, _of(pipeline)), content, epoch)
+        other `epochs`: there the same bytes are other events."""
+        return self._contents(pipeline, self._tables.read(FILES, _of(pipeline)), content, epochs)
 
     def replaced_files(self, pipeline: str) -> list[FileRow]:
         """The objects that published batches loaded, and in whose place a later batch has taken
@@ -102,7 +104,7 @@ class Ledger:
         name: Callable[[tuple[SourceFile, ...]], str],
         *,
         once_by: Content | None = None,
-        epoch: int = 0,
+        epochs: Container[int] | None = None,
         modified: Mapping[str, datetime] | None = None,
         replaced: Container[FileRow] = (),
     ) -> tuple[str, tuple[SourceFile, ...]]:
@@ -111,8 +113,8 @@ class Ledger:
         `name` is asked before the commit, again after a lost race: where it also writes the
         manifest, a claim never stands without one. A changed object (other ETag, version or
         size) under a known key is taken only where what is known of it still is what was seen,
-        among the `replaced`. `once_by` leaves out content that another object brought at the
-        `epoch` that these are loaded at. Returns ("", ()) when nothing is left.
+        among the `replaced`. `once_by` leaves out content that another object brought, at one of
+        the `epochs` where some are given. Returns ("", ()) when nothing is left.
         """
         times = modified or {}
 
@@ -121,7 +123,7 @@ class Ledger:
             asked = having(found, "object_key", (file.key for file in files))
             won = available(files, latest(FileRow, asked, "object_key"), replaced)
             if once_by is not None:
-                seen = self._contents(pipeline, found, once_by, epoch)
+                seen = self._contents(pipeline, found, once_by, epochs)
                 won = fresh_content(won, seen, once_by)
             if not won:
                 return [], ("", ())
@@ -156,9 +158,11 @@ class Ledger:
         published = self.published_batches(pipeline) if rows.num_rows else set()
         return having(rows, "batch_id", published)
 
-    def _contents(self, pipeline: str, found: Any, content: Content, epoch: int) -> set[str]:
-        epochs = self.epochs(pipeline)
-        other = [batch for batch, told in epochs.items() if told not in (None, epoch)]
+    def _contents(
+        self, pipeline: str, found: Any, content: Content, epochs: Container[int] | None
+    ) -> set[str]:
+        told = {} if epochs is None else self.epochs(pipeline)
+        other = [b for b, at in told.items() if at is not None and at not in (epochs or ())]
         known, before = newest(found, "object_key"), self._replaced(pipeline, found)
         return contents(known, content, other) | contents(before, content, other)
 

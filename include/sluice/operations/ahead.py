@@ -24,7 +24,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
-from sluice.operations.loadedfiles import arrivals, told_apart
+from sluice.operations.loadedfiles import arrivals, of_one_load, told_apart
 
 
 def land_tables(
@@ -50,7 +50,7 @@ def land_tables(
     asked = selected(ctx, store, window, until, files)
     found = [o for o in asked if _may_be_read(ctx, o, known, before)]
     seen = ctx.ledger.known_contents(
-        ctx.pipeline.name, content_of(ctx.pipeline), ctx.pipeline.epoch
+        ctx.pipeline.name, content_of(ctx.pipeline), of_one_load(ctx, None)
     )
     refused = Denied() if denied is None else denied
     made = []

@@ -14,7 +14,7 @@ from sluice.ledger.rows import FileRow, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.loadedfiles import epoch_of
+from sluice.operations.loadedfiles import of_one_load
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def claim(
         return manifest.batch_id
 
     batch_id, won = ctx.ledger.claim_files(
-        ctx.pipeline.name, files, fix, once_by=content_of(ctx.pipeline), epoch=epoch_of(ctx, epoch),
+        ctx.pipeline.name, files, fix,
+        once_by=content_of(ctx.pipeline), epochs=of_one_load(ctx, epoch),
         modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
     )  # fmt: skip
     reach(Point.LAND_CLAIMED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sluice.config.epochs import MAX_EPOCH
 from sluice.ledger.rows import FileRow
 from sluice.operations.context import Context
 
@@ -11,6 +12,15 @@ from sluice.operations.context import Context
 def epoch_of(ctx: Context, epoch: int | None) -> int:
     """The epoch of a batch: what its manifest fixes, or else the pipeline's own."""
     return ctx.pipeline.epoch if epoch is None else epoch
+
+
+def of_one_load(ctx: Context, epoch: int | None) -> range:
+    """The epochs in which the same bytes are the same events as at this one: a full load that takes
+    the place of all before it may repeat any file of what it replaces."""
+    at = epoch_of(ctx, epoch)
+    begun = [one.epoch for one in ctx.pipeline.full_loads]
+    first = max((e for e in begun if e <= at), default=0)
+    return range(first, min((e for e in begun if e > at), default=MAX_EPOCH + 1))
 
 
 def told_apart(ctx: Context, epoch: int | None) -> int | None:

@@ -23,7 +23,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
-from sluice.operations.loadedfiles import epoch_of, told_apart
+from sluice.operations.loadedfiles import of_one_load, told_apart
 from sluice.result import Counts
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
@@ -150,7 +150,7 @@ def _by_content(
     decide one after the other."""
     content, taken = content_of(ctx.pipeline), set[SourceFile]()
     for epoch in dict.fromkeys(at for _, at in looks):
-        seen = ctx.ledger.known_contents(ctx.pipeline.name, content, epoch_of(ctx, epoch))
+        seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_one_load(ctx, epoch))
         seen |= {content(file.key, file.sha256) for file in taken}
         taken |= {
             *fresh_content(tuple(one.file for one, at in looks if at == epoch), seen, content)
