@@ -120,6 +120,20 @@ def altered(text: str) -> list[Altered]:
     return []
 
 
+def in_turn(
+    first: tuple[ColumnChange, ...], then: tuple[ColumnChange, ...]
+) -> tuple[ColumnChange, ...]:
+    """Two changes of a table's columns, one after the other, as one that makes both at once."""
+    steps = {old.lower(): new for old, new in then if old is not None}
+    moved = [(old, new if new is None else steps.pop(new.lower(), new)) for old, new in first]
+    others = [(old, new) for old, new in then if old is None or old.lower() in steps]
+    return tuple(pair for pair in (*moved, *others) if _changes(*pair))
+
+
+def _changes(old: str | None, new: str | None) -> bool:
+    return (old or "").lower() != (new or "").lower()
+
+
 def dropped_tables(text: str) -> list[str]:
     """The tables, without their schemas, that the statements drop; temporary ones are none.
 
@@ -255,7 +269,7 @@ def _of_alter(statement: exp.Expression) -> Altered | None:
     if not all(_is_name(part) for pair in pairs for part in pair if part is not None):
         return None
     named = ((old and old.name, new and new.name) for old, new in pairs)
-    moved = tuple((old, new) for old, new in named if (old or "").lower() != (new or "").lower())
+    moved = tuple((old, new) for old, new in named if _changes(old, new))
     table = statement.this
     return (
         Altered(table.name, moved, table.db) if isinstance(table, exp.Table) else Altered("", moved)

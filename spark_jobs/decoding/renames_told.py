@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered
+from sluice.ddl import (
+    SPEAKS_OF_COLUMNS,
+    Altered,
+    ColumnChange,
+    UnreadableDdl,
+    altered,
+    in_turn,
+)
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.positions import epoch_prefix
@@ -47,44 +56,80 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
             unknown = rename.problem is not None and not of.name
             if unknown or table_config(job.pipeline, of) is not None:
                 told.setdefault(of, []).append(rename)
-    return told
+    return {of: _by_place(renames) for of, renames in told.items()}
+
+
+def _by_place(told: Iterable[ToldRename]) -> list[ToldRename]:
+    """As one what several texts tell at one place, in their order, for below it all of them hold.
+
+    A text that is told again there counts once.
+    """
+    places: dict[tuple[str, str | None], list[ToldRename]] = {}
+    for one in dict.fromkeys(told):
+        unread = one.statement if one.problem is not None else None
+        places.setdefault((one.position, unread), []).append(one)
+    return list(map(_as_one, places.values()))
+
+
+def _as_one(told: Sequence[ToldRename]) -> ToldRename:
+    columns = reduce(in_turn, (one.columns for one in told))
+    return replace(told[0], columns=columns, statement=";\n".join(one.statement for one in told))
 
 
 def _statements(job: Job, envelope: DataFrame) -> DataFrame:
+    """In the order of their records."""
     mine = ddl_events(envelope, SPEAKS_OF_COLUMNS)
     located = with_origin(mine, job.spark, job.manifest.files)
     at = F.concat_ws(
         ".", F.lit(epoch_prefix(job.pipeline.epoch)), F.coalesce("position", by_place())
     )
-    return located.select(*told_columns(), at.alias("at"))
+    return located.orderBy(by_place()).select(*told_columns(), at.alias("at"))
 
 
 def _of_statement(
     source: Source, row: Row, ordered: Collection[Source], with_rows: Collection[Source]
-) -> Iterable[tuple[Source, ToldRename]]:
+) -> Iterator[tuple[Source, ToldRename]]:
     """By the event's own table; a topic of schema changes may leave it to the statement.
 
     `ordered`: the tables whose rows all have a place in the source's order; `with_rows`: those
     that the batch has rows of.
     """
+    followed: dict[Source, tuple[ColumnChange, ...]] = {}
+    problem = None
     try:
         for one in altered(row["ddl"]):
-            of = source
-            if not source.table or "," in source.table:
-                of = _named_by(one, source, with_rows)
-            if not of.table:
-                raise UnreadableDdl("neither it nor its event names a table")
-            if row["lost"] and of in ordered and any(_names_since(one)):
-                raise UnreadableDdl("its place in the source's order is not told")
-            if not all(map(_is_legal, _names_since(one))):
-                raise UnreadableDdl("no column may have such a name")
-            yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"])
-    except UnreadableDdl as problem:
+            of = _table_of(one, source, row["lost"], ordered, with_rows)
+            followed[of] = in_turn(followed.get(of, ()), one.columns)
+    except UnreadableDdl as unreadable:
+        problem = str(unreadable)
         tell(
             f"{source.name}: a DDL statement that may rename or drop a column could not be "
             f"followed ({problem}); it is in sluice.renames, and changes nothing"
         )
-        yield source, ToldRename(source.name, row["at"], (), row["ddl"], str(problem))
+    for of, columns in followed.items():
+        yield of, ToldRename(of.name, row["at"], columns, row["ddl"])
+    if problem is not None:
+        yield source, ToldRename(source.name, row["at"], (), row["ddl"], problem)
+
+
+def _table_of(
+    one: Altered,
+    source: Source,
+    lost: bool,
+    ordered: Collection[Source],
+    with_rows: Collection[Source],
+) -> Source:
+    """Raises UnreadableDdl where a statement cannot be followed."""
+    of = source
+    if not source.table or "," in source.table:
+        of = _named_by(one, source, with_rows)
+    if not of.table:
+        raise UnreadableDdl("neither it nor its event names a table")
+    if lost and of in ordered and any(_names_since(one)):
+        raise UnreadableDdl("its place in the source's order is not told")
+    if not all(map(_is_legal, _names_since(one))):
+        raise UnreadableDdl("no column may have such a name")
+    return of
 
 
 def _named_by(one: Altered, source: Source, with_rows: Collection[Source]) -> Source:

@@ -217,6 +217,20 @@ def test_a_column_gets_its_name_back_and_another_one_the_other(
     assert names_of(shop) == {1: (None, "title"), 2: ("another", "title"), 3: (None, "title")}
 
 
+def test_statements_at_one_place_are_followed_in_the_order_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In one text, and in two records at one place of the log."""
+    shop = shop_of(spark, tmp_path)
+    one = "ALTER TABLE orders RENAME COLUMN b TO c; ALTER TABLE orders RENAME COLUMN a TO b"
+    two = [ddl(20, f"ALTER TABLE orders RENAME COLUMN {told}") for told in ("c TO d", "b TO c")]
+    shop.load_records([event("c", 1, id=1, a="a", b="b"), ddl(10, one)])
+    between, since = event("c", 11, id=2, b="a", c="b"), event("c", 21, id=3, c="a", d="b")
+    shop.load_records([between, *two, since])
+    rows = {row["id"]: {c: row[c] for c in "abcd" if row[c]} for row in shop.rows("orders")}
+    assert rows == {ident: {"c": "a", "d": "b"} for ident in (1, 2, 3)}
+
+
 @pytest.mark.long
 def test_what_cannot_be_followed_stops_or_is_told(spark: SparkSession, tmp_path: Path) -> None:
     shop = shop_of(spark, tmp_path)

@@ -90,6 +90,52 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
     assert [one.problem is not None for one in told[NOWHERE]] == [True]
 
 
+def told_of(*statements: str) -> list[tuple[str, Any]]:
+    """What rows of one table, in their order, tell at one place: statement and columns."""
+    rows = (Row(at="1", lost=False, ddl=told) for told in statements)
+    of_rows = (one for row in rows for _, one in _of_statement(MYSQL, row, frozenset(), WITH_ROWS))
+    return [(one.statement, one.columns) for one in renames_told._by_place(of_rows)]
+
+
+ALTER = "ALTER TABLE t "
+
+
+@pytest.mark.parametrize(
+    ("statements", "columns"),
+    [
+        (["RENAME COLUMN b TO c", "RENAME COLUMN a TO b"], {("b", "c"), ("a", "b")}),
+        (["RENAME COLUMN a TO b", "RENAME COLUMN B TO c"], {("a", "c")}),
+        (["RENAME COLUMN a TO b", "RENAME COLUMN b TO A"], set()),
+        (["CHANGE a x int", "CHANGE b a int", "CHANGE x b int"], {("a", "b"), ("b", "a")}),
+        (["DROP COLUMN b", "RENAME COLUMN a TO b"], {("b", None), ("a", "b")}),
+        (["RENAME COLUMN a TO b", "DROP COLUMN b"], {("a", None)}),
+        (["RENAME COLUMN a TO b", "ADD COLUMN a int"], {("a", "b"), (None, "a")}),
+        (["ADD COLUMN a int", "RENAME COLUMN a TO b"], {(None, "b")}),
+        (["ADD COLUMN a int", "DROP COLUMN a"], set()),
+    ],
+)
+def test_what_is_told_at_one_place_is_followed_in_its_order(
+    statements: list[str], columns: set[tuple[str | None, str | None]]
+) -> None:
+    """Be it one text, or a record for each statement."""
+    texts = [ALTER + told for told in statements]
+    ((_, of_text),) = told_of("; ".join(texts))
+    ((statement, of_records),) = told_of(*texts)
+    assert statement == ";\n".join(texts)
+    assert set(of_text) == set(of_records) == columns
+
+
+def test_what_is_told_again_at_one_place_is_followed_once() -> None:
+    swap = f"{ALTER}RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+    assert told_of(swap, swap) == told_of(swap) == [(swap, (("a", "b"), ("b", "a")))]
+
+
+def test_what_is_not_followed_is_told_beside_what_is() -> None:
+    """Of one text, as of a table that nobody knows."""
+    text = f"{ALTER}RENAME COLUMN a TO b; ALTER TABLE w RENAME COLUMN a TO b"
+    assert of(NOWHERE, text, {Source("db", "", "t")}) == [("db.t", True), ("", False)]
+
+
 def test_columns_of_no_table_are_not_followed() -> None:
     assert of(MYSQL, "RENAME COLUMN a TO b") == [("db", False)]
 
