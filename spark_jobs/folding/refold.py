@@ -92,9 +92,10 @@ def _whole(events: DataFrame, data: Sequence[str]) -> DataFrame:
 
 
 def newest(events: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Of the events of each key the newest; of two at one position the one of higher content."""
+    """Of the events of each key the newest; of two at one position the one of higher content, and
+    of repeats the one of the later time."""
     newest_first = Window.partitionBy(*by_name(key)).orderBy(
-        F.col(names.POSITION).desc(), F.col(_CONTENT).desc()
+        F.col(names.POSITION).desc(), F.col(_CONTENT).desc(), F.col(names.SOURCE_TS).desc()
     )
     return events.withColumn(_RANK, F.row_number().over(newest_first)).where(F.col(_RANK) == 1)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -17,7 +17,12 @@ from spark_jobs.folding.fold import content_hash
 from spark_jobs.folding.refold import KNOWN, left_out, lives_filled_in, newest
 
 CONTENT: Final = "_sluice_said"
+TIMED: Final = "_sluice_timed"
+"""Of a version whether the time of its end is sure. Of a delete or TRUNCATE that came several times
+and told unequal ones, the order in which it came may decide which of them the table has."""
 _ERA: Final = "_sluice_era"
+_END: Final = "_sluice_end"
+_MOMENT: Final = (names.POSITION, names.SOURCE_TS, TIMED)
 # Above every position.
 _STILL: Final = "~"
 _RANK: Final = "_sluice_rank"
@@ -25,32 +30,58 @@ _CHANGE: Final = "_sluice_change"
 
 
 def versions_of(changelog: DataFrame, key: Sequence[str], data: Sequence[str]) -> DataFrame:
-    """Every version of every row: `data`, `_position`, `_position_to`, `_is_current`, KNOWN.
+    """Every version of every row: `data`, what a history has of it beside them, KNOWN, TIMED.
 
     A TRUNCATE ends the lives of all keys: below and above it a key is another row's.
     """
-    eras = _eras(changelog)
     whose = [_ERA, *key]
-    events = newest(lives_filled_in(eras, whose, data), [*whose, names.POSITION])
+    filled = lives_filled_in(_eras(changelog), whose, data)
+    at_place = Window.partitionBy(*by_name([*whose, names.POSITION]))
+    sure = (F.col(names.OP) != OP_DELETE) | (F.size(_times().over(at_place)) == 1)
+    timed = filled.withColumn(TIMED, sure)
+    events = newest(timed, [*whose, names.POSITION])
     following = Window.partitionBy(*by_name(whose)).orderBy(names.POSITION)
-    era_ends = F.when(F.col(_ERA) != _STILL, F.col(_ERA))
-    until = F.coalesce(F.lead(names.POSITION).over(following), era_ends)
-    found = events.withColumn(names.POSITION_TO, until).where(F.col(names.OP) != OP_DELETE)
-    current = F.col(names.POSITION_TO).isNull().alias(names.IS_CURRENT)
-    return found.select(*by_name(data), names.POSITION, names.POSITION_TO, current, KNOWN)
+    end = F.coalesce(F.lead(F.struct(*_MOMENT)).over(following), F.col(_END))
+    found = events.withColumn(_END, end).where(F.col(names.OP) != OP_DELETE)
+    return found.select(*by_name(data), names.POSITION, KNOWN, *_ends())
+
+
+def _times() -> Column:
+    """The different ones that events tell; that one tells none counts as one."""
+    return F.collect_set(F.struct(names.SOURCE_TS))
+
+
+def _ends() -> list[Column]:
+    end = F.col(_END)
+    return [
+        F.col(names.SOURCE_TS).alias(names.VALID_FROM),
+        end[names.SOURCE_TS].alias(names.VALID_TO),
+        end.isNull().alias(names.IS_CURRENT),
+        end[names.POSITION].alias(names.POSITION_TO),
+        F.coalesce(end[TIMED], F.lit(True)).alias(TIMED),
+    ]
 
 
 def _eras(changelog: DataFrame) -> DataFrame:
-    """The changes of rows with the position of the first TRUNCATE at or above them."""
-    truncates = changelog.where(F.col(names.OP) == OP_TRUNCATE)
-    ends = truncates.select(F.col(names.POSITION).alias(_ERA)).distinct()
+    """The changes of rows with the position of the first TRUNCATE at or above them, and its
+    moment."""
     changes = changelog.where(F.col(names.OP) != OP_TRUNCATE)
     changes = changes.withColumn(_CHANGE, F.monotonically_increasing_id())
-    ends = ends.unionByName(changelog.sparkSession.range(1).select(F.lit(_STILL).alias(_ERA)))
-    joined = changes.join(F.broadcast(ends), F.col(_ERA) >= F.col(names.POSITION))
+    joined = changes.join(F.broadcast(_truncates(changelog)), F.col(_ERA) >= F.col(names.POSITION))
     first = Window.partitionBy(_CHANGE).orderBy(_ERA)
     ranked = joined.withColumn(_RANK, F.row_number().over(first)).where(F.col(_RANK) == 1)
     return ranked.drop(_RANK, _CHANGE)
+
+
+def _truncates(changelog: DataFrame) -> DataFrame:
+    """Where eras end, _ERA, and the moment, _END; above them the one that has not ended."""
+    truncates = changelog.where(F.col(names.OP) == OP_TRUNCATE).groupBy(names.POSITION)
+    ends = truncates.agg(
+        F.min(names.SOURCE_TS).alias(names.SOURCE_TS), (F.size(_times()) == 1).alias(TIMED)
+    )
+    ended = ends.select(F.col(names.POSITION).alias(_ERA), F.struct(*_MOMENT).alias(_END))
+    still = changelog.sparkSession.range(1).select(F.lit(_STILL).alias(_ERA))
+    return ended.unionByName(still, allowMissingColumns=True)
 
 
 def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -58,7 +89,11 @@ def newest_versions(versions: DataFrame, key: Sequence[str]) -> DataFrame:
     last = Window.partitionBy(*by_name(key)).orderBy(F.desc(names.POSITION))
     ranked = versions.withColumn(_RANK, F.row_number().over(last)).where(F.col(_RANK) == 1)
     deleted = F.col(names.POSITION_TO).isNotNull()
-    marks = {names.IS_DELETED: deleted, names.DELETED_POSITION: F.col(names.POSITION_TO)}
+    marks = {
+        names.IS_DELETED: deleted,
+        names.DELETED_POSITION: F.col(names.POSITION_TO),
+        names.DELETED_AT: F.col(names.VALID_TO),
+    }
     return ranked.drop(_RANK).withColumns(marks)
 
 

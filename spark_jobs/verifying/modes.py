@@ -15,6 +15,7 @@ from spark_jobs.folding.judged import above
 from spark_jobs.folding.refold import KNOWN
 from spark_jobs.folding.refold_modes import (
     CONTENT,
+    TIMED,
     events_of,
     newest_versions,
     told_apart,
@@ -26,8 +27,9 @@ from spark_jobs.lake.published import rows_at
 from spark_jobs.lake.tables import TableId
 from spark_jobs.verifying.comparison import compared
 
-_ENDS = (names.POSITION_TO, names.IS_CURRENT)
-_MARKS = (names.POSITION, names.DELETED_POSITION, names.IS_DELETED)
+_ENDS = (names.POSITION_TO, names.IS_CURRENT, names.VALID_FROM, names.VALID_TO)
+_MARKS = (names.POSITION, names.DELETED_POSITION, names.IS_DELETED, names.DELETED_AT)
+_END_TIMES = (names.VALID_TO, names.DELETED_AT)
 
 
 def compare_modes(
@@ -35,8 +37,9 @@ def compare_modes(
 ) -> tuple[Comparison, ...]:
     """History, deleted rows that stay, and events, each where the table has them.
 
-    Above the floor alone, and of versions those of which every column is known. What a mode made
-    before it was switched off is not looked at, nor a target whose deleted rows are to come back.
+    Above the floor alone, and of versions those of which every column is known, with the time of
+    their end where that is TIMED. What a mode made before it was switched off is not looked at, nor
+    a target whose deleted rows are to come back.
     """
     target = above(rows_at(spark, cut, trio.target, changelog), floor)
     data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
@@ -67,9 +70,18 @@ def _layout(key: tuple[str, ...], data: list[str], ends: tuple[str, ...]) -> Lay
 def _compared(
     table: TableId, cut: Cut, wanted: DataFrame, there: DataFrame, layout: Layout
 ) -> Comparison:
-    unknown = wanted.where(~F.col(KNOWN)).select(*map(quoted, layout.key))
-    there = there.join(unknown, list(layout.key), "left_anti")
-    return compared(table, cut, wanted.where(KNOWN), there, layout)
+    told = F.col(KNOWN) & F.col(TIMED)
+    unsure = wanted.where(~told).select(*map(quoted, layout.key), KNOWN, TIMED)
+    there = there.join(unsure, list(layout.key), "left")
+    sides = (_sure(side, layout).where(F.coalesce(KNOWN, F.lit(True))) for side in (wanted, there))
+    return compared(table, cut, *sides, layout)
+
+
+def _sure(rows: DataFrame, layout: Layout) -> DataFrame:
+    """Rows, without the time of their end where that is not TIMED."""
+    timed = F.coalesce(TIMED, F.lit(True))
+    times = {c: F.when(timed, F.col(c)) for c in layout.values if c in _END_TIMES}
+    return rows.withColumns(times)
 
 
 def _events(

@@ -67,3 +67,43 @@ def test_what_differs_is_told_of_each_table(lake: Sandbox) -> None:
     }
     (version,) = found["shop.orders__history"].shown
     assert version.columns == ("body",)
+
+
+def at_another_time(told: dict[str, Any]) -> dict[str, Any]:
+    """The same event once more, of which the source tells another time."""
+    return told | {"source": told["source"] | {"ts_ms": 1}}
+
+
+@pytest.mark.long
+def test_times_are_compared_where_they_are_sure(lake: Sandbox) -> None:
+    """The delete and the TRUNCATE that ended `b` and `c` are told with two times each; so is what
+    ended `d`, of which the later one counts."""
+    timeless = event(9, 4)
+    del timeless["source"]["ts_ms"]
+    again = [at_another_time(EVENTS[i]) for i in (3, 4, 6)]
+    more = [event(8, 4, "f", body="long"), timeless, event(10, 5, "g", body="long"), event(11, 5)]
+    lake.write("2.jsonl", [*again, *more])
+    lake.run()
+    assert differing(lake) == {}
+    for name in ("pipeline", "batch", "attempt"):
+        lake.spark.conf.unset(f"spark.sql.iceberg.snapshot-property.sluice.{name}")
+    for table, column, notes in (
+        ("orders", "_deleted_at", "'b', 'c', 'f', 'g'"),
+        ("orders__history", "_valid_from", "'a'"),
+        ("orders__history", "_valid_to", "'b', 'c', 'd', 'f'"),
+    ):
+        time = "TIMESTAMP '2020-01-01'"
+        lake.spark.sql(f"UPDATE lake.shop.{table} SET {column} = {time} WHERE note IN ({notes})")
+    found = {
+        (table, shown.expected["note"], shown.columns)
+        for table, comparison in differing(lake).items()
+        for shown in comparison.shown
+        if shown.expected is not None
+    }
+    assert found == {
+        ("shop.orders with its deleted rows", "f", ("_deleted_at",)),
+        ("shop.orders with its deleted rows", "g", ("_deleted_at",)),
+        ("shop.orders__history", "a", ("_valid_from",)),
+        ("shop.orders__history", "d", ("_valid_to",)),
+        ("shop.orders__history", "f", ("_valid_to",)),
+    }
