@@ -18,6 +18,7 @@ import zstandard
 from pyspark.sql import SparkSession
 
 from sluice.operations import stages
+from tests.spark.datastream_events import avro_file
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -160,3 +161,17 @@ def test_a_parquet_file_that_cannot_be_decoded_is_one_reject(lake: Sandbox) -> N
     assert [row["id"] for row in lake.rows("t")] == [4]
     (bad,) = lake.quarantined()
     assert (bad["file"], bad["reason"]) == ("bad.parquet", "damaged_parquet")
+
+
+@pytest.mark.long
+def test_a_file_cut_in_its_header_costs_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a typed format: its decoder reads the schema that the header has."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "datastream"})
+    avro_file(sandbox.landing / "t.avro", [{"name": "id", "type": "int"}], [{"id": 1}, {"id": 2}])
+    cut = (sandbox.landing / "t.avro").read_bytes()[:60]
+    (sandbox.landing / "u.avro").write_bytes(cut)
+    sandbox.load_landed()
+    assert sorted(row["id"] for row in sandbox.rows("t")) == [1, 2]
+    (bad,) = sandbox.quarantined()
+    assert (bad["file"], bad["reason"], bad["record"]) == ("u.avro", "truncated_avro", 0)
+    assert bad["raw"] == cut

@@ -13,11 +13,12 @@ import fastavro
 import pytest
 import zstandard
 
+from sluice.containers.rejects import RAW_BYTES
 from sluice.errors import Unsettled
 from sluice.landing.landed import inspect
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import natural_key
-from tests.unit.lake import LINES, ROWS, Lake, avro_bytes, raw, reasons
+from tests.unit.lake import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
 
 
 def test_json_lines_are_taken_as_they_are(lake: Lake) -> None:
@@ -168,10 +169,33 @@ def test_changed_avro_keeps_the_blocks_before(lake: Lake) -> None:
     assert 0 < len(list(fastavro.reader(io.BytesIO(lake.staged(look))))) < len(ROWS)
 
 
-def test_cut_avro_header(lake: Lake) -> None:
-    look = lake.look(avro_bytes()[:40], "a.avro")
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("cut", [4, 40, 60])
+def test_a_file_that_is_cut_in_its_avro_header_is_no_container(
+    lake: Lake, cut: int, packed: bool
+) -> None:
+    content = avro_bytes()[:cut]
+    look = lake.look(gzip.compress(content) if packed else content, "a.avro")
+    assert (look.file.container, look.file.avro_schema) == (JSON_LINES, "")
     assert reasons(look) == [(0, "truncated_avro")]
+    assert raw(look) == content
     assert lake.staged(look) == b""
+
+
+def test_a_damaged_avro_header_refuses_its_file(lake: Lake) -> None:
+    content = avro_bytes().replace(b"avro.schema", b"avro.scheme", 1)
+    look = lake.look(content, "a.avro")
+    assert (look.file.container, reasons(look)) == (JSON_LINES, [(0, "damaged_avro")])
+    assert raw(look) == content[:RAW_BYTES]
+
+
+@pytest.mark.parametrize("more", [b"", b"\x02"])
+def test_an_avro_header_without_a_whole_block_is_a_container(lake: Lake, more: bytes) -> None:
+    out = io.BytesIO()
+    fastavro.writer(out, AVRO_SCHEMA, [])
+    look = lake.look(out.getvalue() + more, "a.avro")
+    assert (look.file.container, look.file.staged) == (AVRO, bool(more))
+    assert reasons(look) == [(0, "truncated_avro")] * bool(more)
 
 
 def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:

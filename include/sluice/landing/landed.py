@@ -198,7 +198,7 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
-            return _look_at_avro(_until_damage(plain), reading.thorough)
+            return _look_at_avro(_until_damage(plain), head, reading.thorough)
         if reading.tables and head.startswith(parquetfile.MAGIC):
             return _look_at_parquet(plain, head, reading.thorough)
         if reading.framing and datums.are_in(head):
@@ -222,10 +222,13 @@ def _misread(lines: Iterator[bytes], limit: int) -> bool:
     return check.split_needed
 
 
-def _look_at_avro(plain: Iterator[bytes], thorough: bool) -> _Look:
+def _look_at_avro(plain: Iterator[bytes], head: bytes, thorough: bool) -> _Look:
+    """Without its header, which tells the schema, nothing of it can be read."""
     avro = avrofile.walk(plain, thorough)
     deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
-    if avro.whole and not avrocheck.is_sound(avro.schema):
+    if not avro.whole:
+        return _Look(reason=avro.damage, head=head[:RAW_BYTES])
+    if not avrocheck.is_sound(avro.schema):
         return _Look(reason=avrofile.BAD_SCHEMA)
     if not avro.known:
         return _Look(reason=avrofile.BAD_CODEC)
