@@ -36,6 +36,23 @@ def test_lines_that_are_no_documents(line: bytes, lines: int) -> None:
     assert clock.seconds < 6
 
 
+@pytest.mark.parametrize("broken", ['{"a":2,}', '{"a":[{"a:2}', '{"a":2', '"a":2}', '{"b":"'])
+@pytest.mark.parametrize("between", [",", ",\n", ",\n  "])
+def test_broken_documents_of_an_array(broken: str, between: str) -> None:
+    clock = Clock()
+    whole = between.join(['{"a":0}', *['{"a":1}', broken] * 30_000])
+    assert len(list(split(iter([f"[{whole}]".encode()]), LIMIT))) > 100
+    assert clock.seconds < 6
+
+
+def test_broken_documents_that_look_like_one_another() -> None:
+    """Each could be what the one before it ends at."""
+    clock = Clock()
+    nested = '[{"a":1},' + '{"a":[0,' * 60_000
+    assert len(list(split(iter([nested.encode()]), LIMIT))) > 1
+    assert clock.seconds < 6
+
+
 def test_a_comment_ends_where_it_ends_however_the_pieces_fall() -> None:
     text = b'/* a * / b **/{"a":1}\n/*/ c */{"a":2}\n/* d\n{"a":3}\n/**/{"a":4}\n/* e\n/* f'
     expected = [b'{"a":1}', b'{"a":2}', b'{"a":4}', b"/* e", b"/* f"]

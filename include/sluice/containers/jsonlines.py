@@ -14,7 +14,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sluice.containers.documents import BOM, is_lossy, read_document
+from sluice.containers.broken import may_go_on
+from sluice.containers.documents import BOM
+from sluice.containers.jsontext import is_lossy, read_document
 
 BLOCK_BYTES: Final = 4 << 20
 _SMALL: Final = 1 << 15
@@ -108,4 +110,4 @@ def _is_odd(line: bytes, last: bool = False) -> bool:
     if found.found:
         return bool(text[found.end :].strip()) or is_lossy(text, found.value)
     goes_on = found.error_at >= len(text)  # a string cut by the line's end cannot
-    return "^" in text or "\t" in text or (goes_on and not last)
+    return "^" in text or "\t" in text or (goes_on and not last) or may_go_on(text)

@@ -1,0 +1,152 @@
+"""Where a document that cannot be read ends, as far as its text still tells."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sluice.containers.jsontext import NEAR_END
+from sluice.containers.textwindow import TextWindow
+
+# Where a line begins that may be a document's.
+NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
+_STRING: Final = r'"(?:[^"\\\r\n]|\\[^\r\n])*+'
+_FIELD: Final = rf'[ \t\r\n]*+{_STRING}"[ \t\r\n]*+:'
+# What may stand behind an element of an array, or behind a document on its line: not more of it.
+FOLLOWS: Final = re.compile(rf"[ \t\ufeff]*+(?:,(?!{_FIELD})|[\]{{/\r\n]|\Z)")
+_TOKEN: Final = re.compile(rf'{_STRING}("?)|[{{}}\[\]]|{NEXT_START.pattern}')
+# How far the end of a broken document may be, where none was whole before it.
+_FAR: Final = 1 << 16
+# Characters that may be looked at in vain: at first, and for each that was passed.
+_SPARE: Final = 1 << 20
+_EACH: Final = 4
+# Places that may each begin a document behind a broken one, and do not.
+_FALSE_STARTS: Final = 16
+_CLOSED_BY: Final = {"{": "}", "[": "]"}
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How far a look went, and whether there all was closed that had been opened."""
+
+    end: int
+    closed: bool = False
+
+
+def balance(text: str, at: int, until: int) -> Balance:
+    """Look for the brace or bracket that closes the one at `at`; those in strings are none.
+
+    None does where a string is not closed on its line, a bracket closes a brace, or a line begins
+    as a document does.
+    """
+    waiting: list[str] = []
+    for token in _TOKEN.finditer(text, at, until):
+        mark = text[token.start()]
+        if token[1]:
+            continue
+        if mark in _CLOSED_BY:
+            waiting.append(_CLOSED_BY[mark])
+        elif not waiting or mark != waiting.pop():
+            return Balance(token.end())
+        elif not waiting:
+            return Balance(token.end(), closed=True)
+    return Balance(until)
+
+
+def starts_like(first_key: str) -> re.Pattern[str]:
+    """Where a document may begin: a line does, or behind a comma or line break one that has
+    `first_key` first, which the group shows."""
+    key = re.escape(json.dumps(first_key, ensure_ascii=False))
+    behind = r"(?:,[ \t\r\n]*+|(?<![ \t\r\n,])[ \t]*+[\r\n][ \t\r\n]*+)"
+    return re.compile(rf"{NEXT_START.pattern}|{behind}(\{{[ \t\r\n]*+{key})")
+
+
+def are_alike(one: Iterable[str], other: Iterable[str]) -> bool:
+    """Whether two records have more than half of their fields in common.
+
+    A record within another, which may begin as that does, seldom has.
+    """
+    fields, others = set(one), set(other)
+    return 2 * len(fields & others) > len(fields | others)
+
+
+def may_go_on(line: str) -> bool:
+    """Whether more documents may stand behind the broken one that a line begins with."""
+    looked = balance(line, 0, len(line)) if line.startswith("{") else Balance(0)
+    more = looked.closed and looked.end < len(line)
+    return more and FOLLOWS.match(line, looked.end) is not None
+
+
+class Ends:
+    """Where the broken document at the beginning of a window ends, by those before it too.
+
+    What is looked at in vain, and so again, is bounded by how far the window has moved.
+    """
+
+    def __init__(self, window: TextWindow) -> None:
+        self._window = window
+        self._fields: tuple[str, ...] = ()
+        self._longest = 0
+        self._unclosed = 0
+        self._unlike = 0
+
+    def learn(self, value: Any, length: int) -> None:
+        """A whole document, of so many characters."""
+        if isinstance(value, dict):
+            self._fields = tuple(value)
+        self._longest = max(self._longest, length)
+
+    def own(self, offset: int) -> int:
+        """Where what begins at `offset` closes, and no more of it follows; -1 where it does not."""
+        window = self._window
+        if not window.text.startswith(("{", "["), window.at + offset):
+            return -1
+        while True:
+            begin = window.at + offset
+            looked = balance(window.text, begin, self._until(begin, self._unclosed, self._far))
+            if looked.end + NEAR_END > len(window.text) and window.more_within_limit():
+                continue
+            if looked.closed and FOLLOWS.match(window.text, looked.end):
+                return looked.end
+            self._unclosed += looked.end - begin
+            return -1
+
+    @property
+    def _far(self) -> int:
+        """Not much farther than others', for behind a quote too few all is taken for strings."""
+        return 2 * self._longest + 1024 if self._longest else _FAR
+
+    def by_the_next(self) -> int:
+        """Where the next begins, which is like the one before; -1 where none does."""
+        window, offset, false = self._window, 1, 0
+        while self._fields and false < _FALSE_STARTS:
+            start = self._next_start(offset)
+            if start is None or not start[1]:
+                return start.start() if start else -1
+            offset = start.start() - window.at
+            found = window.document(start.start(1) - window.at)
+            if found.found and are_alike(self._fields, found.value):
+                return window.at + offset
+            self._unlike += max(found.end - window.at - offset, found.error_at)
+            false += not found.found
+            offset += 1
+        return -1
+
+    def _next_start(self, offset: int) -> re.Match[str] | None:
+        window, starts = self._window, starts_like(self._fields[0])
+        while True:
+            begin = window.at + offset
+            until = self._until(begin, self._unlike)
+            found = starts.search(window.text, begin, until)
+            if found or until < len(window.text) or not window.more_within_limit():
+                self._unlike += (found.end() if found else until) - begin
+                return found
+
+    def _until(self, begin: int, in_vain: int, far: int = sys.maxsize) -> int:
+        window = self._window
+        room = _SPARE + _EACH * (window.passed + window.at) - in_vain
+        return min(len(window.text), begin + min(max(room, 0), far))

@@ -1,0 +1,138 @@
+"""One damaged document of a file costs itself, not what stands behind it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sluice.containers.documents import CUT_ARRAY, UNPARSEABLE, Line, split
+from sluice.containers.jsonlines import LineCheck
+
+LIMIT = 1 << 20
+INDENTED = """[
+  {
+    "a": 1
+  },
+  {
+    "a": 2,
+  },
+  {
+    "a": 3
+  },
+  {
+    "a": 4
+  }
+]
+"""
+ROW = '{"a":%d,"b":{"c":"{"},"d":[{"a":1,"e":[]},{"a":2,"e":[]}]}'
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[n : n + size] for n in range(0, len(data), size))
+
+
+def parts(data: bytes, size: int = 1000, limit: int = LIMIT) -> list[bytes | tuple[str, bytes]]:
+    found = split(pieces(data, size), limit)
+    return [p.text if isinstance(p, Line) else (p.reason, p.raw) for p in found]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ('[{"a":1},{"a":2,},{"a":3},{"a":4}]', b'{"a":2,}'),
+        ('[{"a":1}, {"a":"]}\\"", "b":[{]]}, {"a":3},{"a":4}]', None),
+        ('[{"a":1},{"a":2, x "]}\\""},{"a":3},{"a":4}]', b'{"a":2, x "]}\\""}'),
+        (INDENTED, b'{\n    "a": 2,\n  }'),
+        ('{"a":1}{"a":2,}{"a":3} {"a":4}', b'{"a":2,}'),
+        ('{"a":1}, {"a":2,} , {"a":3},{"a":4}\n', b'{"a":2,}'),
+        ('[{"a":1},{"a":3},{"a":4},{"a":2,}]', b'{"a":2,}'),
+        ('[{"a":2,},{"a":1},{"a":3},{"a":4}]', b'{"a":2,}'),
+        # Where brackets or quotes are what was damaged the next one tells by its beginning.
+        ('[{"a":1},{"a:2}, {"a":3},{"a":4}]', b'{"a:2}'),
+        ('[{"a":1},{"a":2,\n{"a":3},{"a":4}]', b'{"a":2'),
+        ('[{"a":1},x"a":2},{"a":3},{"a":4}]', b'x"a":2}'),
+        (INDENTED.replace("2,\n  }", "2\n  "), b'{\n    "a": 2'),
+        (INDENTED.replace('{\n    "a": 2,', '[\n    "a": 2'), b'[\n    "a": 2\n  }'),
+        # What has its end too early has more behind it.
+        ('[{"a":1},{"a":2},"b":2},{"a":3},{"a":4}]', b'{"a":2},"b":2}'),
+    ],
+)  # fmt: skip
+def test_a_broken_document_is_refused_alone(text: str, broken: bytes | None, size: int) -> None:
+    found = parts(text.encode(), size)
+    kept = [part for part in found if part in (b'{"a":1}', b'{"a":3}', b'{"a":4}')]
+    (refused,) = (part for part in found if part not in kept)
+    assert len(kept) == 3
+    told = (UNPARSEABLE, broken) if broken and b"\n" in broken else broken
+    assert broken is None or refused == told
+
+
+def test_of_a_broken_document_no_part_becomes_a_record() -> None:
+    rows = [ROW % n for n in range(4)]
+    rows[1] = rows[1].replace('"{"', '"{', 1)
+    assert parts(f"[{','.join(rows)}]".encode()) == [row.encode() for row in rows]
+
+
+@pytest.mark.parametrize("end", ["]", "]\n", "\n]"])
+def test_an_array_has_its_end_behind_a_broken_document(end: str) -> None:
+    found = parts(f'[{{"a":1}},{{"a":2{end}'.encode())
+    assert found[0] == b'{"a":1}'
+    assert CUT_ARRAY not in [part[0] for part in found if isinstance(part, tuple)]
+    assert parts(b'[{"a":1},{"a":2')[-1] == (CUT_ARRAY, b"")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_changed_byte_in_an_array_loses_few_records(indent: int | None) -> None:
+    """The others come as they were, or stand in a reject; of no record a part comes alone."""
+    rows = [{"a": n, "s": f"text {n}.", "o": {"a": n, "l": [n, {}]}, "z": 0} for n in range(20)]
+    content = json.dumps(rows, indent=indent).encode()
+    drawn, lost = random.Random(20), 0
+    for _ in range(200):
+        at = drawn.randrange(len(content))
+        changed = content[:at] + bytes([drawn.randrange(256)]) + content[at + 1 :]
+        found = parts(changed, 100)
+        others = [part for part in found if not is_one_of(rows, part)]
+        gone = [row for row in rows if not any(is_one_of([row], part) for part in found)]
+        assert len(found) - len(others) + len(gone) == len(rows)
+        assert len([row for row in gone if not any(holds(part, row) for part in others)]) <= 1
+        assert {len(pairs(part)) for part in others} <= {0, 4}
+        assert at == len(content) - 1 or (CUT_ARRAY, b"") not in found
+        lost += len(gone)
+    assert lost / 200 <= 2
+
+
+def pairs(part: bytes | tuple[str, bytes]) -> list[Any]:
+    """The fields of a record; none of what is no record."""
+    try:
+        found = json.loads(part, object_pairs_hook=list) if isinstance(part, bytes) else []
+    except ValueError:
+        return []
+    return found if isinstance(part, bytes) and part.startswith(b"{") else []
+
+
+def read(part: bytes | tuple[str, bytes]) -> dict[str, Any]:
+    return json.loads(part) if isinstance(part, bytes) and pairs(part) else {}
+
+
+def is_one_of(rows: list[dict[str, Any]], part: bytes | tuple[str, bytes]) -> bool:
+    return read(part) in rows
+
+
+def holds(part: bytes | tuple[str, bytes], row: dict[str, Any]) -> bool:
+    return f"{row['s']}".encode() in (part if isinstance(part, bytes) else part[1])
+
+
+def odd(line: bytes) -> bool:
+    check = LineCheck(LIMIT)
+    check.add(line)
+    check.finish()
+    return check.split_needed
+
+
+def test_documents_behind_a_broken_one_are_not_left_to_spark() -> None:
+    assert odd(b'{"a":1,}{"a":2}\n')
+    assert not odd(b'{"a":1,}\n{"a":2}\n')
