@@ -71,6 +71,56 @@ def test_a_broken_document_is_refused_alone(text: str, broken: bytes | None, siz
     assert broken is None or refused == told
 
 
+def pair(key: str, value: str) -> bytes:
+    return f'{{"key":{key},"value":{value}}}'.encode()
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("key", "between", "kept"),
+    [
+        ("%d", "^", "%d"),
+        ("****", "^", "null"),
+        ("k%d", "\t", "null"),
+        ('"k %d"', "\t", '"k %d"'),
+        ("%d", "\t", "%d"),
+    ],
+)
+def test_a_torn_record_behind_a_key_is_refused_alone(
+    key: str, between: str, kept: str, size: int
+) -> None:
+    keys = [key % n if "%d" in key else key for n in range(4)]
+    shown = [kept % n if "%d" in kept else kept for n in range(4)]
+    torn = f'{keys[0]}{between}{{"op":"c",'
+    first, last = '{"op":"c","i":1}', '{"op":"c","i":3}'
+    lines = [torn, f"{keys[1]}{between}{first}", torn, f"{keys[3]}{between}{last}"]
+    found = parts("\n".join(lines).encode(), size)
+    assert found == [torn.encode(), pair(shown[1], first), torn.encode(), pair(shown[3], last)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_what_a_line_behind_a_torn_one_may_be(size: int) -> None:
+    found = parts(b'1^{"a":1,\n2^\n3^{"a":\n4^ null\n5^{"a":5}', size)
+    pairs = [pair("2", "null"), pair("4", "null"), pair("5", '{"a":5}')]
+    assert found == [b'1^{"a":1,', pairs[0], b'3^{"a":', *pairs[1:]]
+    lines = b'1^{\n  "a": "x^y",\n  "b" 2\n'
+    assert parts(lines + b'}\n2^{"a":2}', size) == [
+        (UNPARSEABLE, lines + b"}"), pair("2", '{"a":2}'),
+    ]  # fmt: skip
+    assert parts(lines + b'2^{"a":2}', size) == [
+        (UNPARSEABLE, lines.strip()), pair("2", '{"a":2}'),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [64, 100, 1 << 16])
+def test_what_stands_behind_a_large_record_with_a_key(size: int) -> None:
+    large = b'1^{"a":"%s"}\n' % (b"x" * 20_000)
+    found = parts(large + b'2^{"a":2}\n3^{"a":3}', size, limit=4096)
+    assert [part for part in found if isinstance(part, bytes)] == [
+        pair("2", '{"a":2}'), pair("3", '{"a":3}'),
+    ]  # fmt: skip
+
+
 def test_of_a_broken_document_no_part_becomes_a_record() -> None:
     rows = [ROW % n for n in range(4)]
     rows[1] = rows[1].replace('"{"', '"{', 1)

@@ -28,7 +28,10 @@ class Clock:
         return time.process_time() - self._start
 
 
-@pytest.mark.parametrize(("line", "lines"), [(b"/*\n", 20_000), (b"a\n", 60_000), (b"{\n", 60_000)])
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [(b"/*\n", 20_000), (b"a\n", 60_000), (b"{\n", 60_000), (b'1^{"a":1,\n', 60_000)],
+)
 def test_lines_that_are_no_documents(line: bytes, lines: int) -> None:
     clock = Clock()
     found = list(split(iter([line * lines]), LIMIT))

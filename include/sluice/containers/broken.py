@@ -12,13 +12,20 @@ from typing import Any, Final
 from sluice.containers.jsontext import NEAR_END
 from sluice.containers.textwindow import TextWindow
 
-# Where a line begins that may be a document's.
+# What kafka-console-consumer writes behind a key by default; a null value is a word there.
+TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"
+# Where a line begins that may be a document's, and behind a key one that has a key, too.
 NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
+_KEYED: Final = r"[^\r\n^{}\[\]]*+\^(?=[ \t]*+(?:[{\[\r\n]|null\b))" rf"|[^\t\r\n^{{}}\[\]]*+{TAB}"
+NEXT_KEYED: Final = re.compile(rf"[\r\n](?=[{{\[]|{_KEYED})")
 _STRING: Final = r'"(?:[^"\\\r\n]|\\[^\r\n])*+'
 _FIELD: Final = rf'[ \t\r\n]*+{_STRING}"[ \t\r\n]*+:'
 # What may stand behind an element of an array, or behind a document on its line: not more of it.
 FOLLOWS: Final = re.compile(rf"[ \t\ufeff]*+(?:,(?!{_FIELD})|[\]{{/\r\n]|\Z)")
-_TOKEN: Final = re.compile(rf'{_STRING}("?)|[{{}}\[\]]|{NEXT_START.pattern}')
+_MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
+_TOKENS: Final = {
+    start: re.compile(rf"{_MARK}|{start.pattern}") for start in (NEXT_START, NEXT_KEYED)
+}
 # How far the end of a broken document may be, where none was whole before it.
 _FAR: Final = 1 << 16
 # Characters that may be looked at in vain: at first, and for each that was passed.
@@ -29,6 +36,11 @@ _FALSE_STARTS: Final = 16
 _CLOSED_BY: Final = {"{": "}", "[": "]"}
 
 
+def next_start(offset: int) -> re.Pattern[str]:
+    """Where the next line begins as a document's does, behind one that begins at `offset`."""
+    return NEXT_KEYED if offset else NEXT_START
+
+
 @dataclass(frozen=True)
 class Balance:
     """How far a look went, and whether there all was closed that had been opened."""
@@ -37,14 +49,14 @@ class Balance:
     closed: bool = False
 
 
-def balance(text: str, at: int, until: int) -> Balance:
+def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_START) -> Balance:
     """Look for the brace or bracket that closes the one at `at`; those in strings are none.
 
     None does where a string is not closed on its line, a bracket closes a brace, or a line begins
-    as a document does.
+    as the next document's does.
     """
     waiting: list[str] = []
-    for token in _TOKEN.finditer(text, at, until):
+    for token in _TOKENS[next_start].finditer(text, at, until):
         mark = text[token.start()]
         if token[1]:
             continue
@@ -107,7 +119,8 @@ class Ends:
             return -1
         while True:
             begin = window.at + offset
-            looked = balance(window.text, begin, self._until(begin, self._unclosed, self._far))
+            until = self._until(begin, self._unclosed, self._far)
+            looked = balance(window.text, begin, until, next_start(offset))
             if looked.end + NEAR_END > len(window.text) and window.more_within_limit():
                 continue
             if looked.closed and FOLLOWS.match(window.text, looked.end):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sluice.containers.broken import FOLLOWS, NEXT_START, Ends
+from sluice.containers.broken import FOLLOWS, TAB, Ends, next_start
 from sluice.containers.jsontext import NEAR_END, Document, is_lossy
 from sluice.containers.textwindow import TextWindow
 
@@ -27,14 +27,14 @@ TOO_LARGE: Final = "document_too_large"
 UNPARSEABLE: Final = "unparseable_document"
 CUT_ARRAY: Final = "truncated_array"
 
+# Of those behind a document that is too large: one that is longer begins no line there.
+_LONGEST_KEY: Final = 1 << 10
 # Where files were put on end, a byte order mark stands between two documents.
 _BLANKS: Final = re.compile(rf"[ \t\r\n{BOM}]*")
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*([{\]]|null[ \t\r\n]*[,\]]))")
-# What kafka-console-consumer writes by default; a null value is a word there.
-_TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"
-_OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{_TAB}")
-_KEY_END: Final = re.compile(rf"\^|{_TAB}")
-_OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}(?=\{{)|{_TAB}")
+_OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{TAB}")
+_KEY_END: Final = re.compile(rf"\^|{TAB}")
+_OTHER_SEPARATOR: Final = re.compile(rf"[ \t]{{0,8}}[;|][ \t]{{0,8}}(?=\{{)|{TAB}")
 _BETWEEN_TOKENS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++')
 
 
@@ -169,6 +169,8 @@ class _Splitter(TextWindow):
         To take a record for the key of another would lose it. So before a null only fields that
         hold no others are a key, and none are where keys are not kept.
         """
+        if not isinstance(key, (dict, list)):
+            return True
         if isinstance(key, dict) and not self.keys:
             return False
         found = self.document(offset)
@@ -215,10 +217,10 @@ class _Splitter(TextWindow):
             return self._unless_large(text, _refused(text))
         end = self.line_end(self.at)
         if not self.within_limit() and (found.incomplete or end == len(self.text)):
-            return self._too_large()
+            return self._too_large(offset)
         if offset + found.error_at <= end - self.at:
             return _line(self._pass_part(end))
-        return self._take_many()
+        return self._take_many(offset)
 
     def _pass_part(self, end: int) -> str:
         """What is broken may hold the end of the array that it stands in."""
@@ -230,17 +232,18 @@ class _Splitter(TextWindow):
         reason, self.cut = self.cut, ""
         return Refused(reason, _bytes(self.pass_to(len(self.text))))
 
-    def _take_many(self) -> Line | Refused:
-        start = NEXT_START.search(self.text, self.at + 1)
+    def _take_many(self, offset: int) -> Line | Refused:
+        starts = next_start(offset)
+        start = starts.search(self.text, self.at + 1)
         while start is None and self.more_within_limit():
-            start = NEXT_START.search(self.text, self.at + 1)
+            start = starts.search(self.text, self.at + 1)
         return _refused(self._pass_part(start.start() if start else len(self.text)))
 
-    def _too_large(self) -> Refused:
+    def _too_large(self, offset: int) -> Refused:
         """Refuse the beginning, and go on where a line begins a document."""
-        first = self.pass_to(len(self.text))
-        while (start := NEXT_START.search(self.text, self.at)) is None:
-            self.at = max(self.at, len(self.text) - 1)
+        starts, first = next_start(offset), self.pass_to(len(self.text))
+        while (start := starts.search(self.text, self.at)) is None:
+            self.at = max(self.at, len(self.text) - _LONGEST_KEY)
             if not self.more():
                 break
         self.at = start.end() if start else len(self.text)
