@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import random
 
 import fastavro
 import pytest
@@ -119,6 +120,40 @@ def test_what_is_neither(lake: Lake, content: bytes, reason: str) -> None:
     assert lake.staged(look) == b""
     assert reasons(look) == [(0, reason)]
     assert raw(look) == content
+
+
+RANDOM = random.Random(7).randbytes(1 << 16)
+JAVA = (
+    bytes.fromhex("aced0005737200116a6176612e7574696c2e486173684d6170") + b'\0\x10t\0\x0a{"a":1}\n'
+)
+
+
+@pytest.mark.parametrize("content", [RANDOM, RANDOM[1:], b"PAR1" + RANDOM, JAVA, b"\0" * 5000])
+def test_binary_is_no_text_whatever_it_happens_to_hold(lake: Lake, content: bytes) -> None:
+    held = content[:900] + b'\n{"a":1}\n1^{"a":1}' + content[900:]
+    for binary in (content, held):
+        assert reasons(lake.look(binary)) == [(0, "not_json_nor_avro")]
+
+
+@pytest.mark.parametrize(
+    "begins", ["", "1^", "****^", "k\t", "\ufeff", "/* c */ ", "\n", "/* c\n*/\n1^"]
+)
+@pytest.mark.parametrize("damaged", [b'{"a":"\0"}', b'\0{"a":1}', b'1^\0"a":1}'])
+def test_a_zero_byte_near_the_beginning_costs_its_record(
+    lake: Lake, begins: str, damaged: bytes
+) -> None:
+    whole = b"".join(b'%s{"a":%d}\n' % (b"1^" if "1^" in begins else b"", n) for n in (2, 3))
+    look = lake.look(begins.encode() + damaged + b"\n" + whole)
+    assert [reason for _, reason in reasons(look)] == ["unparseable_document"]
+    assert b"\0" in raw(look)
+    assert lake.staged(look).count(b'{"a":') == 2
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_told_by_its_zero_bytes(lake: Lake, codec: str) -> None:
+    content = '{"a":"é€\U0001f600"}\n'.encode(codec) * 999
+    assert reasons(lake.look(content)) == [(0, "utf16")]
+    assert reasons(lake.look(b"\xff\xfe" + LINES)) == [(0, "invalid_utf8")]
 
 
 def test_bytes_that_are_no_utf8_are_rejected_not_replaced(lake: Lake) -> None:

@@ -12,11 +12,20 @@ from itertools import chain, islice
 from typing import BinaryIO, Final, TypeVar
 
 from sluice.bounds import MEBIBYTE
-from sluice.containers import avrocheck, avrofile, compression, csvrows, datums, framed, parquetfile
+from sluice.containers import (
+    avrocheck,
+    avrofile,
+    compression,
+    csvrows,
+    datums,
+    framed,
+    parquetfile,
+    plaintext,
+)
 from sluice.containers.avrofile import AvroFile
 from sluice.containers.compression import Damage
 from sluice.containers.csvrows import CsvStyle
-from sluice.containers.documents import JSON_BEGINS, UTF16_MARKS, Line, Refused, split
+from sluice.containers.documents import Line, Refused, split
 from sluice.containers.jsonlines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import Unsettled
@@ -263,12 +272,12 @@ def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unreadable(head: bytes, csv: bool) -> str:
-    if head.startswith(UTF16_MARKS):
+    if plaintext.is_utf16(head):
         return _UTF16
     # Text with a damaged place in it is still worth reading.
     named = csv and b"\0" not in head.partition(b"\n")[0]
-    is_text = named or head.lstrip()[:1] in JSON_BEGINS
-    return _NOT_TEXT if b"\0" in head[:4096] and not is_text else ""
+    is_text = named or b"\0" not in head[: plaintext.HEAD_BYTES] or plaintext.is_text(head)
+    return "" if is_text else _NOT_TEXT
 
 
 def _stage(
