@@ -15,7 +15,7 @@ import pytest
 from sluice.containers import avrofile
 from sluice.containers.avrofile import _Alone
 
-SYNC = b"s" * 16
+SYNC = b"0123456789abcdef"
 LONG = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
 
 
@@ -80,3 +80,71 @@ def test_a_schema_that_is_no_json_makes_every_block_bad() -> None:
     alone = _Alone({"magic": b"Obj\x01", "meta": meta, "sync": SYNC})
     alone.look(0, 1, 1, b"\x02", SYNC)
     assert len(alone.bad) == 1
+
+
+def blocks_of(content: bytes) -> list[bytes]:
+    """Header and blocks, each with the marker at its end."""
+    return [part + SYNC for part in content.split(SYNC)[:-1]]
+
+
+def of_one_record_each(*values: int) -> list[bytes]:
+    file = io.BytesIO()
+    rows = [{"a": value} for value in values]
+    fastavro.writer(file, LONG, rows, sync_interval=1, sync_marker=SYNC)
+    return blocks_of(file.getvalue())
+
+
+def walked(content: bytes, size: int, thorough: bool) -> tuple[avrofile.AvroFile, list[int]]:
+    """What is found, and the records of what is left of it."""
+    pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    found = avrofile.walk(iter(pieces), thorough)
+    left = b"".join(avrofile.without(iter(pieces), found.bad))[: found.whole]
+    return found, [row["a"] for row in fastavro.reader(io.BytesIO(left))]  # type: ignore[call-overload]
+
+
+FRAMES = {
+    "negative count": b"\x01\x04\xaa\x02" + SYNC,
+    "negative size": b"\x02\x03\xaa\x02" + SYNC,
+    "size too small": b"\x02\x02\xaa\x02" + SYNC,
+    "size too large": b"\x02\x06\xaa\x02" + SYNC,
+    "size far too large": b"\x02\xfe\xff\xff\xff\x7f\xaa\x02" + SYNC,
+    "no number": b"\x02" + b"\xff" * 12 + SYNC,
+    "nothing": SYNC,
+    "half a marker": b"\x02\x04\xaa\x02" + SYNC[:8] + SYNC,
+}
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("size", [1, 7, 16, 1000])
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_damaged_frame_costs_its_own_block(name: str, size: int, thorough: bool) -> None:
+    start, first, second = of_one_record_each(1, 3)
+    frame = FRAMES[name]
+    for blocks in ([first, frame, second], [frame, first, second], [first, second, frame]):
+        found, rows = walked(start + b"".join(blocks), size, thorough)
+        (block,) = found.bad
+        at = len(start) + len(b"".join(blocks[: blocks.index(frame)]))
+        assert (block.start, block.end, block.raw) == (at, at + len(frame), frame)
+        assert (rows, found.damage) == ([1, 3], "")
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_damaged_marker_costs_the_next_block_too(size: int) -> None:
+    start, first, second, third = of_one_record_each(1, 2, 3)
+    changed = first[:-1] + b"?"
+    found, rows = walked(start + changed + second + third, size, False)
+    assert [block.raw for block in found.bad] == [changed + second]
+    assert rows == [3]
+    found, rows = walked(start + third + changed, size, False)
+    assert (found.bad, found.damage, rows) == ((), "damaged_avro", [3])
+    found, rows = walked(start + third + first[:-1], size, False)
+    assert (found.bad, found.damage, rows) == ((), "truncated_avro", [3])
+
+
+def test_many_damaged_frames_end_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, first = of_one_record_each(1)
+    monkeypatch.setattr(avrofile, "MOST_BAD_FRAMES", 2)
+    found, rows = walked(start + first + SYNC * 2 + first, 1000, False)
+    assert (len(found.bad), found.damage, rows) == (2, "", [1, 1])
+    found, rows = walked(start + first + SYNC * 3 + first, 1000, False)
+    assert (len(found.bad), found.damage, rows) == (2, "damaged_avro", [1])

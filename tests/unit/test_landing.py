@@ -205,6 +205,19 @@ def test_changed_avro_keeps_the_blocks_before(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
+def test_avro_with_a_damaged_frame_is_staged_without_its_block(lake: Lake, packed: bool) -> None:
+    content = avro_bytes()
+    first = content.index(content[-16:]) + 16
+    changed = content[:first] + b"\x01" + content[first + 1 :]
+    look = lake.look(gzip.compress(changed) if packed else changed, "a.avro")
+    rows = list(fastavro.reader(io.BytesIO(lake.staged(look))))
+    assert rows == ROWS[len(ROWS) - len(rows) :]
+    assert len(ROWS) > len(rows) > 1500
+    assert reasons(look) == [(0, "damaged_avro")]
+    assert raw(look) == changed[first:][: len(raw(look))]
+
+
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", [4, 40, 60])
 def test_a_file_that_is_cut_in_its_avro_header_is_no_container(
     lake: Lake, cut: int, packed: bool

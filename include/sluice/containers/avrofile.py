@@ -27,6 +27,10 @@ BAD_CODEC: Final = "unknown_avro_codec"
 MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
 MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
+# Two numbers of 64 bits, seven of them in each byte.
+MOST_FRAME_BYTES: Final = 20
+# More in one file, and the rest of it is not looked at.
+MOST_BAD_FRAMES: Final = 256
 
 _SNAPPY: Final = b"snappy"
 _ZSTANDARD: Final = b"zstandard"
@@ -69,6 +73,15 @@ class AvroFile:
     known: bool = True
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """So many bytes of a file, of which `raw` are the first; `ended` by the marker."""
+
+    raw: bytes
+    length: int
+    ended: bool
+
+
 class _Bytes:
     """Chunks as a stream that knows its place; raises EOFError at the end.
 
@@ -99,11 +112,23 @@ class _Bytes:
             size -= len(part)
         return b"".join(parts)
 
-    def skip(self, size: int) -> None:
-        while size > 0:
-            step = self._some(size)
-            self.at += step
-            size -= step
+    def until(self, marker: bytes, keep: int) -> _Stretch:
+        """All up to the end of the next `marker`, or to the end; the first `keep` bytes of it."""
+        kept, length, half = [], 0, b""
+        while not self.at_end():
+            if half:  # a marker may begin in one chunk and end in the next
+                self.passed += self.at - len(half)
+                self.waiting, self.at = half + self.waiting[self.at :], 0
+            found = self.waiting.find(marker, self.at)
+            last = max(self.at, len(self.waiting) - len(marker) + 1)
+            end = found + len(marker) if found >= 0 else last
+            kept.append(self.waiting[self.at : min(end, self.at + max(keep - length, 0))])
+            length += end - self.at
+            if found >= 0:
+                self.at = end
+                return _Stretch(b"".join(kept), length, ended=True)
+            half, self.at = self.waiting[end:], len(self.waiting)
+        return _Stretch(b"".join([*kept, half])[:keep], length + len(half), ended=False)
 
     def _some(self, size: int) -> int:
         """How many of `size` bytes are waiting, at least one."""
@@ -149,8 +174,8 @@ def walk(chunks: Iterator[bytes], thorough: bool = False) -> AvroFile:
     stream.header_left = None
     known = _codec(header) in _CODECS
     alone = _Alone(header) if thorough and known else None
-    whole, damage = _walk_blocks(stream, header["sync"], alone)
-    bad = alone.bad if alone else []
+    whole, damage, bad = _walk_blocks(stream, header["sync"], alone)
+    bad = sorted([*bad, *(alone.bad if alone else [])], key=lambda block: block.start)
     return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad), known)
 
 
@@ -265,25 +290,48 @@ def _zigzag(value: int) -> bytes:
     return found.getvalue()
 
 
-def _walk_blocks(stream: _Bytes, sync: bytes, alone: _Alone | None) -> tuple[int, str]:
-    whole = stream.place
+def _walk_blocks(
+    stream: _Bytes, sync: bytes, alone: _Alone | None
+) -> tuple[int, str, list[BadBlock]]:
+    """Marker by marker: where whole blocks end, why no more do, and what is none between them."""
+    start, bad = stream.place, list[BadBlock]()
+    keep = MOST_DECODED_BYTES + MOST_FRAME_BYTES if alone is not None else RAW_BYTES
     while not stream.at_end():
-        try:
-            records, size = stream.number(), stream.number()
-            if records < 0 or size < 0:
-                return whole, DAMAGED
-            body = b""
-            if alone is not None and size <= MOST_DECODED_BYTES:
-                body = stream.read(size)
-            else:
-                stream.skip(size)
-            if stream.read(_SYNC_BYTES) != sync:
-                return whole, DAMAGED
-        except EOFError:
-            return whole, TRUNCATED
-        except ValueError:
-            return whole, DAMAGED
-        if alone is not None and body:
-            alone.look(whole, stream.place, records, body, sync)
-        whole = stream.place
-    return whole, ""
+        stretch = stream.until(sync, keep)
+        frame = _frame(stretch)
+        if not stretch.ended or (frame.damage and len(bad) == MOST_BAD_FRAMES):
+            return start, frame.damage, bad
+        end = stream.place
+        if frame.damage:
+            bad.append(BadBlock(start, end, stretch.raw[:RAW_BYTES]))
+        elif alone is not None and 0 < frame.size <= MOST_DECODED_BYTES:
+            body = stretch.raw[frame.body_at : frame.body_at + frame.size]
+            alone.look(start, end, frame.records, body, sync)
+        start = end
+    return start, "", bad
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What stands before a block's body, and why that cannot be."""
+
+    damage: str = ""
+    records: int = 0
+    size: int = 0
+    body_at: int = 0
+
+
+def _frame(stretch: _Stretch) -> _Frame:
+    head = _Bytes(iter([stretch.raw[:MOST_FRAME_BYTES]]))
+    try:
+        records, size = head.number(), head.number()
+    except (EOFError, ValueError) as error:
+        cut = isinstance(error, EOFError) and not stretch.ended
+        return _Frame(TRUNCATED if cut else DAMAGED)
+    length = head.at + size + _SYNC_BYTES
+    if records < 0 or size < 0:
+        return _Frame(DAMAGED)
+    if stretch.length < length and not stretch.ended:
+        return _Frame(TRUNCATED)
+    whole = stretch.ended and stretch.length == length
+    return _Frame("" if whole else DAMAGED, records, size, head.at)
