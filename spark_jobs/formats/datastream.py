@@ -108,8 +108,9 @@ class Datastream(Format):
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of an Avro payload's schema; JSON files say nothing about types."""
+        records = _records(options)
         return [
-            SourceColumn(name, avro.column_type(node, _records(options)), avro.nullable(node))
+            SourceColumn(name, avro.column_type(node, records), avro.nullable(node), typed=True)
             for name, node in avro.fields_of(json.loads(types)).items()
         ]
 

@@ -130,7 +130,7 @@ class DtsAvro(Format):
         told = json.loads(types)
         known = TYPES.get(told.get("source"), {})
         return [
-            SourceColumn(f["name"], known.get(f.get("dataTypeNumber"), STRING))
+            SourceColumn(f["name"], known.get(f.get("dataTypeNumber"), STRING), typed=True)
             for f in told["fields"]
         ]
 

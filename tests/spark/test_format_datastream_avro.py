@@ -178,3 +178,24 @@ def test_another_avro_file_is_refused_by_name(spark: SparkSession) -> None:
     file = SourceFile("in/x.avro", "file:///x.avro", 1, container="avro", avro_schema=schema)
     with pytest.raises(TerminalError, match=r"in/x\.avro is not a Datastream Avro file"):
         Datastream().read(spark, (file,), {})
+
+
+def test_a_hint_for_texts_says_nothing_of_avro(spark: SparkSession, tmp_path: Path) -> None:
+    """MySQL's DATE and DATETIME are microseconds in Avro; JSON beside it has numbers and hex."""
+    hints = {"d": "date[us]", "t": "timestamp_ntz[us]", "clock": "time[us]", "b": "binary[hex]"}
+    table = {"key": ["id"], "columns": hints}
+    sandbox = Sandbox(spark, tmp_path, {"format": "datastream", "tables": {"t": table}})
+    day, at, clock = 1704153600000000, 1704164645678901, 11045678901
+    micros, time = logical("long", "timestamp-micros"), logical("long", "time-micros")
+    kinds = {"id": "int", "d": micros, "t": micros, "clock": time, "b": "bytes"}
+    row = {"id": 1, "d": day, "t": at, "clock": clock, "b": b"\xd3\x5d"}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    avro_file(sandbox.landing / "t.avro", fields, [row])
+    sandbox.write("t.jsonl", [event(row | {"id": 2, "b": "d35d"})])
+    sandbox.load_landed()
+    assert sandbox.quarantined() == []
+    found = {(str(r["d"]), str(r["t"]), r["clock"], bytes(r["b"])) for r in sandbox.rows("t")}
+    assert found == {
+        ("2024-01-02", "2024-01-02 03:04:05.678901", "03:04:05.678901", b"\xd3\x5d")
+    }  # fmt: skip
+    assert len(sandbox.rows("t")) == 2

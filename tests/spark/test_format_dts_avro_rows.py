@@ -109,3 +109,19 @@ def test_one_hint_for_all_binary_columns(spark: SparkSession, tmp_path: Path) ->
     sandbox.load_landed()
     (found,) = sandbox.rows("t")
     assert (found["b"], found["c"]) == (raw, raw)
+
+
+def test_a_hint_for_numbers_says_nothing_of_clocks(spark: SparkSession, tmp_path: Path) -> None:
+    """A DateTime has parts, and PostgreSQL's bytes are bytes: no record has them in a unit."""
+    hints = {"at": "timestamp_ntz[us]", "d": "date[days]", "b": "binary[hex]"}
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "tables": {"t": {"columns": hints}},
+    })  # fmt: skip
+    row = [integer(1), MOMENT, when(2024, 5, 6), value("BinaryObject", "bytea", b"\xd3")]
+    fields = [("id", 20), ("at", 1114), ("d", 1082), ("b", 17)]
+    told = message("INSERT", source="PostgreSQL", fields=fields, after=row)
+    (sandbox.landing / "a.bin").write_bytes(datum(told))
+    sandbox.load_landed()
+    (found,) = sandbox.rows("t")
+    assert (str(found["at"]), str(found["d"]), found["b"]) == (
+        "2024-01-02 03:04:05.000006", "2024-05-06", b"\xd3")  # fmt: skip
