@@ -167,7 +167,7 @@ def _message() -> Column:
 def _flatten(database: str | None) -> list[Column]:
     """The parts of a message by short names: of version 1.0 or of 2.0, as table 1 pairs them."""
     pairs = {
-        "_op": (_payload("OPERATION"), _payload("op")),
+        "_op": (_operation("OPERATION"), _operation("op")),
         "_after": (_payload("data"), _payload("after")),
         "database": (F.lit(database).cast("string"), _source("db")),
         "schema_": (_payload("SEG_OWNER"), _source("schema")),
@@ -182,6 +182,11 @@ def _flatten(database: str | None) -> list[Column]:
 
 def _payload(name: str) -> Column:
     return F.col("payload")[name]
+
+
+def _operation(name: str) -> Column:
+    """The operation of one version; a blank one is none."""
+    return F.when(F.trim(_payload(name)) != "", _payload(name))
 
 
 def _source(name: str) -> Column:
@@ -229,11 +234,14 @@ def _op() -> Column:
 def _ignored() -> Column:
     """Why a record is none of the tables' events; NULL for all others.
 
-    The heartbeat's identifier alone tells nothing: rows carry it too.
+    The heartbeat's identifier alone tells nothing: rows carry it too. A heartbeat may have a row's
+    operation, for the schema wants one, but no part of a row and no key.
     """
     op = F.col("_op")
-    said = [_payload(n).isNotNull() for n in ("OPERATION", "op", "ddl", "data", "after", "before")]
-    bare = ~reduce(or_, said)
+    said = [_payload(n).isNotNull() for n in ("ddl", *IMAGES)]
+    named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
+    bare = ~reduce(or_, said + named)
+    rowless = ~reduce(or_, said) & _payload("unique").isNull() & op.isin(*UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(HEARTBEAT_SCHEMA) & (F.lower("table") == HEARTBEAT_TABLE)
@@ -241,7 +249,7 @@ def _ignored() -> Column:
         F.when(table | (op == HEARTBEAT), F.lit("heartbeat"))
         .when(op == LOGICAL_MESSAGE, F.lit("logical_message"))
         .when(bare & _payload("status").isin("BEGIN", "END"), F.lit("transaction_marker"))
-        .when(bare & (own | debezium), F.lit("heartbeat"))
+        .when((bare & (own | debezium)) | (rowless & own), F.lit("heartbeat"))
     )
 
 

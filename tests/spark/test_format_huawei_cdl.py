@@ -69,6 +69,8 @@ MESSAGES: dict[str, Any] = {
     "mixed": v1(message_version="2.0"),
     # ignored
     "heartbeat": v1(None, **BARE), "heartbeat_op": v1("HEARTBEAT", **BARE),
+    "heartbeat_blank": v1("", **BARE), "heartbeat_spaces": v1(" ", **BARE),
+    "heartbeat_insert": v1("INSERT", **BARE), "heartbeat_update": v1("UPDATE", **BARE),
     "heartbeat_row": v1("UPDATE", SEG_OWNER="cdc_cdl", TABLE_NAME="cdc_heartbeat"),
     "heartbeat_oracle": v1("UPDATE", SEG_OWNER="CDC_CDL", TABLE_NAME="CDC_HEARTBEAT"),
     "heartbeat_row_2": v2("u", {"schema": "cdc_cdl", "table": "cdc_heartbeat"}),
@@ -81,7 +83,8 @@ MESSAGES: dict[str, Any] = {
     # rejects
     "alone": v1()["payload"], "alone_2": v2("d")["payload"],
     "unknown": v1("MERGE"), "wrong_case": v1("insert"), "unknown_2": v2("x"),
-    "no_op_with_row": v1(None), "empty": {"payload": {}}, "other": {"a": 1},
+    "no_op_with_row": v1(None), "blank_op_with_row": v1(""), "unknown_bare": v1("MERGE", **BARE),
+    "empty": {"payload": {}}, "other": {"a": 1},
     "no_image": v1(data=None), "no_image_2": v2("u", after=None),
     "no_old_image": v1("DELETE", before=None, unique=None), "no_table": v1(TABLE_NAME=None),
     "no_table_truncate": v1("TRUNCATE", TABLE_NAME=None), "empty_table": v1(TABLE_NAME=""),
@@ -182,6 +185,7 @@ def test_heartbeats_and_markers_are_ignored(rows: dict[str, Row], name: str, rea
         ("unknown", "unknown_op:MERGE"), ("wrong_case", "unknown_op:insert"),
         ("unknown_2", "unknown_op:x"), ("version_3", "unknown_version:3.0"),
         ("mixed", "not_an_envelope"), ("no_op_with_row", "not_an_envelope"),
+        ("blank_op_with_row", "not_an_envelope"), ("unknown_bare", "unknown_op:MERGE"),
         ("empty", "not_an_envelope"), ("other", "not_an_envelope"),
         ("no_image", "image_missing"), ("no_image_2", "image_missing"),
         ("no_old_image", "image_missing"), ("no_table", "table_missing"),
