@@ -39,9 +39,10 @@ _ALIASES: Final = {
     "int": "int", "integer": "int", "long": "bigint", "bigint": "bigint", "short": "int",
     "smallint": "int", "tinyint": "int", "byte": "int", "float": "float", "real": "float",
     "double": "double", "string": "string", "text": "string", "varchar": "string",
-    "boolean": "boolean", "bool": "boolean", "binary": "binary", "bytes": "binary",
-    "date": "date", "time": "time", "timestamp": "timestamp", "timestamp_ltz": "timestamp",
-    "timestamptz": "timestamp", "timestamp_ntz": "timestamp_ntz", "decimal": "decimal",
+    "char": "string", "character": "string", "boolean": "boolean", "bool": "boolean",
+    "binary": "binary", "bytes": "binary", "date": "date", "time": "time",
+    "timestamp": "timestamp", "timestamp_ltz": "timestamp", "timestamptz": "timestamp",
+    "timestamp_ntz": "timestamp_ntz", "decimal": "decimal", "dec": "decimal",
     "numeric": "decimal",
 }  # fmt: skip
 _PATTERN: Final = re.compile(

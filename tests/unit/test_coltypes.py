@@ -38,6 +38,11 @@ SAMPLES = [
         ("smallint", ColumnType("int")),
         ("long", ColumnType("bigint")),
         ("varchar", ColumnType("string")),
+        ("varchar(20)", ColumnType("string")),
+        ("char(3)", ColumnType("string")),
+        ("CHARACTER(3)", ColumnType("string")),
+        ("dec", ColumnType("decimal", "", 10, 0)),
+        ("dec(5,2)[base64]", ColumnType("decimal", "base64", 5, 2)),
     ],
 )
 def test_hints(text: str, kind: ColumnType) -> None:
