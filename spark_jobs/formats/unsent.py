@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -18,6 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
+_OCTETS: Final = re.compile(r"hex:((?:[0-9a-fA-F]{2})+)")
 
 
 def unsent(row: Column, placeholder: str) -> Column:
@@ -36,19 +38,27 @@ def _holds_any(row: Column, texts: Sequence[str]) -> Column:
 
 
 def spellings(placeholder: str) -> list[str]:
-    """The texts that stand for a value that was not sent."""
-    raw = placeholder.encode()
-    plain = [placeholder, _base64(raw), raw.hex()]
-    nested = _nested(placeholder)
-    return [*plain, *dict.fromkeys(text for value in nested for text in _json(value))]
+    """The texts that stand for a value that was not sent.
+
+    `hex:` and octets are these octets to PostgreSQL's connector, and a text to the others.
+    """
+    octets = _OCTETS.fullmatch(placeholder)
+    told = [placeholder.encode(), *([bytes.fromhex(octets[1])] if octets else [])]
+    return list(dict.fromkeys(text for raw in told for text in _spellings(raw)))
 
 
-def _nested(placeholder: str) -> list[Any]:
+def _spellings(raw: bytes) -> list[str]:
+    # As Java's `new String(raw)`: what is no character becomes U+FFFD.
+    text = raw.decode(errors="replace")
+    nested = (spelt for value in _nested(text, raw) for spelt in _json(value))
+    return [text, _base64(raw), raw.hex(), *nested]
+
+
+def _nested(text: str, raw: bytes) -> list[Any]:
     """Arrays of texts, bytes, UUIDs, and whole numbers or dates; an hstore, or its JSON text."""
-    raw = placeholder.encode()
     signed = [byte - 256 if byte > 127 else byte for byte in raw]
-    singles = (placeholder, _base64(raw), _name_based_uuid(raw))
-    return [*([single] for single in singles), signed, {placeholder: placeholder}]
+    singles = (text, _base64(raw), _name_based_uuid(raw))
+    return [*([single] for single in singles), signed, {text: text}]
 
 
 def _name_based_uuid(name: bytes) -> str:
