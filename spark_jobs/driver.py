@@ -181,6 +181,7 @@ class Driver:
             attempt_id=self.attempt,
             scratch=scratch,
             left_out=self._left_out,
+            require_mine=self._require_mine,
         )
 
     def _take_lease(self) -> tuple[str, ...]:
@@ -265,10 +266,18 @@ class Driver:
             lease=Lease(self.publisher, self.pipeline.lease_seconds), expected=self._is_mine,
         )  # fmt: skip
         if not written:
-            raise LeaseHeld(
-                f"batch {self.manifest.batch_id} of {self.pipeline.name} was taken over or undone "
-                f"meanwhile; attempt {self.attempt} stops here"
-            )
+            raise self._taken_over()
+
+    def _taken_over(self) -> LeaseHeld:
+        return LeaseHeld(
+            f"batch {self.manifest.batch_id} of {self.pipeline.name} was taken over or undone "
+            f"meanwhile; attempt {self.attempt} stops here"
+        )
+
+    def _require_mine(self) -> None:
+        """Raise LeaseHeld where another attempt has the batch, or somebody has finished it."""
+        if not self._still_mine(self._row()):
+            raise self._taken_over()
 
     def _is_mine(self, row: states.BatchRow | None) -> bool:
         return row is not None and row.attempt == self.attempt and row.state == states.LOADING
@@ -281,7 +290,7 @@ class Driver:
             self._drop_branches()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
-            more=failed(f"{type(error).__name__}: {error}"), expected=self._may_fail,
+            more=failed(f"{type(error).__name__}: {error}"), expected=self._still_mine,
         )  # fmt: skip
 
     def _drop_branches(self) -> None:
@@ -303,7 +312,7 @@ class Driver:
         mine = row.batch_id == self.manifest.batch_id and not self._is_taken_over(row)
         return not mine and not self.ledger.has_lapsed(row)
 
-    def _may_fail(self, row: states.BatchRow | None) -> bool:
+    def _still_mine(self, row: states.BatchRow | None) -> bool:
         """Not where another attempt has the batch, or somebody has finished it."""
         if row is None:
             return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
@@ -36,12 +36,17 @@ def _with_tables(pipeline: Pipeline, manifest: Manifest) -> Pipeline:
         ) from error
 
 
+def _unasked() -> None:
+    """Nobody else may have a batch that is only looked at."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What one driver works on; `scratch` is a URL for files that only it reads.
 
     `left_out`: the source tables that cannot be loaded, each with what is wrong of it; the others
-    are, with `consistency: table`.
+    are, with `consistency: table`. `require_mine` raises LeaseHeld where another attempt has the
+    batch meanwhile, or ended it.
     """
 
     spark: SparkSession
@@ -52,3 +57,4 @@ class Job:
     attempt_id: str
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
+    require_mine: Callable[[], None] = _unasked

@@ -18,7 +18,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the batch's rows of quarantine; returns the outcomes of what landing rejected.
 
     They take the place of those of an earlier attempt, of which there may be some where the batch
-    is `retried`.
+    is `retried`. Raises LeaseHeld where a later attempt has the batch.
     """
     bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.found)
     if not (bad or job.manifest.rejects or retried):
@@ -28,6 +28,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     if bad:
         rejects = with_origin(_rejects(job, batch), job.spark, job.manifest.files)
         rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id, at))
+    job.require_mine()  # else what a later attempt put there would be gone
     quarantine.replace(job.spark, rows, batch_id)
     lost = len(job.manifest.rejects)
     return Counts(read=lost, quarantined=lost)

@@ -1,0 +1,47 @@
+"""A driver that stood still while another attempt finished its batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.errors import LeaseHeld
+from sluice.faults import Point
+from sluice.operations import stages
+from spark_jobs.merging import load
+from tests.spark.shop import Shop, event
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+PIPELINE = {
+    "format": "debezium",
+    "max_bad_share": 1,
+    "tables": {"public.orders": {"key": ["id"], "columns": {"id": "int"}}},
+}
+
+
+def test_the_quarantine_of_the_attempt_that_was_published_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is below the floor is in no changelog any more, so the quarantine alone has it."""
+    shop = Shop(spark, tmp_path, PIPELINE)
+    shop.run(*(event("c", "orders", 10 + key, id=key, status="new") for key in (1, 2)))
+    shop.run(event("d", "orders", 40, id=2, status="new"))
+    shop.maintain()
+    monkeypatch.setattr(stages, "submit", shop.submit)
+    shop.write("late.jsonl", [event("u", "orders", 12, id=2, status="late"), "{no event"])
+    (key,) = stages.land(shop.context())
+    stood_still: list[Point] = []
+
+    def reach(point: Point) -> None:
+        if point == Point.LOAD_DECODED and not stood_still:
+            stood_still.append(point)
+            stages.load(shop.context(), key)
+            stages.publish(shop.context(), key)
+
+    monkeypatch.setattr(load, "reach", reach)
+    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+        stages.load(shop.context(), key)
+    quarantine = shop.catalog.load_table(("sluice", "quarantine")).scan().to_arrow()
+    assert sorted(quarantine["reason"].to_pylist()) == ["beyond_floor", "not_json"]
