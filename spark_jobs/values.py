@@ -16,16 +16,20 @@ from pyspark.sql import functions as F
 from sluice.coltypes import (
     BASE64,
     EXACT,
+    LISTED,
     STRING,
     UNSCALED,
     UNSIGNED,
     VARIABLE,
     ColumnType,
+    element_of,
     parse_type,
     widest_or_text,
 )
 from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
 
+ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+"""A time as text, by its column's type without or with a zone behind it."""
 _LONG_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -89,6 +93,8 @@ def as_type_sql(value: str, before: str, after: str) -> str:
 
 def decode(text: Column, kind: ColumnType) -> Column:
     """The value of `text` as `kind.spark`; NULL where it is NULL or does not fit exactly."""
+    if kind.encoding.startswith(LISTED):
+        return _list(text, element_of(kind))
     if not kind.encoding.startswith((VARIABLE, UNSCALED)):
         return _DECODERS[kind.name](text, kind)
     plain = replace(kind, encoding="")
@@ -97,6 +103,27 @@ def decode(text: Column, kind: ColumnType) -> Column:
         scale = int(kind.encoding.removeprefix(UNSCALED))
         number = decimal_text(F.try_to_binary(text, F.lit(BASE64)), F.lit(scale))
     return number if plain == STRING else bound(number, lambda digits: decode(digits, plain))
+
+
+def _list(text: Column, element: ColumnType) -> Column:
+    """JSON of the elements' own texts, null for null; NULL where one does not fit."""
+
+    def shown(values: Column) -> Column:
+        texts = F.transform(values, lambda value: _element(value, element))
+        return bound(texts, lambda known: F.when(_nulls(known) == _nulls(values), F.to_json(known)))
+
+    return bound(F.from_json(text, "array<string>"), shown)
+
+
+def _element(text: Column, kind: ColumnType) -> Column:
+    value = decode(text, kind)
+    if kind.name.startswith("timestamp"):
+        return F.date_format(value, ISO)
+    return value.cast("string")
+
+
+def _nulls(values: Column) -> Column:
+    return F.size(F.filter(values, lambda value: value.isNull()))
 
 
 def _string(text: Column, kind: ColumnType) -> Column:

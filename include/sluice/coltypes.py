@@ -22,6 +22,8 @@ VARIABLE: Final = "variable"
 """A decimal that brings its scale along, as Debezium's VariableScaleDecimal does."""
 UNSIGNED: Final = "unsigned"
 """An unsigned number of 64 bits, which may have come as the negative one of the same bits."""
+LISTED: Final = "list:"
+"""Before a type with an encoding: JSON of a list, whose elements are written so."""
 _WIDEST_BINARY: Final = 8000
 """Bytes: what SQL Server's BINARY may have at most; MySQL's has 255."""
 ENCODINGS: Final[dict[str, tuple[str, ...]]] = {
@@ -96,6 +98,18 @@ def parse_type(text: str) -> ColumnType:
     if name == "decimal":
         return decimal(int(found["p"] or 10), int(found["s"] or 0), encoding)
     return ColumnType(name, encoding, width=binary_width(found["p"]) if name == "binary" else 0)
+
+
+def listed(element: ColumnType) -> ColumnType:
+    """A list of elements as JSON text; without an encoding of theirs it stays as it comes."""
+    coded = f"{LISTED}{element.name}[{element.encoding}]"
+    return ColumnType("string", coded) if element.encoding else STRING
+
+
+def element_of(kind: ColumnType) -> ColumnType:
+    """What `listed` made a list of; of a decimal the text alone."""
+    name, _, encoding = kind.encoding.removeprefix(LISTED).rstrip("]").partition("[")
+    return ColumnType(name, encoding)
 
 
 def binary_width(told: str | None) -> int:

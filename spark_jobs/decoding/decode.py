@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.coltypes import TIME_UNITS, ColumnType
+from sluice.coltypes import LISTED, TIME_UNITS, ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
 from spark_jobs.canonical import (
@@ -229,9 +229,10 @@ def _value(column: PlannedColumn, index: int, side: str) -> Column:
 
 
 def _is_code(column: PlannedColumn) -> bool:
-    """Whether a text alone may be read in several ways: decimals in base64, counts of a unit."""
+    """Whether a text alone may be read in several ways: decimals in base64, counts of a unit,
+    lists of these."""
     return None not in column.readings and any(
-        kind.name != "binary" and kind.encoding.startswith(("base64", "days", *TIME_UNITS))
+        kind.name != "binary" and kind.encoding.startswith(("base64", "days", LISTED, *TIME_UNITS))
         for kind in column.readings.values()
     )
 

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from sluice.coltypes import STRING, ColumnType, decimal
 from sluice.containers.avrocheck import full_name
 from spark_jobs.numbertext import bound, shift_point, whole_number
-from spark_jobs.values import decode
+from spark_jobs.values import ISO, decode
 
 Node = dict[str, Any]
 
@@ -45,7 +45,6 @@ _LOGICAL: Final = {
 }
 _MOST_MILLIS: Final = (2**63 - 1) // 1000
 """Beyond it Spark makes no timestamp of a number of milliseconds: it ends the batch."""
-_ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def parse(text: str) -> Node:
@@ -231,9 +230,9 @@ def _logical(value: Column, kind: str, logical: str) -> Column:
         return F.when(value.isNotNull(), clock)
     zone = "" if logical.startswith("local-") else "'Z'"
     if logical.endswith("micros"):
-        return F.date_format(F.timestamp_micros(value), _ISO + zone)
+        return F.date_format(F.timestamp_micros(value), ISO + zone)
     # A number that is no time keeps its own text, which then does not fit the column.
-    shown = F.date_format(F.timestamp_millis(value), _ISO + zone)
+    shown = F.date_format(F.timestamp_millis(value), ISO + zone)
     held = value.between(-_MOST_MILLIS, _MOST_MILLIS)
     return F.when(held, shown).otherwise(value.cast("string"))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from sluice.coltypes import STRING, VARIABLE, ColumnType, decimal
+from sluice.coltypes import LISTED, STRING, UNSCALED, VARIABLE, ColumnType, decimal, listed
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.numbertext import MOST_SCALE
 
@@ -52,7 +52,8 @@ def row_columns(types: str, numeric: bool = False) -> list[SourceColumn]:
 
 
 def _is_decimal(kind: ColumnType) -> bool:
-    return kind.name == "decimal" or kind.encoding.startswith("base64:")
+    unscaled = (UNSCALED, f"{LISTED}string[{UNSCALED}")
+    return kind.name == "decimal" or kind.encoding.startswith(unscaled)
 
 
 def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
@@ -85,17 +86,33 @@ def connect_type(field: dict[str, Any]) -> ColumnType:
         return _connect_decimal(field.get("parameters") or {})
     if name in _SEMANTIC:
         return _SEMANTIC[name]
+    if field["type"] == "array":
+        return listed(_element_type(field.get("items")))
     return _PLAIN.get(str(field["type"]), STRING)
 
 
+def _element_type(items: Any) -> ColumnType:
+    """How a list's elements are written; those that nothing has to be known of are text."""
+    if not isinstance(items, dict):
+        return STRING
+    if items.get("name") == DECIMAL:
+        return ColumnType("string", f"{UNSCALED}{_scale(items.get('parameters') or {})}")
+    return _SEMANTIC.get(str(items.get("name")), STRING)
+
+
 def _connect_decimal(parameters: dict[str, str]) -> ColumnType:
-    scale = int(parameters.get("scale", 0))
+    scale = _scale(parameters)
     precision = int(parameters.get("connect.decimal.precision", 38))
-    if abs(scale) > MOST_SCALE:
-        raise ValueError(f"no decimal has a scale of {scale}")
     if 0 <= scale <= precision <= 38:
         return decimal(precision, scale, "base64")
-    return ColumnType("string", f"base64:{scale}")
+    return ColumnType("string", f"{UNSCALED}{scale}")
+
+
+def _scale(parameters: dict[str, str]) -> int:
+    scale = int(parameters.get("scale", 0))
+    if abs(scale) > MOST_SCALE:
+        raise ValueError(f"no decimal has a scale of {scale}")
+    return scale
 
 
 def _text(value: object) -> str:

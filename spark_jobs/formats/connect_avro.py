@@ -169,7 +169,15 @@ def _connect_field(name: str, node: Node) -> dict[str, Any]:
     kind = value.get("connect.type") or _CONNECT.get(value["type"], "string")
     told = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
     told["default"] = _default(value)
+    told["items"] = _element(value["items"]) if value["type"] == "array" else None
     return {**field, "type": kind, **{k: v for k, v in told.items() if v is not None}}
+
+
+def _element(node: Node) -> dict[str, Any]:
+    """What a list is of. Its decimals of any scale are the bytes that they are."""
+    value = avro.value_of(node)
+    told = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
+    return {"type": _CONNECT.get(value["type"], "string"), **told}
 
 
 def _semantic(value: Node) -> str | None:

@@ -1,0 +1,45 @@
+"""How Connect's schemas, and Avro as Confluent's converter writes it, tell a list's elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluice.coltypes import STRING, ColumnType, element_of, listed
+from spark_jobs.formats import connect_avro
+from spark_jobs.formats.connect import DECIMAL, VARIABLE_DECIMAL, connect_type
+
+SCALE = {"parameters": {"scale": "2"}}
+AVRO_SCALE = {"connect.parameters": {"scale": "2", "connect.decimal.precision": "60"}}
+ELEMENTS: dict[str, tuple[dict[str, Any], dict[str, Any], ColumnType]] = {
+    # name: the same in Connect and in Avro, how an element is written
+    DECIMAL: ({"type": "bytes", **SCALE}, {"type": "bytes", **AVRO_SCALE},
+              ColumnType("string", "base64:2")),
+    "io.debezium.time.Date": ({"type": "int32"}, {"type": "int"}, ColumnType("date", "days")),
+    "io.debezium.time.MicroTimestamp": ({"type": "int64"}, {"type": "long"},
+                                        ColumnType("timestamp_ntz", "us")),
+    VARIABLE_DECIMAL: ({"type": "struct"}, {"type": "record", "name": VARIABLE_DECIMAL,
+                                            "fields": []}, ColumnType("string", "variable")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_a_list_tells_how_its_elements_are_written(name: str) -> None:
+    connect, avro, kind = ELEMENTS[name]
+    found = connect_type({"type": "array", "items": {"name": name, **connect}})
+    assert (found, element_of(found)) == (listed(kind), kind)
+    items = {"connect.name": name, **avro}
+    row = {"type": "record", "name": "R", "fields": [
+        {"name": "l", "type": {"type": "array", "items": ["null", items]}}]}  # fmt: skip
+    (field,) = connect_avro.row_schema("after", connect_avro.resolve([row], "here"))["fields"]
+    assert connect_type(field) == found
+
+
+@pytest.mark.parametrize("items", [
+    None, "x", {}, {"type": "string"}, {"type": "bytes"}, {"type": "int64", "name": ["x"]},
+    {"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}},
+    {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+])  # fmt: skip
+def test_others_stay_as_they_come(items: Any) -> None:
+    assert connect_type({"type": "array", "items": items}) == STRING
