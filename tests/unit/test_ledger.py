@@ -17,9 +17,8 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
-from sluice.ledger import leases
 from sluice.ledger import tables as ledger_tables
-from sluice.ledger.leases import ANYBODY, Lease, is_dead, this_holder
+from sluice.ledger.leases import ANYBODY, Lease, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import (
     FAILED,
@@ -302,25 +301,6 @@ def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(5) as pool:
         assert sum(pool.map(one, range(5))) == 1
-
-
-def test_holders_are_dead_only_when_that_is_sure() -> None:
-    assert not is_dead(this_holder())
-    assert not is_dead("elsewhere/1:1:1")
-    assert not is_dead("")
-    host = this_holder().split(":")[0]
-    assert is_dead(f"{host}:{2**22 + 1}:77")
-    assert is_dead(f"{host}:{os.getpid()}:1")
-
-
-def test_a_process_of_another_machine_of_the_same_name_is_no_dead_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = this_holder().split(":")[0]
-    other = tmp_path / "boot_id"
-    other.write_text("another\n")
-    monkeypatch.setattr(leases, "BOOT_ID", other)
-    assert not is_dead(f"{host}:{2**22 + 1}:77")
 
 
 def publication(table: str, **changes: object) -> Publication:
