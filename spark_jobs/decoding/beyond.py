@@ -37,13 +37,15 @@ def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     changelog = changelog_id(plan).sql()
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
     marked = keep(_marked(job, plan, job.spark.table(changelog).where(mine), floor))
+    if marked.where(BEYOND).isEmpty():
+        return Counts()
+    marked = keep(mark_halves(marked))
     beyond = marked.where(BEYOND)
     counted = beyond.where(names.COUNTED)
     found = counted.count()
     if found:
         _write(job, envelope, plan, counted, floor)
-    if not beyond.isEmpty():
-        marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
+    marked.where(~F.col(BEYOND)).drop(BEYOND).writeTo(changelog).overwrite(mine)
     return Counts(read=found, quarantined=found)
 
 
@@ -52,7 +54,7 @@ def without(job: Job, plan: TablePlan, changes: DataFrame) -> tuple[DataFrame, i
     floor = _floor(job, plan)
     if floor is None:
         return changes, 0
-    marked = _marked(job, plan, changes, floor)
+    marked = mark_halves(_marked(job, plan, changes, floor))
     found = marked.where(F.col(BEYOND) & F.col(names.COUNTED)).count()
     return marked.where(~F.col(BEYOND)).drop(BEYOND), found
 
@@ -66,9 +68,7 @@ def _marked(job: Job, plan: TablePlan, changes: DataFrame, floor: str) -> DataFr
     if _put_together(job, plan):
         return mark_all(changes, floor)
     marked, versions = mark(changes, _stored(job, plan), floor, plan.key), _versions(job, plan)
-    if versions is not None:
-        marked = mark_between(marked, versions, floor, plan.key)
-    return mark_halves(marked)
+    return marked if versions is None else mark_between(marked, versions, floor, plan.key)
 
 
 def _versions(job: Job, plan: TablePlan) -> DataFrame | None:

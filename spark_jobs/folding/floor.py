@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, by_source, quoted
-from spark_jobs.folding.places import position_place
+from spark_jobs.folding.places import places
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
 
 BEYOND: Final = "_sluice_beyond"
@@ -24,6 +24,9 @@ STOOD_AT: Final = "_sluice_stood_at"
 _HELD: Final = "_sluice_held"
 _BEGAN: Final = "_sluice_began"
 _ENDED: Final = "_sluice_ended"
+_ENDS: Final = "_sluice_ends"
+_PLACE: Final = "_sluice_place"
+_HALF: Final = "_sluice_half"
 
 
 def mark_all(changes: DataFrame, floor: str) -> DataFrame:
@@ -76,13 +79,22 @@ def mark_between(
 
 
 def mark_halves(marked: DataFrame) -> DataFrame:
-    """What else a record changed waits with what `mark` marked of it: of a key's change the end of
-    the old key, which its row can judge, is not without the row of the new one. Both have one place
+    """The other half of what `mark` marked waits with it: of a key's change the end of the old key,
+    which its row can judge, is not without the row of the new one. They are at one of the `places`
     in the source's log, whether in one record or two."""
-    place = F.when(by_source(F.col(names.POSITION)), position_place())
-    alone = F.coalesce(place, F.col(names.POSITION))
-    beyond = F.max(BEYOND).over(Window.partitionBy(alone))
-    return marked.withColumn(BEYOND, F.when(place.isNull(), F.col(BEYOND)).otherwise(beyond))
+    ordered = marked.where(by_source(F.col(names.POSITION)))
+    at = ordered.select(
+        names.POSITION,
+        BEYOND,
+        (F.col(names.OP) == OP_DELETE).alias(_ENDS),
+        F.explode(places()).alias(_PLACE),
+    )
+    others = at.where(BEYOND).select(_PLACE, (~F.col(_ENDS)).alias(_ENDS)).distinct()
+    halves = at.join(others, [_PLACE, _ENDS], "left_semi").select(names.POSITION).distinct()
+    halves = halves.withColumn(_HALF, F.lit(True))
+    found = marked.join(halves, names.POSITION, "left")
+    waits = F.col(BEYOND) | F.coalesce(_HALF, F.lit(False))
+    return found.withColumn(BEYOND, waits).select(*map(quoted, marked.columns))
 
 
 def _by_life(stored: Stored, key: Sequence[str]) -> Stored:

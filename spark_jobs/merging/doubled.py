@@ -19,19 +19,27 @@ from spark_jobs.planning.plan import TablePlan
 _SHOWN: Final = 3
 
 
-def refuse_doubled(job: Job, plan: TablePlan) -> None:
-    """Raise AuditFailed naming keys that `main` of the plan's target holds more than once."""
+def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
+    """Raise AuditFailed naming keys that `main` of the plan's target holds more than once, where
+    that may be why the batch failed by `error`."""
+    try:
+        shown = _doubled(job, plan)
+    except Exception:  # the first error is the one to tell, which may be why this look fails too
+        return
+    if shown:
+        raise AuditFailed(
+            f"{target_id(plan).text}: key_not_unique: it holds more than one row of a key, which "
+            f"somebody else wrote: {', '.join(shown)}; nothing is published. Make it again from "
+            f"its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}, "
+            "then run again"
+        ) from error
+
+
+def _doubled(job: Job, plan: TablePlan) -> list[str]:
     target = target_id(plan)
     rows = job.lake.rows(target, job.lake.base(target).snapshot) if plan.keyed else None
     if rows is None:
-        return
+        return []
     key = by_name(plan.key)
     found = rows.groupBy(*key).agg(F.count("*").alias("_rows")).where(F.col("_rows") > 1)
-    shown = [row[0] for row in found.select(F.to_json(F.struct(*key))).limit(_SHOWN).collect()]
-    if shown:
-        raise AuditFailed(
-            f"{target.text}: key_not_unique: it holds more than one row of a key, which somebody "
-            f"else wrote: {', '.join(shown)}; nothing is published. Make it again from its "
-            f"changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}, then "
-            "run again"
-        )
+    return [row[0] for row in found.select(F.to_json(F.struct(*key))).limit(_SHOWN).collect()]

@@ -13,7 +13,7 @@ from sluice import names
 from sluice.catalog.snapshots import drop_branches
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import truncate_policy
-from sluice.errors import AuditFailed, PlanError, TerminalError
+from sluice.errors import AuditFailed, PlanError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
@@ -103,8 +103,10 @@ def _leased(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
 def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     try:
         return _merged(job, envelope, table)
-    except Exception:  # whatever two rows of one key make fail, Spark's own errors among it
-        refuse_doubled(job, table.plan)
+    except (TransientError, PlanError):
+        raise
+    except Exception as error:  # whatever two rows of one key make fail, Spark's own among it
+        refuse_doubled(job, table.plan, error)
         raise
 
 

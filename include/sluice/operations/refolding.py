@@ -53,7 +53,7 @@ def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     Returns what was done, or with `dry_run` what would be. Raises RollbackRefused naming who stands
     in the way; then every table is as it was.
     """
-    _end_abandoned(ctx, dry_run)
+    _end_abandoned(ctx, dry_run, asked=batch_id)
     try:
         return undo.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
     except Followed as followed:
@@ -212,19 +212,28 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     return key
 
 
-def _end_abandoned(ctx: Context, dry_run: bool) -> None:
+def _end_abandoned(ctx: Context, dry_run: bool, asked: str = "") -> None:
     """Of a rollback that died while keys were folded again, which has no files that a later run
-    would look for: one that is half published is completed, any other is given up."""
+    would look for: one that is half published is completed, any other is given up. Not the batch
+    that is `asked` for: it shall go, as it is."""
     for row in () if dry_run else ctx.ledger.unfinished(ctx.pipeline.name):
-        if not ctx.ledger.has_lapsed(row) or not row.manifest or not _folds(ctx, row.manifest):
+        idle = ctx.ledger.has_lapsed(row) and row.batch_id != asked
+        if not idle or not row.manifest or not _folds(ctx, row.manifest):
             continue
         if row.state == states.PUBLISHING:
-            ctx.say(f"rollback: completing the publication of batch {row.batch_id}")
-            with undoable.or_undone(ctx, row.batch_id):
-                publish(ctx, row.manifest)
+            _complete(ctx, row)
         elif not row.halfway:
             ctx.say(f"rollback: batch {row.batch_id} was left unfinished and is given up")
             _give_up(ctx, row.batch_id)
+
+
+def _complete(ctx: Context, row: states.BatchRow) -> None:
+    """Where it cannot be completed, what follows is refused, or makes its tables again."""
+    ctx.say(f"rollback: completing the publication of batch {row.batch_id}")
+    try:
+        publish(ctx, row.manifest)
+    except SluiceError as error:
+        ctx.say(f"rollback: batch {row.batch_id} is not published: {error}")
 
 
 def _folds(ctx: Context, manifest_key: str) -> bool:
