@@ -121,6 +121,52 @@ def test_what_stands_behind_a_large_record_with_a_key(size: int) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("stray", ["}", "x", " ;"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_stray_character_behind_a_document_costs_no_record(
+    indent: int | None, stray: str, at: int, size: int
+) -> None:
+    rows = [order(n) for n in range(3)]
+    texts = [json.dumps(row, indent=indent) for row in rows]
+    texts[at] += stray
+    found = parts(f"[{', '.join(texts)}]".encode(), size)
+    assert [read(part) for part in found if pairs(part)] == rows
+    (refused,) = (part for part in found if not pairs(part))
+    assert isinstance(refused, bytes)
+    assert refused.rstrip(b"]") == stray.strip().encode()
+
+
+def order(n: int) -> dict[str, Any]:
+    lines = [{"id": 100 + n, "qty": 1}, {"id": 200 + n, "qty": 2}]
+    return {"id": n, "name": "x", "lines": lines}
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("sound", "broken"),
+    [
+        ('"name": "x",', '"name": "x"}'),
+        ('"name": "x",', '"name": "x"},'),
+        ('"name": "x",', '"name": "x"} "y",'),
+        ('{\n  "id": 1', 'x\n  "id": 1'),
+        ('{\n  "id": 2', 'x\n  "id": 2'),
+    ],
+)
+def test_of_a_document_closed_too_early_no_part_becomes_a_record(
+    sound: str, broken: str, at: int, size: int
+) -> None:
+    rows = [order(n) for n in range(3)]
+    texts = [json.dumps(row, indent=2) for row in rows]
+    whole, texts[at] = texts[at], texts[at].replace(sound, broken, 1)
+    found = parts(f"[{', '.join(texts)}]".encode(), size)
+    kept = [read(part) for part in found if pairs(part)]
+    assert kept == [row for row in rows if row in kept]
+    assert rows[at] not in kept or texts[at] == whole
+
+
 def test_of_a_broken_document_no_part_becomes_a_record() -> None:
     rows = [ROW % n for n in range(4)]
     rows[1] = rows[1].replace('"{"', '"{', 1)

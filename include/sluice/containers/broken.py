@@ -21,7 +21,10 @@ NEXT_KEYED: Final = re.compile(rf"[\r\n](?=[{{\[]|{_KEYED})")
 _STRING: Final = r'"(?:[^"\\\r\n]|\\[^\r\n])*+'
 _FIELD: Final = rf'[ \t\r\n]*+{_STRING}"[ \t\r\n]*+:'
 # What may stand behind an element of an array, or behind a document on its line: not more of it.
-FOLLOWS: Final = re.compile(rf"[ \t\ufeff]*+(?:,(?!{_FIELD})|[\]{{/\r\n]|\Z)")
+_FOLLOWS: Final = rf"[ \t\ufeff]*+(?:(?:,|(?=[\r\n]))(?!{_FIELD})|[\]{{/]|\Z)"
+FOLLOWS: Final = re.compile(_FOLLOWS)
+# One character too many between those; a digit, a quote or a colon may be the rest of a field.
+STRAY: Final = re.compile(rf"[ \t]*+[^\s\d\",:^{{\[\]]{_FOLLOWS}")
 _MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
 _TOKENS: Final = {
     start: re.compile(rf"{_MARK}|{start.pattern}") for start in (NEXT_START, NEXT_KEYED)

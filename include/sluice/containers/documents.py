@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sluice.containers.broken import FOLLOWS, TAB, Ends, next_start
+from sluice.containers.broken import FOLLOWS, STRAY, TAB, Ends, next_start
 from sluice.containers.jsontext import NEAR_END, Document, is_lossy
 from sluice.containers.textwindow import TextWindow
 
@@ -146,11 +146,11 @@ class _Splitter(TextWindow):
 
         And an element of an array where nothing does that may be a part of it.
         """
-        if self.in_array and FOLLOWS.match(self.text, end):
+        if _KEY_END.match(self.text, end):
             return True
-        if _KEY_END.match(self.text, end) or (self.text[self.at] == "{" and not self.in_array):
-            return True
-        return not self.line_from(end).strip()
+        if self.in_array:
+            return bool(FOLLOWS.match(self.text, end) or STRAY.match(self.text, end))
+        return self.text[self.at] == "{" or not self.line_from(end).strip()
 
     def _take(self, found: Document) -> Line | Refused:
         key = self.text[self.at : found.end]
@@ -218,9 +218,18 @@ class _Splitter(TextWindow):
         end = self.line_end(self.at)
         if not self.within_limit() and (found.incomplete or end == len(self.text)):
             return self._too_large(offset)
-        if offset + found.error_at <= end - self.at:
-            return _line(self._pass_part(end))
+        error_at = found.end - self.at if found.found else offset + found.error_at
+        if error_at <= end - self.at and not (self.in_array and self._goes_on(end - self.at)):
+            return _line(self._pass_part(self.line_end(self.at)))
         return self._take_many(offset)
+
+    def _goes_on(self, offset: int) -> bool:
+        """Whether the line after the one that ends at `offset` begins with a field."""
+        while True:
+            blanks = _BLANKS.match(self.text, self.at + offset)
+            end = blanks.end() if blanks else len(self.text)
+            if end < len(self.text) or not self.more_within_limit():
+                return self.text.startswith('"', end)
 
     def _pass_part(self, end: int) -> str:
         """What is broken may hold the end of the array that it stands in."""
@@ -237,6 +246,8 @@ class _Splitter(TextWindow):
         start = starts.search(self.text, self.at + 1)
         while start is None and self.more_within_limit():
             start = starts.search(self.text, self.at + 1)
+        if start is None and not self.ended:
+            return self._too_large(offset)
         return _refused(self._pass_part(start.start() if start else len(self.text)))
 
     def _too_large(self, offset: int) -> Refused:
