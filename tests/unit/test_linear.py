@@ -44,7 +44,8 @@ def test_lines_that_are_no_documents(line: bytes, lines: int) -> None:
 def test_broken_documents_of_an_array(broken: str, between: str) -> None:
     clock = Clock()
     whole = between.join(['{"a":0}', *['{"a":1}', broken] * 30_000])
-    assert len(list(split(iter([f"[{whole}]".encode()]), LIMIT))) > 100
+    least = 2 if "[" in broken else 100  # within a list without an end no record is one
+    assert len(list(split(iter([f"[{whole}]".encode()]), LIMIT))) > least
     assert clock.seconds < 6
 
 

@@ -29,6 +29,7 @@ _MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
 _TOKENS: Final = {
     start: re.compile(rf"{_MARK}|{start.pattern}") for start in (NEXT_START, NEXT_KEYED)
 }
+_LIST: Final = re.compile(r"\[[ \t\r\n]*+\{")
 # How far the end of a broken document may be, where none was whole before it.
 _FAR: Final = 1 << 16
 # Characters that may be looked at in vain: at first, and for each that was passed.
@@ -73,11 +74,38 @@ def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_S
 
 
 def starts_like(first_key: str) -> re.Pattern[str]:
-    """Where a document may begin: a line does, or behind a comma or line break one that has
-    `first_key` first, which the group shows."""
-    key = re.escape(json.dumps(first_key, ensure_ascii=False))
-    behind = r"(?:,[ \t\r\n]*+|(?<![ \t\r\n,])[ \t]*+[\r\n][ \t\r\n]*+)"
-    return re.compile(rf"{NEXT_START.pattern}|{behind}(\{{[ \t\r\n]*+{key})")
+    """Where a document may begin: a line does, or behind a comma, or a brace and a line break, one
+    that has `first_key` first, which the group shows."""
+    behind = r"(?:,[ \t\r\n]*+|(?<=\})[ \t]*+[\r\n][ \t\r\n]*+)"
+    return re.compile(rf"{NEXT_START.pattern}|{behind}({_first(first_key)})")
+
+
+def _within_like(first_key: str) -> re.Pattern[str]:
+    """Where one begins that has `first_key` first, but behind no other: within another."""
+    return re.compile(rf"[^ \t\r\n,}}][ \t\r\n]*+({_first(first_key)})")
+
+
+def _first(key: str) -> str:
+    return rf"\{{[ \t\r\n]*+{re.escape(_as_json(key))}"
+
+
+def _as_json(key: str) -> str:
+    return json.dumps(key, ensure_ascii=False)
+
+
+def _nests_alike(record: dict[str, Any], text: str) -> bool:
+    """Whether a record, of this text, holds one that begins as it does and is alike."""
+    first = next(iter(record), "")
+    waiting = list(record.values()) if text.count(_as_json(first)) > 1 else []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if next(iter(part), None) == first and are_alike(record, part):
+                return True
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return False
 
 
 def are_alike(one: Iterable[str], other: Iterable[str]) -> bool:
@@ -108,12 +136,14 @@ class Ends:
         self._longest = 0
         self._unclosed = 0
         self._unlike = 0
+        self._nests = False
 
-    def learn(self, value: Any, length: int) -> None:
-        """A whole document, of so many characters."""
+    def learn(self, value: Any, text: str) -> None:
+        """A whole document and its text."""
         if isinstance(value, dict):
             self._fields = tuple(value)
-        self._longest = max(self._longest, length)
+            self._nests = self._nests or _nests_alike(value, text)
+        self._longest = max(self._longest, len(text))
 
     def own(self, offset: int) -> int:
         """Where what begins at `offset` closes, and no more of it follows; -1 where it does not."""
@@ -137,20 +167,37 @@ class Ends:
         return 2 * self._longest + 1024 if self._longest else _FAR
 
     def by_the_next(self) -> int:
-        """Where the next begins, which is like the one before; -1 where none does."""
+        """Where the next begins, which is like the one before; -1 where none does.
+
+        And where it may be a record within the broken one: those may be like it, too.
+        """
         window, offset, false = self._window, 1, 0
-        while self._fields and false < _FALSE_STARTS:
+        while self._fields and not self._nests and false < _FALSE_STARTS:
             start = self._next_start(offset)
             if start is None or not start[1]:
                 return start.start() if start else -1
             offset = start.start() - window.at
             found = window.document(start.start(1) - window.at)
             if found.found and are_alike(self._fields, found.value):
-                return window.at + offset
+                return -1 if self._holds_alike(offset) else window.at + offset
             self._unlike += max(found.end - window.at - offset, found.error_at)
             false += not found.found
             offset += 1
         return -1
+
+    def _holds_alike(self, offset: int) -> bool:
+        """Whether what is broken up to `offset` holds one that is alike, or a list of records without an end."""
+        window = self._window
+        self._unlike += offset
+        end = window.at + offset
+        begun = window.text[window.at + 1 : end]
+        if _LIST.search(begun) and begun.count("[") > begun.count("]"):
+            return True
+        nested = _within_like(self._fields[0]).search(window.text, window.at, end)
+        if nested is None:
+            return False
+        found = window.document(nested.start(1) - window.at)
+        return found.found and are_alike(self._fields, found.value)
 
     def _next_start(self, offset: int) -> re.Match[str] | None:
         window, starts = self._window, starts_like(self._fields[0])

@@ -159,7 +159,7 @@ class _Splitter(TextWindow):
         other = None if self.in_array else _OTHER_SEPARATOR.match(self.text, found.end)
         if other and self._is_of_key(found.value, offset := other.end() - self.at):
             return self._key_and_value(key, offset)
-        self.ends.learn(found.value, len(key))
+        self.ends.learn(found.value, key)
         text = self._pass_part(self.at + len(key))
         return self._unless_large(text, _line(text, is_lossy(text, found.value)))
 
@@ -224,7 +224,10 @@ class _Splitter(TextWindow):
         return self._take_many(offset)
 
     def _goes_on(self, offset: int) -> bool:
-        """Whether the line after the one that ends at `offset` begins with a field."""
+        """Whether the line that ends at `offset` opens a list, or the one after begins a field."""
+        line = self.text[self.at + 1 : self.at + offset]
+        if line.count("[") > line.count("]"):
+            return True
         while True:
             blanks = _BLANKS.match(self.text, self.at + offset)
             end = blanks.end() if blanks else len(self.text)
