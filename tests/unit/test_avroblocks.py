@@ -94,7 +94,28 @@ def of_one_record_each(*values: int) -> list[bytes]:
     return blocks_of(file.getvalue())
 
 
-def walked(content: bytes, size: int, thorough: bool) -> tuple[avrofile.AvroFile, list[int]]:
+@pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("size", [1, 7, 16, 1000])
+@pytest.mark.parametrize("marker", [SYNC, b"\0" * 16, b"\x02" * 16])
+def test_a_marker_may_stand_in_a_block_and_overlap_its_body(
+    marker: bytes, size: int, thorough: bool
+) -> None:
+    file = io.BytesIO()
+    text = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+    rows = [{"a": value} for value in (b"", b"\0", marker * 3, b"\0", b"x" + marker, b"\5")]
+    fastavro.writer(file, text, rows, sync_interval=1, sync_marker=marker)
+    found, values = walked(file.getvalue(), size, thorough)
+    assert (found.bad, found.damage, found.whole) == ((), "", len(file.getvalue()))
+    assert values == [row["a"] for row in rows]
+    file = io.BytesIO()
+    fastavro.writer(
+        file, LONG, [{"a": n} for n in (0, 1, 0, 5)], sync_interval=1, sync_marker=marker
+    )
+    found, values = walked(file.getvalue(), size, thorough)
+    assert (found.bad, values) == ((), [0, 1, 0, 5])
+
+
+def walked(content: bytes, size: int, thorough: bool) -> tuple[avrofile.AvroFile, list[Any]]:
     """What is found, and the records of what is left of it."""
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
     found = avrofile.walk(iter(pieces), thorough)

@@ -29,6 +29,8 @@ MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
 # Two numbers of 64 bits, seven of them in each byte.
 MOST_FRAME_BYTES: Final = 20
+# The marker of a longer block is searched for: its size may be anything, and this much waits.
+_MOST_AHEAD: Final = 16 * MEBIBYTE
 # More in one file, and the rest of it is not looked at.
 MOST_BAD_FRAMES: Final = 256
 
@@ -111,6 +113,17 @@ class _Bytes:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+    def ahead(self, size: int) -> bytes:
+        """The next `size` bytes, or all that are left; they are still to be read."""
+        parts, waiting = [self.waiting[self.at :]], len(self.waiting) - self.at
+        while waiting < size and (chunk := next(self.chunks, None)) is not None:
+            parts.append(chunk)
+            waiting += len(chunk)
+        if len(parts) > 1:
+            self.passed += self.at
+            self.waiting, self.at = b"".join(parts), 0
+        return self.waiting[self.at : self.at + size]
 
     def until(self, marker: bytes, keep: int) -> _Stretch:
         """All up to the end of the next `marker`, or to the end; the first `keep` bytes of it."""
@@ -293,11 +306,14 @@ def _zigzag(value: int) -> bytes:
 def _walk_blocks(
     stream: _Bytes, sync: bytes, alone: _Alone | None
 ) -> tuple[int, str, list[BadBlock]]:
-    """Marker by marker: where whole blocks end, why no more do, and what is none between them."""
+    """Where whole blocks end, why no more do, and what is none between them.
+
+    Marker by marker, but where a block's size is sound.
+    """
     start, bad = stream.place, list[BadBlock]()
     keep = MOST_DECODED_BYTES + MOST_FRAME_BYTES if alone is not None else RAW_BYTES
     while not stream.at_end():
-        stretch = stream.until(sync, keep)
+        stretch = _block_ahead(stream, sync, keep) or stream.until(sync, keep)
         frame = _frame(stretch)
         if not stretch.ended or (frame.damage and len(bad) == MOST_BAD_FRAMES):
             return start, frame.damage, bad
@@ -309,6 +325,23 @@ def _walk_blocks(
             alone.look(start, end, frame.records, body, sync)
         start = end
     return start, "", bad
+
+
+def _block_ahead(stream: _Bytes, sync: bytes, keep: int) -> _Stretch | None:
+    """The next block, where the marker stands as its size says: the body may hold one, too."""
+    head = _Bytes(iter([stream.ahead(MOST_FRAME_BYTES)]))
+    try:
+        _, size = head.number(), head.number()
+    except (EOFError, ValueError):
+        return None
+    length = head.at + size + _SYNC_BYTES
+    if size < 0 or length > _MOST_AHEAD:
+        return None
+    block = stream.ahead(length)
+    if len(block) < length or not block.endswith(sync):
+        return None
+    stream.at += length
+    return _Stretch(block[:keep], length, ended=True)
 
 
 @dataclass(frozen=True)
