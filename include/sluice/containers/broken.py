@@ -73,6 +73,12 @@ def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_S
     return Balance(until)
 
 
+def ends_another(text: str) -> bool:
+    """Whether what is broken ends with a bracket that is not known to close one of its own."""
+    looked = balance(text + "\n", 0, len(text) + 1)
+    return text.endswith("]") and looked.end <= len(text)
+
+
 def starts_like(first_key: str) -> re.Pattern[str]:
     """Where a document may begin: a line does, or behind a comma, or a brace and a line break, one
     that has `first_key` first, which the group shows."""
@@ -186,7 +192,7 @@ class Ends:
         return -1
 
     def _holds_alike(self, offset: int) -> bool:
-        """Whether what is broken up to `offset` holds one that is alike, or a list of records without an end."""
+        """Whether what is broken up to `offset` holds one alike, or a list without an end."""
         window = self._window
         self._unlike += offset
         end = window.at + offset

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sluice.containers.broken import FOLLOWS, STRAY, TAB, Ends, next_start
+from sluice.containers.broken import FOLLOWS, STRAY, TAB, Ends, ends_another, next_start
 from sluice.containers.jsontext import NEAR_END, Document, is_lossy
 from sluice.containers.textwindow import TextWindow
 
@@ -160,7 +160,7 @@ class _Splitter(TextWindow):
         if other and self._is_of_key(found.value, offset := other.end() - self.at):
             return self._key_and_value(key, offset)
         self.ends.learn(found.value, key)
-        text = self._pass_part(self.at + len(key))
+        text = self.pass_to(self.at + len(key))
         return self._unless_large(text, _line(text, is_lossy(text, found.value)))
 
     def _is_of_key(self, key: Any, offset: int) -> bool:
@@ -237,7 +237,7 @@ class _Splitter(TextWindow):
     def _pass_part(self, end: int) -> str:
         """What is broken may hold the end of the array that it stands in."""
         text = self.pass_to(end)
-        self.ends_array = text.rstrip().endswith("]")
+        self.ends_array = ends_another(text.rstrip())
         return text
 
     def _cut_off(self) -> Refused:
