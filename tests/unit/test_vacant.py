@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
 from sluice.names import BATCH_ID, PROP_HISTORY_OF, PROP_PIPELINE
+from sluice.operations import vacant
 from sluice.operations.context import Context
 from sluice.operations.vacant import drop_vacant
 from tests.unit.projects import open_shop
@@ -91,6 +93,20 @@ def test_a_table_with_changes_of_a_batch_that_is_published_stays(context: Contex
 @pytest.mark.parametrize("lease", [None, Lease(this_holder(), 60)])
 def test_nothing_goes_while_a_batch_is_on_its_way(context: Context, lease: Lease | None) -> None:
     context.ledger.record_batch("shop", "b2", LANDED, lease=lease)
+    assert drop_vacant(context) == []
+    assert there(context) == ALL
+
+
+def test_nothing_goes_where_a_load_began_since_the_first_look(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = vacant._targets
+
+    def late(ctx: Context) -> Iterator[str]:
+        yield from list(really(ctx))
+        context.ledger.record_batch("shop", "b2", LANDED, lease=Lease(this_holder(), 60))
+
+    monkeypatch.setattr(vacant, "_targets", late)
     assert drop_vacant(context) == []
     assert there(context) == ALL
 

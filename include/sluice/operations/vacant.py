@@ -33,17 +33,19 @@ def drop_vacant(ctx: Context) -> list[str]:
 
     Their types and key are those of a batch that failed, perhaps for a hint that is mended by now.
     Nothing is dropped while a batch is on its way, for it may be its table: a driver takes the
-    lease only when it has decoded.
+    lease only when it has decoded. A drop asks for nothing of the table, so all is looked at again
+    right before each.
     """
-    if not all(map(_is_dead, ctx.ledger.unfinished(ctx.pipeline.name))):
-        return []
-    living = [r.batch_id for r in ctx.ledger.batches(ctx.pipeline.name) if not _is_dead(r)]
     dropped = []
-    for target in list(_targets(ctx)):
-        if _is_vacant(ctx, target, living):
+    for target in list(_targets(ctx)) if _nobody_stages(ctx) else ():
+        if _is_vacant(ctx, target) and _nobody_stages(ctx):
             _drop(ctx, target)
             dropped.append(f"{ctx.pipeline.namespace}.{target}")
     return dropped
+
+
+def _nobody_stages(ctx: Context) -> bool:
+    return all(map(_is_dead, ctx.ledger.unfinished(ctx.pipeline.name)))
 
 
 def _is_dead(row: states.BatchRow) -> bool:
@@ -63,10 +65,11 @@ def _targets(ctx: Context) -> Iterator[str]:
                 yield ident[-1]
 
 
-def _is_vacant(ctx: Context, target: str, living: list[str]) -> bool:
+def _is_vacant(ctx: Context, target: str) -> bool:
     """True where neither a branch nor a change of a living batch hangs on the target."""
-    beside = changelog_namespace(ctx.pipeline.namespace)
-    kept = [(beside, tombstone_table(target)), *_modes(ctx, target)]
+    living = [r.batch_id for r in ctx.ledger.batches(ctx.pipeline.name) if not _is_dead(r)]
+    beside, own = changelog_namespace(ctx.pipeline.namespace), ctx.pipeline.namespace
+    kept = [(own, target), (beside, tombstone_table(target)), *_modes(ctx, target)]
     if any(table.metadata.refs for table in _existing(ctx, kept)):
         return False
     counted = In(BATCH_ID, living)  # type: ignore[call-arg]
