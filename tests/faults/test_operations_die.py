@@ -21,7 +21,11 @@ from sluice.ledger.tables import BATCHES
 from sluice.names import LEDGER_NAMESPACE
 from tests.faults.lake import Contents, Lake, event, second_hour
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
+pytestmark = [
+    pytest.mark.spark, pytest.mark.faults, pytest.mark.long,
+    # So pyiceberg deletes rows of such a table, whose files are written anew.
+    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
+]  # fmt: skip
 FORGETFUL: Final = "maintenance: {tombstone_days: 1, changelog_days: 1}\nkeep_tags: 1\n"
 BATCH: Final = "<the first batch>"
 
@@ -37,9 +41,8 @@ def _age(lake: Lake) -> None:
 def _damage(lake: Lake) -> None:
     """As if somebody had deleted rows of two targets."""
     catalog = open_catalog(load_project(lake.root))
-    for name, kept in (("orders", "id >= 9"), ("customers", "id != 3")):
-        table = catalog.load_table(("shop", name))
-        table.overwrite(table.scan(kept).to_arrow())
+    catalog.load_table(("shop", "orders")).delete("id < 9")
+    catalog.load_table(("shop", "customers")).delete("id = 3")
 
 
 def _mend(lake: Lake) -> None:
