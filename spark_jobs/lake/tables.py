@@ -262,12 +262,12 @@ class Lake:
     ) -> None:
         """Of changelog and tombstones, which a rollback leaves as they are: their columns may have
         wider types than the target's, and stay so."""
+        aside = {}
         for column, kind in after.items():
             if is_promoted(before[column], kind):
                 promote(self.spark, table, column, kind)
-        in_place = {c for c, k in after.items() if is_promoted(before[c], k)}
-        wider = {c for c, k in after.items() if is_promoted(k, before[c])}
-        aside = {c: k for c, k in after.items() if c not in in_place | wider}
+            elif not is_promoted(kind, before[column]):
+                aside[column] = kind
         if aside:
             set_aside(self.spark, table, before, aside)
 

@@ -14,11 +14,14 @@ def epoch_of(ctx: Context, epoch: int | None) -> int:
     return ctx.pipeline.epoch if epoch is None else epoch
 
 
-def of_one_load(ctx: Context, epoch: int | None) -> range:
+def of_one_load(ctx: Context, epoch: int | None) -> range | None:
     """The epochs in which the same bytes are the same events as at this one: a full load that takes
-    the place of all before it may repeat any file of what it replaces."""
-    at = epoch_of(ctx, epoch)
+    the place of all before it may repeat any file of what it replaces. None, all of them, where
+    there is no such load: nobody has to look which file was loaded at which epoch."""
     begun = [one.epoch for one in ctx.pipeline.full_loads]
+    if not begun:
+        return None
+    at = epoch_of(ctx, epoch)
     first = max((e for e in begun if e <= at), default=0)
     return range(first, min((e for e in begun if e > at), default=MAX_EPOCH + 1))
 
