@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sluice.config.project import Project
 from sluice.config.projectfile import CatalogConfig, Lake, Spark
+from sluice.operations import stages
 from sluice.operations.context import Context, Say, open_context
+from sluice.result import BatchResult
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: warehouse}\n"
 PIPELINE = "name: shop\nnamespace: shop\nformat: debezium\nlanding: {url: landing}\n"
@@ -19,6 +23,23 @@ def open_shop(root: Path, pipeline: str = PIPELINE, say: Say = lambda _: None) -
     (root / "sluice.yaml").write_text(PROJECT)
     (root / "pipelines" / "shop.yaml").write_text(pipeline)
     return open_context(root, "shop", say)
+
+
+def keys(context: Context, manifests: list[str]) -> list[str]:
+    """The files of some batches, by their manifests."""
+    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
+
+
+def files_of_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Gets the files of each batch that a run would load, in the place of its load."""
+    loaded: list[str] = []
+
+    def load(ctx: Context, key: str) -> BatchResult | None:
+        loaded.extend(keys(ctx, [key]))
+        return None
+
+    monkeypatch.setattr(stages, "_load_in_turn", load)
+    return loaded
 
 
 def empty_lake(root: Path) -> Project:

@@ -21,8 +21,7 @@ from sluice.operations.denied import NAMED_AT_MOST, Denied, files_left_out
 from sluice.operations.land import land, open_landing
 from sluice.operations.preview import Preview, preview
 from sluice.output import report
-from sluice.result import BatchResult
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -62,10 +61,6 @@ def closed(context: Context, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def keys(context: Context, manifests: list[str]) -> list[str]:
-    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
-
-
 def test_the_others_land_and_nothing_is_recorded_of_it(
     context: Context, closed: set[str], said: list[str]
 ) -> None:
@@ -93,13 +88,7 @@ def test_who_does_not_ask_for_them_is_told_once_the_others_are_claimed(
 def test_a_run_loads_the_others_and_ends_as_an_error(
     context: Context, closed: set[str], monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
 ) -> None:
-    loaded: list[str] = []
-
-    def load(ctx: Context, key: str) -> BatchResult | None:
-        loaded.extend(keys(ctx, [key]))
-        return None
-
-    monkeypatch.setattr(stages, "_load_in_turn", load)
+    loaded = files_of_loads(monkeypatch)
     results, failure = stages.run(context, tables=tables)
     assert (results, loaded) == ([], ["a.jsonl", "c.jsonl"])
     assert isinstance(failure, FilesLeftOut)

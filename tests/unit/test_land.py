@@ -19,7 +19,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import Window, covers, hour_start, land, open_landing, selected
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import PIPELINE, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -46,10 +46,6 @@ def growing(monkeypatch: pytest.MonkeyPatch, context: Context) -> Path:
 
     monkeypatch.setattr(land_module, "inspect", grow_and_inspect)
     return path
-
-
-def keys(context: Context, manifests: list[str]) -> list[str]:
-    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
 
 
 def test_a_file_still_being_written_waits_and_holds_nobody_up(

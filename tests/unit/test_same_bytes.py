@@ -14,7 +14,7 @@ from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
-from tests.unit.projects import open_shop
+from tests.unit.projects import keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -66,10 +66,6 @@ def raised(context: Context, epoch: int = 1, full_load: bool = True) -> Context:
     told = f"full_loads: [{{epoch: {epoch}, at: '2026-01-01T00:00:00Z'}}]\n" if full_load else ""
     path.write_text(f"{PIPELINE}epoch: {epoch}\n{told}")
     return open_context(context.project.root, "shop")
-
-
-def keys(context: Context, manifests: list[str]) -> list[str]:
-    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
 
 
 def test_of_one_epoch_they_are_skipped(context: Context) -> None:

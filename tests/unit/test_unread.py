@@ -21,8 +21,7 @@ from sluice.operations.context import Context
 from sluice.operations.denied import AWAY_AFTER, TRIES, Denied
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
-from sluice.result import BatchResult
-from tests.unit.projects import PIPELINE, open_shop
+from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -67,10 +66,6 @@ def write(context: Context, *names: str) -> None:
         (context.project.root / "landing" / name).write_text(f'{{"op": "{name}"}}\n')
 
 
-def keys(context: Context, manifests: list[str]) -> list[str]:
-    return [f.key for key in manifests for f in context.files.read_manifest(key).files]
-
-
 def test_a_file_that_fails_for_a_moment_is_landed_with_the_others(
     context: Context, store: Store
 ) -> None:
@@ -105,13 +100,7 @@ def test_a_run_loads_the_others_and_ends_as_an_error_to_try_again(
     context: Context, store: Store, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
 ) -> None:
     store.fail("b.jsonl")
-    loaded: list[str] = []
-
-    def load(ctx: Context, key: str) -> BatchResult | None:
-        loaded.extend(keys(ctx, [key]))
-        return None
-
-    monkeypatch.setattr(stages, "_load_in_turn", load)
+    loaded = files_of_loads(monkeypatch)
     _, failure = stages.run(context, tables=tables)
     assert loaded == ["a.jsonl", "c.jsonl"]
     assert isinstance(failure, FilesUnread)
