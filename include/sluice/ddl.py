@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sluice.ddldefaults import AddedColumn, ColumnChange, added_column
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -18,8 +20,6 @@ SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
 """What every statement that renames, drops or adds a column has in it."""
 SPEAKS_OF_DROPS: Final = r"(?i)\bdrop\b[\s\S]*\btable\b"
 """What every statement that drops a table has in it."""
-ColumnChange = tuple[str | None, str | None]
-"""A column's former name and its name since; None: it was not there before, or is not since."""
 _SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
 # What nobody can read is reported where it may be one of these.
 _OF_NO_COLUMN: Final = (
@@ -62,7 +62,8 @@ _SPELLED: Final = tuple(
         # SQL Server
         (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
         (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
-        (r"\bWITH\s+VALUES\b", ""),
+        # It fills the rows that are there, as a column that is not nullable does.
+        (r"\bWITH\s+VALUES\b", "NOT NULL"),
     )
 )
 """What the grammars do not know, and as they know it; a part that concerns no column may go."""
@@ -75,6 +76,7 @@ _GRAMMARS: Final = (_MYSQL, "oracle", "postgres", _SQL_SERVER)
 _RENAMES: Final = "sp_rename"
 _RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
 _KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
+_ESCAPE: Final = "\\"
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
@@ -88,12 +90,14 @@ class Altered:
     """The columns of one table that changed their names, all at once.
 
     `table`: empty where the text is about columns alone. `schema`: the schema, or MySQL's
-    database, that the statement names; empty where it names none.
+    database, that the statement names; empty where it names none. `added`: of the columns that
+    were added those of which the statement says what the rows that were there hold.
     """
 
     table: str
     columns: tuple[ColumnChange, ...]
     schema: str = ""
+    added: tuple[AddedColumn, ...] = ()
 
 
 def altered(text: str) -> list[Altered]:
@@ -206,7 +210,7 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     if statements is None:
         return None
     told = [
-        _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s)
+        _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, grammar)
         for s in statements
         if isinstance(s, exp.Alter | exp.Execute)
     ]
@@ -255,7 +259,7 @@ def _spelled_out(text: str, grammar: str) -> str:
     return text
 
 
-def _of_alter(statement: exp.Expression) -> Altered | None:
+def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | None:
     """None where a name is written in a way that this grammar takes for something else."""
     from sqlglot import exp
 
@@ -270,10 +274,27 @@ def _of_alter(statement: exp.Expression) -> Altered | None:
         return None
     named = ((old and old.name, new and new.name) for old, new in pairs)
     moved = tuple((old, new) for old, new in named if _changes(old, new))
+    # Grammars differ in what a backslash in a text means.
+    added = () if _ESCAPE in text else tuple(_added(statement, grammar))
     table = statement.this
-    return (
-        Altered(table.name, moved, table.db) if isinstance(table, exp.Table) else Altered("", moved)
-    )
+    named_table = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
+    return Altered(named_table[0], moved, named_table[1], added)
+
+
+def _added(statement: exp.Expression, grammar: str) -> Iterator[AddedColumn]:
+    for action in statement.args["actions"]:
+        for column in _definitions(action):
+            found = added_column(column, of_sql_server=grammar == _SQL_SERVER)
+            if found is not None:
+                yield found
+
+
+def _definitions(action: exp.Expression) -> list[exp.ColumnDef]:
+    """The columns that a part of an ALTER TABLE adds."""
+    from sqlglot import exp
+
+    listed = action.expressions if isinstance(action, exp.Schema) else [action]
+    return [column for column in listed if isinstance(column, exp.ColumnDef)]
 
 
 def _is_call(statement: exp.Expr | None) -> bool:
@@ -329,10 +350,8 @@ def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
         yield action.args["rename_from"], action.this.this
     elif isinstance(action, exp.Drop) and action.args.get("kind") == _COLUMN:
         yield from ((named, None) for named in action.args["tables"])
-    elif isinstance(action, exp.ColumnDef):
-        yield None, action.this
-    elif isinstance(action, exp.Schema):
-        yield from ((None, c.this) for c in action.expressions if isinstance(c, exp.ColumnDef))
+    else:
+        yield from ((None, column.this) for column in _definitions(action))
 
 
 def _of_drop(statement: exp.Expr | None) -> Iterator[str]:

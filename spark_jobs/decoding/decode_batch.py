@@ -31,6 +31,7 @@ from spark_jobs.job import Job
 from spark_jobs.lake.gaps import begin_soft_delete
 from spark_jobs.lake.tables import TableId, changelog_id, target_id
 from spark_jobs.planning import defaults, opening
+from spark_jobs.planning.additions import additions_of, tell_unfit
 from spark_jobs.planning.discover import Found, Source, discover, short_name
 from spark_jobs.planning.plan import (
     TablePlan,
@@ -135,8 +136,7 @@ def _told_before(job: Job, table: Decoded) -> bool:
     They may be those of an attempt that failed, or of a batch that was rolled back.
     """
     known, plan, span = job.lake.told(target_id(table.plan)).defaults, table.plan, table.span
-    described = bool(plan.found.types)
-    return defaults.covers(known, plan.defaults, span.lowest, span.highest, described)
+    return defaults.covers(known, plan.defaults, span.lowest, span.highest, plan.described)
 
 
 def _decode_watched(
@@ -160,6 +160,8 @@ def _decode_as_found(job: Job) -> DecodedBatch:
         batch = (job.pipeline.name, job.manifest.batch_id)
         record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
     plans = make_plans(job, found, told)
+    for plan in (plan for plan in plans if plan.source in told):
+        tell_unfit(job.spark, plan.source.name, plan.types, plan.additions)
     job.lake.ensure_namespaces(job.pipeline.namespace)
     tables = apart.each(
         job.pipeline,
@@ -249,7 +251,7 @@ def _still_known(job: Job, table: Decoded, known: Found | None) -> Found | None:
     told = defaults.lowest(job.lake.told(target_id(table.plan)).defaults, mine)
     kinds = {kind for default in mine.values() for kind in default.firsts}
     firsts = {name.lower(): default.firsts.keys() for name, default in told.items()}
-    named = {name.lower() for name in known.columns} if known and mine else ()
+    named = {name.lower() for name in known.columns} if known and kinds else ()
     return known if all(n in firsts and kinds <= firsts[n] for n in named) else None
 
 
@@ -301,16 +303,19 @@ def make_plans(
         config = table_config(job.pipeline, table.source)
         idle = config is None or _changes_nothing(table, truncate_policy(job.pipeline, config))
         mine = [one for one in statements if one.source_table == table.source.name]
-        if config is None or (idle and not _is_renamed(job, table, told, mine, config)):
+        news = told.get(table.source, [])
+        if config is None or (idle and not _is_told(job, table, news, mine, config)):
             continue
         try:
-            refuse_renames(job.pipeline, table.source, told.get(table.source, []))
+            refuse_renames(job.pipeline, table.source, news)
             target = _target(job, table)
             refuse_dropped(job.lake, target)
             stored = job.lake.columns(target) or {}
             renames = renames_of(job.pipeline, config, mine)
             plan = _plan(job, table, stored, used_again(renames or ()))
-            plans.append(following(job.pipeline, plan, renames, stored))
+            plan = following(job.pipeline, plan, renames, stored)
+            additions = additions_of(mine, config, plan.data, plan.renames)
+            plans.append(replace(plan, additions=additions))
         except PlanError as error:
             mistakes[table.source.name] = str(error)
     if mistakes:
@@ -323,17 +328,17 @@ def _changes_nothing(table: Found, on_truncate: str) -> bool:
     return not table.images and table.records == table.passed_over(on_truncate)
 
 
-def _is_renamed(
-    job: Job,
-    table: Found,
-    told: Mapping[Source, list[ToldRename]],
-    mine: list[ToldRename],
-    config: TableConfig,
+def _is_told(
+    job: Job, table: Found, news: list[ToldRename], mine: list[ToldRename], config: TableConfig
 ) -> bool:
-    """Whether columns that are stored get other names; else the ledger remembers it for later."""
-    if not (heeds(job.pipeline) and table.source in told):
+    """Whether columns that are stored get other names, or defaults; else the ledger remembers it
+    for later."""
+    stored = job.lake.columns(_target(job, table)) if news else None
+    if stored is None:
         return False
-    return bool(of_told(mine, config)) and job.lake.load(_target(job, table)) is not None
+    renames = renames_of(job.pipeline, config, mine) or ()
+    renamed = heeds(job.pipeline) and of_told(mine, config)
+    return bool(renamed or additions_of(news, config, stored, renames))
 
 
 def _target(job: Job, found: Found) -> TableId:

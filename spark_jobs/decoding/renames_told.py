@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.ddl import (
-    SPEAKS_OF_COLUMNS,
-    Altered,
-    ColumnChange,
-    UnreadableDdl,
-    altered,
-    in_turn,
-)
+from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
+from sluice.ddldefaults import kept_columns
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.positions import epoch_prefix
@@ -31,6 +25,7 @@ from spark_jobs.planning.plan import is_reserved, table_config
 from spark_jobs.telling import tell
 
 _MOST: Final = 10_000
+_Told = TypeVar("_Told", Altered, ToldRename)
 
 
 def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, list[ToldRename]]:
@@ -72,8 +67,14 @@ def _by_place(told: Iterable[ToldRename]) -> list[ToldRename]:
 
 
 def _as_one(told: Sequence[ToldRename]) -> ToldRename:
-    columns = reduce(in_turn, (one.columns for one in told))
-    return replace(told[0], columns=columns, statement=";\n".join(one.statement for one in told))
+    all_of = reduce(_in_turn, told)
+    return replace(all_of, statement=";\n".join(one.statement for one in told))
+
+
+def _in_turn(first: _Told, then: _Told) -> _Told:
+    """Both, one after the other, as one that does both at once."""
+    added = (*kept_columns(first.added, then.columns), *then.added)
+    return replace(first, columns=in_turn(first.columns, then.columns), added=added)
 
 
 def _statements(job: Job, envelope: DataFrame) -> DataFrame:
@@ -94,20 +95,20 @@ def _of_statement(
     `ordered`: the tables whose rows all have a place in the source's order; `with_rows`: those
     that the batch has rows of.
     """
-    followed: dict[Source, tuple[ColumnChange, ...]] = {}
+    followed: dict[Source, Altered] = {}
     problem = None
     try:
         for one in altered(row["ddl"]):
             of = _table_of(one, source, row["lost"], ordered, with_rows)
-            followed[of] = in_turn(followed.get(of, ()), one.columns)
+            followed[of] = _in_turn(followed.get(of, Altered("", ())), one)
     except UnreadableDdl as unreadable:
         problem = str(unreadable)
         tell(
             f"{source.name}: a DDL statement that may rename or drop a column could not be "
             f"followed ({problem}); it is in sluice.renames, and changes nothing"
         )
-    for of, columns in followed.items():
-        yield of, ToldRename(of.name, row["at"], columns, row["ddl"])
+    for of, one in followed.items():
+        yield of, ToldRename(of.name, row["at"], one.columns, row["ddl"], added=one.added)
     if problem is not None:
         yield source, ToldRename(source.name, row["at"], (), row["ddl"], problem)
 

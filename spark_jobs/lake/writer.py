@@ -29,9 +29,11 @@ from spark_jobs.lake.tables import (
 )
 from spark_jobs.lake.written import refuse_loss
 from spark_jobs.planning import defaults, overtaken
+from spark_jobs.planning.additions import additions_of
+from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import DECLARED, Rename, Renames
-from spark_jobs.planning.renames_known import known_renames
+from spark_jobs.planning.renames import DECLARED, Rename
+from spark_jobs.planning.renames_known import known_renames, told_of
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import NOTHING_TOLD, Told
 from spark_jobs.planning.widening import changes_as
@@ -75,15 +77,15 @@ class Writer:
         for columns in there:
             overtaken.refuse_other_types(plan, attempt.batch_id, columns)
         self.stored_columns = there[0]
-        self.now = Told(defaults.lowest(self.before.defaults, plan.defaults), self._known_renames())
+        self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
 
-    def _known_renames(self) -> Renames:
+    def _known(self, of_events: Defaults) -> Told:
         counted = {*self.attempt.published, self.attempt.batch_id}
-        catalog, pipeline = self.lake.catalog, self.lake.pipeline
+        told = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
         before = self.before.renames
-        known = known_renames(catalog, pipeline, self.plan, counted, before)
+        known = known_renames(self.plan, told, before)
         overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known)
-        return known
+        return Told(of_events, known, additions_of(told, self.plan.config, self.types, known))
 
     def all_newer(self) -> bool:
         """True where every change of the batch is known to be above everything stored."""
@@ -99,6 +101,8 @@ class Writer:
     def _lack_alike(self, refill: defaults.Refill) -> bool:
         """Whether stored changes are equal where they were before: the batch is above them, and
         none of them has the column, or all are rows of a full load, which take none away."""
+        if refill.before.stated or refill.now.stated:
+            return refill.above(self._highest())
         had = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
         return self.all_newer() and not had
 
@@ -151,7 +155,7 @@ class Writer:
     def mine(self) -> DataFrame:
         """This batch's changes."""
         lowest = self.span.lowest or ""
-        below = {n: d for n, d in self.now.defaults.items() if d.since > lowest}
+        below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
         told = self.now if self.now.renames else Told(below)
         return told.changes(self.changes_of(self.attempt.batch_id))
 

@@ -123,7 +123,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
 def _told(job: Job, plan: TablePlan) -> Told:
     before = job.lake.told(target_id(plan))
     known = defaults.lowest(before.defaults, plan.defaults)
-    return Told(known, together(before.renames, plan.renames))
+    return Told(known, together(before.renames, plan.renames), plan.additions)
 
 
 def _stored(job: Job, plan: TablePlan, told: Told) -> Stored:

@@ -24,12 +24,13 @@ from spark_jobs.folding.versions import versions
 from spark_jobs.kept import keep
 from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer, stored_at
-from spark_jobs.merging.retell import note, rename
+from spark_jobs.merging.retell import fill, rename
 from spark_jobs.modes import events, history, softdelete
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
+from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.renames import DECLARED
-from spark_jobs.planning.renames_known import known_renames
+from spark_jobs.planning.renames_known import known_renames, told_of
 from spark_jobs.planning.told import Told
 
 _BEFORE = "_sluice_before"
@@ -49,7 +50,7 @@ def settle(remains: Remains) -> None:
     if plan.append:
         _settle_events(remains)
     marked_at = None if replaced else remains.stored.truncated_at
-    note(writer)
+    fill(writer)
     if remains.truncated_at != marked_at:
         if marked_at is not None:
             writer.unmark()
@@ -99,7 +100,8 @@ class Remains:
         writer, counted = self.writer, self.writer.attempt.published
         kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
         catalog, pipeline = self.lake.catalog, self.lake.pipeline
-        exact = known_renames(catalog, pipeline, self.plan, counted, kept)
+        told = told_of(catalog, pipeline, self.plan, counted)
+        exact = known_renames(self.plan, told, kept)
         if self.floor and writer.now.renames:
             raise RollbackRefused(
                 f"{self.plan.name}: columns were renamed, and maintenance has forgotten changes up "
@@ -107,7 +109,8 @@ class Remains:
             )
         forgets = self.plan.follows and set(writer.now.renames) != set(exact)
         if forgets:
-            writer.now = Told(writer.now.defaults, exact)
+            additions = additions_of(told, self.plan.config, writer.types, exact)
+            writer.now = Told(writer.now.defaults, exact, additions)
         return forgets
 
     def settle(

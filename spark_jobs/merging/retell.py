@@ -80,7 +80,7 @@ def fill(writer: Writer) -> None:
         there = () if rows is None or before.renames != now.renames else rows.columns
         held = {name: default for name, default in before.held().items() if name in there}
         _fill(writer, table, _refills(writer, held, now.held()))
-    note(writer)
+    _note(writer)
 
 
 def _refills(writer: Writer, before: Defaults, now: Defaults) -> list[Refill]:
@@ -117,7 +117,7 @@ def _update(
     )
 
 
-def note(writer: Writer) -> None:
+def _note(writer: Writer) -> None:
     """Where the batch tells something, the target gets a snapshot to publish that with."""
     if writer.now == writer.before:
         return

@@ -35,6 +35,8 @@ from spark_jobs.values import fitted
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
 _ABOVE_ALL: Final = "~"
 _LIMITS_TYPE: Final = "map<string,string>"
+# A statement tells bytes in the charset, and a moment in the time zone, of its session.
+_SPELLED_APART: Final = frozenset({"binary", "timestamp"})
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,16 @@ class Default:
     """`firsts`: the lowest position of an event that has the column, by kind of position.
 
     `text` is the default told at that of the source's order, as the images would carry it, of
-    type `kind`; None: the column came without one, or no event of that order has it.
+    type `kind`; None: the column came without one, or no event of that order has it. `stated`: the
+    position of a statement of DDL that tells it instead; then `text` is as SQL has it, and
+    `verbatim` whether a column of text holds it so.
     """
 
     firsts: Mapping[str, str]
     text: str | None = None
     kind: ColumnType = STRING
+    stated: str = ""
+    verbatim: bool = True
 
     @property
     def since(self) -> str:
@@ -59,7 +65,14 @@ class Default:
         """Below which position the default is what a change holds, by kind of position."""
         if self.text is None:
             return {}
+        if self.stated:
+            loaded = min(self.stated, self.firsts.get(KIND_FULL_LOAD, _ABOVE_ALL))
+            return {KIND_FULL_LOAD: loaded, _kind(self.stated): self.stated}
         return {kind: min(self.since, self.firsts.get(kind, _ABOVE_ALL)) for kind in _KINDS}
+
+    def reaches(self, lowest: str) -> bool:
+        """Whether it is what a change at a position, or above it, may hold."""
+        return any(limit > lowest for limit in self.limits.values())
 
     def limit(self) -> Column:
         """`limits` as a map; NULL where there are none."""
@@ -67,8 +80,12 @@ class Default:
         return F.create_map(*pairs) if pairs else F.lit(None).cast(_LIMITS_TYPE)
 
     def value(self, stored: str) -> Column:
-        """The default as a value of the stored column's type."""
-        return fitted(F.lit(self.text).cast("string"), self.kind, parse_type(stored))
+        """The default as a value of the stored column's type; NULL where that cannot be told."""
+        into = parse_type(stored)
+        if not self.stated:
+            return fitted(F.lit(self.text).cast("string"), self.kind, into)
+        lost = into.name in _SPELLED_APART or (into == STRING and not self.verbatim)
+        return fitted(F.lit(None if lost else self.text).cast("string"), into, into)
 
 
 Defaults = Mapping[str, Default]
@@ -77,15 +94,21 @@ _NOTHING: Final = Default({})
 
 
 def told(
-    found: Found, described: Mapping[int, Mapping[str, SourceColumn]], epoch: int
+    found: Found, described: Mapping[int, Mapping[str, SourceColumn]], epoch: int, tells: bool
 ) -> dict[str, Default]:
-    """What a batch's events say of every column that they have; of recalled shapes the names."""
+    """What a batch's events say of every column that they have; of recalled shapes the names.
+
+    `tells`: whether the format's events name defaults. Of others it matters where full loads have
+    a column, for DDL may tell one.
+    """
     columns: dict[int, Mapping[str, SourceColumn | None]] = {
         ident: dict.fromkeys(image) for ident, image in found.images.items()
     }
     columns.update(described)
     known = {name: _NOTHING for shape in columns.values() for name in shape}
     for (ident, kind), position in found.lowest.items():
+        if not tells and kind != KIND_FULL_LOAD:
+            continue
         first = {kind: f"{epoch_prefix(epoch)}.{position}"}
         for name, column in columns.get(ident, {}).items():
             known[name] = _both(known[name], _first(first, column))
@@ -121,14 +144,15 @@ def covers(
     """Whether events with these columns, between two positions, can tell nothing that is new.
 
     Of events of two kinds the lowest of one kind is not told: they could. Events that describe no
-    types tell no default; they matter where one is known that they could take back.
+    types tell no default; they matter where one is known that they could take back, and in a full
+    load, which a default that DDL tells may be of.
     """
     of_columns = [known.get(name, _NOTHING).firsts for name in columns]
     plain = not described and all(default.text is None for default in known.values())
-    if lowest is None or not of_columns or plain:
+    if lowest is None or not of_columns or (plain and not of_full_load(lowest)):
         return True
     kind = _kind(lowest)
-    one_kind = highest is None or _kind(highest) == kind
+    one_kind = plain or highest is None or _kind(highest) == kind
     return one_kind and all(firsts.get(kind, _ABOVE_ALL) <= lowest for firsts in of_columns)
 
 
@@ -142,8 +166,8 @@ def _kind(position: str) -> str:
 
 
 def entries(defaults: Defaults) -> dict[str, dict[str, Any]]:
-    """As a table property has them, by column."""
-    return {n: _entry(d) for n, d in sorted(defaults.items())}
+    """As a table property has them, by column; of what tells nothing there is none."""
+    return {n: _entry(d) for n, d in sorted(defaults.items()) if d.firsts}
 
 
 def _entry(default: Default) -> dict[str, Any]:
@@ -189,6 +213,11 @@ class Refill:
     before: Default
     now: Default
 
+    def above(self, highest: str | None) -> bool:
+        """Whether DDL tells it first, above all that is stored."""
+        new = not self.before.limits and bool(self.now.stated)
+        return new and highest is not None and self.now.stated > highest
+
     def told(self) -> Column:
         """What it is by, in one column."""
         return F.struct(
@@ -222,7 +251,8 @@ def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[R
 
 
 def _differ(before: Default, now: Default) -> bool:
-    return (before.limits, before.text, before.kind) != (now.limits, now.text, now.kind)
+    one, two = ((d.limits, d.text, d.kind, d.verbatim) for d in (before, now))
+    return one != two
 
 
 def as_row(spark: SparkSession, refills: Iterable[Refill]) -> DataFrame:

@@ -19,9 +19,8 @@ from spark_jobs.planning.told import Told
 def refuse_forgotten(plan: TablePlan, batch_id: str, span: Span, before: Told) -> None:
     """Raise TransientError where decode went by defaults that a rollback has taken back since."""
     recalled = not any(default.firsts for default in plan.defaults.values())
-    described = bool(plan.found.types)
     if recalled and not defaults.covers(
-        before.defaults, plan.defaults, span.lowest, span.highest, described
+        before.defaults, plan.defaults, span.lowest, span.highest, plan.described
     ):
         raise TransientError(_overtaken(plan, batch_id, "a batch was rolled back"))
 

@@ -21,6 +21,7 @@ from sluice.names import (
 from sluice.sourcenames import ICEBERG_COLUMNS
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
+from spark_jobs.planning.additions import Additions
 from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
@@ -39,7 +40,8 @@ class TablePlan:
     """One source table of the batch and where it goes; `opening`: its epoch is a full load.
 
     `declared`: the renames that the configuration tells, None where the pipeline follows none;
-    `renames`: all that were known when the plan was made.
+    `renames` and `additions`: all that were known when the plan was made. `tells_defaults`: as its
+    format says.
     """
 
     source: Source
@@ -51,6 +53,8 @@ class TablePlan:
     found: Found
     modes: tuple[str, ...] = (CURRENT,)
     defaults: Defaults = field(default_factory=dict)
+    additions: Additions = ()
+    tells_defaults: bool = False
     opening: Opening | None = None
     declared: Renames | None = None
     renames: Renames = ()
@@ -60,6 +64,11 @@ class TablePlan:
     def follows(self) -> bool:
         """Whether the pipeline follows what changes columns that are there."""
         return self.declared is not None
+
+    @property
+    def described(self) -> bool:
+        """Whether its events may name the defaults of columns."""
+        return self.tells_defaults and bool(self.found.types)
 
     @property
     def history(self) -> bool:
@@ -158,7 +167,8 @@ def plan_table(
         config=config,
         found=found,
         modes=pipeline.modes_of(config),
-        defaults=defaults.told(heard.found, read, pipeline.epoch) if fmt.tells_defaults else {},
+        defaults=defaults.told(heard.found, read, pipeline.epoch, fmt.tells_defaults),
+        tells_defaults=fmt.tells_defaults,
         opening=opening_of(pipeline),
         besides=heard.besides,
     )

@@ -187,18 +187,22 @@ def _holding(
     return replace(there, stored=result)
 
 
-def known_renames(
-    catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str], before: Renames
-) -> Renames:
-    """What is known of a table by some batches, by its configuration and by its stored rows.
+def told_of(
+    catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str]
+) -> list[ToldRename]:
+    """What some batches tell of a table."""
+    told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
+    return [one for one in told if one.source_table == plan.source.name]
+
+
+def known_renames(plan: TablePlan, told: Iterable[ToldRename], before: Renames) -> Renames:
+    """What is known of a table by what is `told`, by its configuration and by its stored rows.
 
     Without those to a name that no column has yet: the next batch's plan makes it one.
     """
     if plan.declared is None:
         return before
-    told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
-    mine = (one for one in told if one.source_table == plan.source.name)
-    known = together(before, of_told(mine, plan.config), plan.declared)
+    known = together(before, of_told(told, plan.config), plan.declared)
     columns = {column.name.lower() for column in plan.columns}
     return tuple(rename for rename in known if _arrives(rename, known, columns))
 

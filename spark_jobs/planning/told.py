@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -16,23 +16,29 @@ from pyspark.sql import functions as F
 
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
+from spark_jobs.planning.additions import Addition, Additions, overlaid
 from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
 from spark_jobs.planning.renames import Rename, Renames, name_at, renamed, rows_renamed
 
 NOTHING_TOLD: Final = "{}"
-# No column of a source has an empty name.
+# No column of a source has such a name.
 _RENAMES: Final = ""
+_ADDITIONS: Final = "\n"
 
 
 @dataclass(frozen=True)
 class Told:
-    """`defaults` are by the columns' names in the events that tell them."""
+    """`defaults` and `additions` are by the columns' names in the events that tell them."""
 
     defaults: Defaults = field(default_factory=dict)
     renames: Renames = ()
+    additions: Additions = ()
 
     def held(self) -> Defaults:
-        """The defaults by the names of now."""
+        """The defaults by the names of now, those that DDL tells among them."""
+        return overlaid(self._of_events(), self.additions)
+
+    def _of_events(self) -> Defaults:
         if not self.renames:
             return self.defaults
         found: dict[str, Default] = {}
@@ -53,6 +59,8 @@ class Told:
         entries: dict[str, Any] = dict(defaults.entries(self.defaults))
         if self.renames:
             entries[_RENAMES] = [[rename.below, rename.columns] for rename in self.renames]
+        if self.additions:
+            entries[_ADDITIONS] = [astuple(one) for one in self.additions]
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
     def rows(self, stored: DataFrame, before: Told, types: Mapping[str, str]) -> DataFrame:
@@ -78,4 +86,5 @@ def read(text: str | None) -> Told:
         Rename(below, tuple((old, new) for old, new in columns))
         for below, columns in raw.pop(_RENAMES, [])
     )
-    return Told(defaults.of_entries(raw), renames)
+    additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
+    return Told(defaults.of_entries(raw), renames, additions)

@@ -96,20 +96,20 @@ UNREADABLE = [
 ]
 
 
-def without_schemas(statement: str) -> list[Altered]:
-    return [replace(one, schema="") for one in altered(statement)]
+def names_alone(statement: str) -> list[Altered]:
+    return [replace(one, schema="", added=()) for one in altered(statement)]
 
 
 @pytest.mark.parametrize(("statement", "old", "new"), ONE)
 def test_a_rename_is_read(statement: str, old: str, new: str) -> None:
-    assert without_schemas(statement) == [Altered("t", ((old, new),))]
+    assert names_alone(statement) == [Altered("t", ((old, new),))]
 
 
 @pytest.mark.parametrize(("statement", "columns"), DROPS_AND_ADDS)
 def test_a_drop_and_an_add_are_read(
     statement: str, columns: list[tuple[str | None, str | None]]
 ) -> None:
-    assert without_schemas(statement) == [Altered("t", tuple(columns))]
+    assert names_alone(statement) == [Altered("t", tuple(columns))]
 
 
 def test_columns_of_one_statement_change_their_names_at_once() -> None:
@@ -129,7 +129,7 @@ def test_columns_of_one_statement_change_their_names_at_once() -> None:
 def test_columns_alone_are_of_a_table_without_a_name(
     text: str, column: tuple[str | None, str | None]
 ) -> None:
-    assert altered(text) == [Altered("", (column,))]
+    assert names_alone(text) == [Altered("", (column,))]
 
 
 def test_every_statement_of_a_text_is_read() -> None:

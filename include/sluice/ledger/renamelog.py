@@ -8,7 +8,7 @@ Statements that nobody could read are there too, with the `problem`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
 from sluice.catalog.patience import retry
-from sluice.ddl import ColumnChange
+from sluice.ddldefaults import AddedColumn, ColumnChange
 from sluice.ledger.scans import scan
 from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals
 from sluice.names import LEDGER_NAMESPACE
@@ -28,7 +28,10 @@ _TOLD = ("source_table", "position", "columns", "problem", "statement")
 
 @dataclass(frozen=True)
 class ToldRename:
-    """One statement, and the position below which events have the former names."""
+    """One statement, and the position below which events have the former names.
+
+    `added`: of the columns that it added those of which it says what rows from before hold.
+    """
 
     source_table: str
     position: str
@@ -36,6 +39,7 @@ class ToldRename:
     statement: str
     problem: str | None = None
     batch_id: str = ""
+    added: tuple[AddedColumn, ...] = ()
 
 
 def record(catalog: Catalog, pipeline: str, batch_id: str, told: Collection[ToldRename]) -> None:
@@ -51,11 +55,19 @@ def _unless_there(rows: list[Row], pipeline: str, batch_id: str, table: Table) -
 
 
 def _row(rename: ToldRename) -> Row:
-    columns = json.dumps(rename.columns, ensure_ascii=False)
+    told = {one.name.lower(): one[1:] for one in rename.added}
+    listed = [(*pair, *_of_added(told, *pair)) for pair in rename.columns]
+    columns = json.dumps(listed, ensure_ascii=False)
     return {
         "source_table": rename.source_table, "position": rename.position, "columns": columns,
         "problem": rename.problem, "statement": rename.statement,
     }  # fmt: skip
+
+
+def _of_added(
+    told: Mapping[str, tuple[Any, ...]], old: str | None, new: str | None
+) -> tuple[Any, ...]:
+    return told.get(new.lower(), ()) if old is None and new is not None else ()
 
 
 def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
@@ -81,6 +93,8 @@ def _newest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _told(row: dict[str, Any]) -> ToldRename:
-    columns = tuple((old, new) for old, new in json.loads(row["columns"]))
+    listed = json.loads(row["columns"])
+    columns = tuple((old, new) for old, new, *_ in listed)
+    added = tuple(AddedColumn(new, *told) for _, new, *told in listed if told)
     told = (row["source_table"], row["position"], columns, row["statement"])
-    return ToldRename(*told, batch_id=row["batch_id"])
+    return ToldRename(*told, batch_id=row["batch_id"], added=added)

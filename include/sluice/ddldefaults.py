@@ -1,0 +1,136 @@
+"""What rows that are there hold in a column that a DDL statement adds: its constant default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+ColumnChange = tuple[str | None, str | None]
+"""A column's former name and its name since; None: it was not there before, or is not since."""
+
+
+class AddedColumn(NamedTuple):
+    """A column that was added, and what the rows that were there hold in it since.
+
+    `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
+    a decimal may be spelled otherwise by the source.
+    """
+
+    name: str
+    default: str | None = None
+    verbatim: bool = True
+
+
+class _Told(NamedTuple):
+    """A constant as a statement has it; None for NULL."""
+
+    text: str | None
+
+
+def added_column(column: exp.ColumnDef, of_sql_server: bool = False) -> AddedColumn | None:
+    """What one definition in an ALTER TABLE … ADD tells; None where it does not say.
+
+    It does not where the column may have been there (IF NOT EXISTS), or where its values are made
+    by the source: an expression, a sequence. A NOT NULL without a default is of MySQL, which fills
+    in zeros and empty texts; elsewhere there are no rows then. SQL Server leaves NULL in the rows
+    that are there, unless the column is NOT NULL.
+    """
+    from sqlglot import exp
+
+    told = {type(part.kind): part for part in column.args.get("constraints") or ()}
+    if column.args.get("exists") or told.keys() & _made_by_source():
+        return None
+    required = _is_required(told.get(exp.NotNullColumnConstraint))
+    default = told.get(exp.DefaultColumnConstraint)
+    if default is None:
+        found = _implicit(column) if required else _Told(None)
+    elif not required and (of_sql_server or _is_of_sql_server(default)):
+        found = _Told(None)
+    else:
+        found = _constant(default.kind.this)
+    return None if found is None else AddedColumn(column.name, found.text, _is_verbatim(column))
+
+
+def _made_by_source() -> set[type[exp.Expr]]:
+    from sqlglot import exp
+
+    return {
+        exp.AutoIncrementColumnConstraint,
+        exp.ComputedColumnConstraint,
+        exp.GeneratedAsIdentityColumnConstraint,
+        exp.GeneratedAsRowColumnConstraint,
+    }
+
+
+def _is_required(not_null: exp.ColumnConstraint | None) -> bool:
+    return not_null is not None and not not_null.kind.args.get("allow_null")
+
+
+def _is_of_sql_server(default: exp.ColumnConstraint) -> bool:
+    """Whether it has a name, or is a text of its national characters."""
+    from sqlglot import exp
+
+    return bool(default.this) or isinstance(default.kind.this, exp.National)
+
+
+def _implicit(column: exp.ColumnDef) -> _Told | None:
+    from sqlglot import exp
+
+    kind = _kind(column)
+    if kind in exp.DataType.NUMERIC_TYPES:
+        return _Told("0")
+    return _Told("") if kind in exp.DataType.TEXT_TYPES else None
+
+
+def _is_verbatim(column: exp.ColumnDef) -> bool:
+    from sqlglot import exp
+
+    whole = exp.DataType.INTEGER_TYPES | {exp.DataType.Type.ENUM, exp.DataType.Type.SET}
+    kind = column.args.get("kind")
+    scaled = kind is not None and len(kind.expressions) > 1
+    decimal = _kind(column) == exp.DataType.Type.DECIMAL and not scaled
+    return decimal or _kind(column) in exp.DataType.TEXT_TYPES | whole
+
+
+def _kind(column: exp.ColumnDef) -> Any:
+    kind = column.args.get("kind")
+    return None if kind is None else kind.this
+
+
+def _constant(value: Any) -> _Told | None:
+    """None for what the source works out."""
+    from sqlglot import exp
+
+    if isinstance(value, exp.Paren | exp.Cast | exp.DateStrToDate):
+        return _constant(value.this)
+    if isinstance(value, exp.Introducer):
+        return _constant(value.expression)
+    if isinstance(value, exp.Null):
+        return _Told(None)
+    if isinstance(value, exp.Boolean):
+        return _Told(str(int(value.this)))
+    if isinstance(value, exp.BitString):
+        return _Told(str(int(value.name, 2)))
+    return _literal(value)
+
+
+def _literal(value: Any) -> _Told | None:
+    from sqlglot import exp
+
+    sign, number = ("-", value.this) if isinstance(value, exp.Neg) else ("", value)
+    known = isinstance(number, exp.Literal | exp.National)
+    return _Told(sign + number.name) if known else None
+
+
+def kept_columns(
+    added: Iterable[AddedColumn], changes: Iterable[ColumnChange]
+) -> Iterator[AddedColumn]:
+    """Added columns under the names that a later statement leaves them; not those it drops."""
+    since = {old.lower(): new for old, new in changes if old is not None}
+    for one in added:
+        name = since.get(one.name.lower(), one.name)
+        if name is not None:
+            yield one._replace(name=name)

@@ -1,0 +1,91 @@
+"""Columns that DDL adds: rows from below the statement hold the default that it tells.
+
+Unlike what events tell (`spark_jobs/planning/defaults.py`), a statement says where the column came:
+a change below it lacks the column, whatever another of that name held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from sluice.config.project import TableConfig
+from sluice.ledger.renamelog import ToldRename
+from sluice.positions import KIND_AT
+from spark_jobs.planning.defaults import Default, Defaults
+from spark_jobs.planning.renames import Renames, name_at
+from spark_jobs.telling import tell
+
+_NOTHING: Final = Default({})
+
+
+@dataclass(frozen=True)
+class Addition:
+    """`at`: the statement's position; the rest as `sluice.ddldefaults.AddedColumn` has it, the name
+    as the table has it now."""
+
+    at: str
+    name: str
+    default: str | None = None
+    verbatim: bool = True
+
+
+Additions = tuple[Addition, ...]
+
+
+def additions_of(
+    told: Iterable[ToldRename], config: TableConfig, columns: Iterable[str], renames: Renames
+) -> Additions:
+    """Which of a table's columns its statements added, in the order of the source.
+
+    Of several sources each adds for its own rows alone, and nothing in those says whose they are.
+    """
+    if config.sources:
+        return ()
+    known = {name.lower(): name for name in columns}
+    found = set()
+    for one in told:
+        for column in one.added:
+            now = known.get(name_at(renames, column.name, one.position).lower())
+            if now is not None:
+                found.add(Addition(one.position, now, column.default, column.verbatim))
+    return tuple(sorted(found, key=_place))
+
+
+def _place(one: Addition) -> tuple[str, str, bool, str]:
+    return one.at, one.name, one.default is None, one.default or ""
+
+
+def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
+    """Defaults by the names of now, with what DDL tells of columns of which no event tells one.
+
+    Of several statements that add a column the first counts.
+    """
+    found = dict(defaults)
+    for one in {one.name: one for one in reversed(additions)}.values():
+        told = found.get(one.name, _NOTHING)
+        if told.text is None or one.default is None:
+            found[one.name] = _stated(one, told.firsts)
+    return found
+
+
+def _stated(one: Addition, firsts: Mapping[str, str]) -> Default:
+    there = {**firsts, one.at[KIND_AT - 1 : KIND_AT]: one.at}
+    return Default(there, one.default, stated=one.at, verbatim=one.verbatim)
+
+
+def tell_unfit(
+    spark: SparkSession, table: str, types: Mapping[str, str], additions: Additions
+) -> None:
+    """Say which defaults that DDL tells are of no use to the stored columns, by their types."""
+    held = {n: d for n, d in overlaid({}, additions).items() if d.text is not None}
+    values = [default.value(types[name]).alias(name) for name, default in held.items()]
+    row = spark.range(1).select(*values).first() if values else None
+    for name in (name for name in held if row is not None and row[name] is None):
+        tell(
+            f"{table}: what DDL tells as the default of column {name!r} cannot be read as "
+            f"{types[name]}: rows from before the column are NULL there"
+        )

@@ -1,0 +1,189 @@
+"""ADD COLUMN … DEFAULT in the text of a statement, where events tell no default."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.operations import refolding, stages
+from sluice.operations.undo import release
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+HINTS = {"id": "int", "price": "decimal(9,2)", "since": "timestamp_ntz"}
+
+
+def place(pos: int, snapshot: str = "false") -> Row:
+    """Where MySQL's log has an event."""
+    return {"connector": "mysql", "db": "shop", "table": "orders", "ts_ms": pos * 1000,
+            "file": "mysql-bin.000007", "pos": pos, "row": 0, "snapshot": snapshot}  # fmt: skip
+
+
+def ddl(pos: int, text: str) -> Row:
+    """An event of the schema-change topic."""
+    return {"source": place(pos), "databaseName": "shop", "ddl": text, "tableChanges": []}
+
+
+def change(op: str, pos: int, **row: Any) -> Row:
+    """An event without a description of its types."""
+    return {"op": op, "source": place(pos), "before": None, "after": row}
+
+
+def loaded(**row: Any) -> Row:
+    """A row of the snapshot, which was taken at the log's beginning."""
+    return {"op": "r", "source": place(1, "true"), "before": None, "after": row}
+
+
+ADD = ddl(
+    10,
+    "ALTER TABLE orders ADD COLUMN status varchar(9) DEFAULT 'new', ADD price decimal(9,2) NOT "
+    "NULL DEFAULT 1.5, ADD COLUMN note text, ADD since datetime DEFAULT '2026-01-01 00:00:00'",
+)
+BATCHES = {
+    "first": [loaded(id=1, v="untouched"), loaded(id=2, v="touched"), change("c", 5, id=3, v="x")],
+    "told": [ADD],
+    "since": [
+        change("u", 20, id=2, v="touched", status="done", price="2.00", note="n", since=None),
+        change("c", 21, id=4, v="null", status=None, price="0.00", note=None, since=None),
+    ],
+}
+BORN = "2026-01-01 00:00:00"
+WANTED = {
+    1: ("untouched", "new", Decimal("1.50"), None, BORN),
+    2: ("touched", "done", Decimal("2.00"), "n", None),
+    3: ("x", "new", Decimal("1.50"), None, BORN),
+    4: ("null", None, Decimal("0.00"), None, None),
+}
+QUICK = [("first", "told", "since"), ("since", "first", "told")]
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """With a ledger; drivers run in here."""
+    return lake_of(spark, tmp_path, monkeypatch)
+
+
+def lake_of(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, **table: Any
+) -> Sandbox:
+    orders = {"key": ["id"], "columns": HINTS, "modes": ["current", "history"], **table}
+    shop = Sandbox(spark, root, {"format": "debezium", "tables": {"orders": orders}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    return shop
+
+
+def run(lake: Sandbox, *batches: list[Row]) -> list[str]:
+    """Load and publish each, as `sluice run` does; the batches' names."""
+    names = []
+    for number, batch in enumerate(batches):
+        lake.write(f"{number}-{len(names)}-{id(batch)}.jsonl", batch)
+        names.append(lake.run().batch_id)
+    return names
+
+
+def held(lake: Sandbox) -> dict[int, tuple[Any, ...]]:
+    columns = ("v", "status", "price", "note", "since")
+    rows = {r["id"]: [r.get(c) for c in columns] for r in lake.rows("orders")}
+    return {i: (*row[:-1], row[-1] and str(row[-1])) for i, row in rows.items()}
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=[] if order in QUICK else [pytest.mark.long])
+        for order in itertools.permutations(BATCHES)
+    ],
+    ids="-".join,
+)
+def test_rows_from_before_hold_what_the_statement_says(
+    lake: Sandbox, order: tuple[str, ...]
+) -> None:
+    """Whichever comes first; `null` was written, and `note` was added without a default."""
+    run(lake, *(BATCHES[name] for name in order))
+    assert held(lake) == WANTED
+    assert lake.agrees()
+
+
+def test_what_is_rolled_back_tells_nothing_until_it_is_loaded_again(lake: Sandbox) -> None:
+    """Also beneath a batch that was loaded since: then rows lose what it alone told."""
+    _, told, _ = run(lake, *BATCHES.values())
+    refolding.rollback(lake.context(), told)
+    nothing = (None, None, None, None)
+    assert held(lake) == WANTED | {1: ("untouched", *nothing), 3: ("x", *nothing)}
+    assert lake.agrees()
+    release(lake.context(), told)
+    lake.run()
+    assert held(lake) == WANTED
+
+
+@pytest.mark.long
+def test_a_full_load_that_has_the_column_means_its_nulls(lake: Sandbox) -> None:
+    """It was taken after the statement; which of its rows come first counts for nothing."""
+    whole = [loaded(id=i, v="v", status=None, price="1.00", note=None, since=None) for i in (8, 9)]
+    run(lake, whole[1:], BATCHES["since"], [ADD], whole[:1])
+    rows = held(lake)
+    assert {rows[8], rows[9]} == {("v", None, Decimal("1.00"), None, None)}
+    assert lake.agrees()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in order", "the statements last"])
+def test_a_default_goes_by_the_names_of_later_statements(lake: Sandbox, late: bool) -> None:
+    """The column is dropped, added again with another default, and renamed."""
+    ddl_events = [
+        ddl(10, "ALTER TABLE orders ADD status varchar(9) DEFAULT 'old'"),
+        ddl(30, "ALTER TABLE orders DROP COLUMN status"),
+        ddl(31, "ALTER TABLE orders ADD status varchar(9) DEFAULT 'new'"),
+        ddl(40, "ALTER TABLE orders CHANGE status state varchar(9)"),
+    ]
+    rows = [
+        change("c", 5, id=1, v="x"),
+        change("c", 20, id=2, v="x", status="given"),
+        change("c", 35, id=3, v="x", status="later"),
+        change("c", 45, id=4, v="x", state="last"),
+    ]
+    run(lake, *([rows, ddl_events] if late else [ddl_events, rows]))
+    states = {r["id"]: (r["state"], r["status__dropped"]) for r in lake.rows("orders")}
+    assert states == {1: ("new", "old"), 2: ("new", "given"), 3: ("later", None), 4: ("last", None)}
+    assert lake.agrees()
+
+
+CANAL = {"database": "shop", "table": "orders", "pkNames": ["id"], "es": 1, "ts": 1}
+TYPES = {"mysqlType": {"id": "int", "v": "text"}}
+SINCE = {"mysqlType": {"id": "int", "v": "text", "flag": "bit(1)", "size": "varchar(9)"}}
+
+
+def canal(statement: str, types: Row, *rows: Row) -> Row:
+    return {**CANAL, **types, "type": statement, "isDdl": False, "data": list(rows), "old": None}
+
+
+@pytest.mark.parametrize("key", [["id"], []], ids=["key", "no key"])
+def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: list[str]
+) -> None:
+    shop = Sandbox(spark, tmp_path, {"format": "canal", "tables": {"orders": {"key": key}}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    sql = (
+        "ALTER TABLE orders ADD flag bit(1) NOT NULL DEFAULT b'1', ADD size varchar(9) DEFAULT 'M'"
+    )
+    statement = {**CANAL, "type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None}
+    shop.write("1.jsonl", [canal("INSERT", TYPES, {"id": "1", "v": "a"}, {"id": "2", "v": "b"})])
+    shop.run()
+    rows = (
+        {"id": "3", "v": "c", "flag": "0", "size": None},
+        {"id": "2", "v": "b", "flag": "1", "size": "M"},
+    )
+    since = [canal("INSERT", SINCE, rows[0]), canal("DELETE", SINCE, rows[1])]
+    shop.write("2.jsonl", [statement, *since])
+    shop.run()
+    found = {r["id"]: (r["v"], r["flag"], r["size"]) for r in shop.rows("orders")}
+    flags = [value for _, value, _ in found.values()]
+    assert {i: (v, size) for i, (v, _, size) in found.items()} == {1: ("a", "M"), 3: ("c", None)}
+    assert flags[0] != flags[1]
+    assert shop.agrees()
