@@ -161,7 +161,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
         record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
     plans = make_plans(job, found, told)
     for plan in (plan for plan in plans if plan.source in told):
-        tell_unfit(job.spark, plan.source.name, plan.types, plan.additions)
+        tell_unfit(job.spark, plan.source.name, plan.types, plan.defaults, plan.additions)
     job.lake.ensure_namespaces(job.pipeline.namespace)
     tables = apart.each(
         job.pipeline,

@@ -32,6 +32,7 @@ from spark_jobs.lake.tables import (
 )
 from spark_jobs.merging.checks import how_to_go_on, refuse_unsound
 from spark_jobs.merging.doubled import refuse_doubled
+from spark_jobs.merging.fence import nothing_forgotten
 from spark_jobs.merging.merge import Merged, merge_table
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.plan import TablePlan
@@ -112,8 +113,9 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 def _merged(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
-    beyond = set_aside(job, envelope, table)
-    merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
+    with nothing_forgotten(job.lake, plan):
+        beyond = set_aside(job, envelope, table)
+        merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
     reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)

@@ -21,6 +21,7 @@ from spark_jobs.decoding.dropped import of_changes, refuse_unknown
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, events_id, history_id, target_id
 from spark_jobs.lake.writer import Writer
+from spark_jobs.merging.fence import nothing_forgotten
 from spark_jobs.merging.load import drop_older_branches
 from spark_jobs.merging.remains import Remains, settle
 from spark_jobs.planning.discover import Found, Source
@@ -90,8 +91,9 @@ def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
     refuse_unknown(job.lake, plan)
     created = job.lake.ensure(plan)
     plan, span = of_changes(job.lake, plan, job.attempt.published)
-    writer = Writer(job.lake, plan, job.attempt, span, created)
-    settle(Remains(writer, asked))
+    with nothing_forgotten(job.lake, plan):
+        writer = Writer(job.lake, plan, job.attempt, span, created)
+        settle(Remains(writer, asked))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
     )

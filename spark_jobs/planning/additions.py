@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 from sluice.config.project import TableConfig
 from sluice.ledger.renamelog import ToldRename
-from sluice.positions import KIND_AT
-from spark_jobs.planning.defaults import Default, Defaults
+from spark_jobs.planning.defaults import Default, Defaults, Stated
 from spark_jobs.planning.renames import Renames, name_at
 from spark_jobs.telling import tell
 
@@ -60,28 +59,23 @@ def _place(one: Addition) -> tuple[str, str, bool, str]:
 
 
 def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
-    """Defaults by the names of now, with what DDL tells of columns of which no event tells one.
+    """Defaults by the names of now, with what DDL tells of them.
 
     Of several statements that add a column the first counts.
     """
     found = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
         told = found.get(one.name, _NOTHING)
-        if told.text is None or one.default is None:
-            found[one.name] = _stated(one, told.firsts)
+        stated = Stated(one.at, one.default, one.verbatim)
+        found[one.name] = Default(told.firsts, told.text, told.kind, stated)
     return found
 
 
-def _stated(one: Addition, firsts: Mapping[str, str]) -> Default:
-    there = {**firsts, one.at[KIND_AT - 1 : KIND_AT]: one.at}
-    return Default(there, one.default, stated=one.at, verbatim=one.verbatim)
-
-
 def tell_unfit(
-    spark: SparkSession, table: str, types: Mapping[str, str], additions: Additions
+    spark: SparkSession, table: str, types: Mapping[str, str], told: Defaults, additions: Additions
 ) -> None:
-    """Say which defaults that DDL tells are of no use to the stored columns, by their types."""
-    held = {n: d for n, d in overlaid({}, additions).items() if d.text is not None}
+    """Say of which stored columns, by their types, nobody tells a default that DDL gives them."""
+    held = {n: d for n, d in overlaid(told, additions).items() if d.limits}
     values = [default.value(types[name]).alias(name) for name, default in held.items()]
     row = spark.range(1).select(*values).first() if values else None
     for name in (name for name in held if row is not None and row[name] is None):

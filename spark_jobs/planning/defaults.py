@@ -40,20 +40,43 @@ _SPELLED_APART: Final = frozenset({"binary", "timestamp"})
 
 
 @dataclass(frozen=True)
+class Stated:
+    """What a statement of DDL at a position tells; `text` is as SQL has it, None for NULL.
+
+    `verbatim`: whether a column of text holds it so.
+    """
+
+    at: str
+    text: str | None
+    verbatim: bool = True
+
+    def value(self, into: ColumnType) -> Column:
+        """As a value of a stored type; NULL where that cannot be told."""
+        lost = into.name in _SPELLED_APART or (into == STRING and not self.verbatim)
+        return fitted(F.lit(None if lost else self.text).cast("string"), into, into)
+
+    def limits(self, firsts: Mapping[str, str]) -> dict[str, str]:
+        """As `Default.limits`."""
+        if self.text is None:
+            return {}
+        loaded = min(self.at, firsts.get(KIND_FULL_LOAD, _ABOVE_ALL))
+        return {KIND_FULL_LOAD: loaded, _kind(self.at): self.at}
+
+
+@dataclass(frozen=True)
 class Default:
     """`firsts`: the lowest position of an event that has the column, by kind of position.
 
     `text` is the default told at that of the source's order, as the images would carry it, of
-    type `kind`; None: the column came without one, or no event of that order has it. `stated`: the
-    position of a statement of DDL that tells it instead; then `text` is as SQL has it, and
-    `verbatim` whether a column of text holds it so.
+    type `kind`; None: the column came without one, or no event of that order has it. `stated`: what
+    DDL tells, which says where the column came; the events' default counts where its own cannot be
+    read as the column.
     """
 
     firsts: Mapping[str, str]
     text: str | None = None
     kind: ColumnType = STRING
-    stated: str = ""
-    verbatim: bool = True
+    stated: Stated | None = None
 
     @property
     def since(self) -> str:
@@ -63,11 +86,10 @@ class Default:
     @property
     def limits(self) -> dict[str, str]:
         """Below which position the default is what a change holds, by kind of position."""
+        if self.stated is not None:
+            return self.stated.limits(self.firsts)
         if self.text is None:
             return {}
-        if self.stated:
-            loaded = min(self.stated, self.firsts.get(KIND_FULL_LOAD, _ABOVE_ALL))
-            return {KIND_FULL_LOAD: loaded, _kind(self.stated): self.stated}
         return {kind: min(self.since, self.firsts.get(kind, _ABOVE_ALL)) for kind in _KINDS}
 
     def reaches(self, lowest: str) -> bool:
@@ -82,10 +104,8 @@ class Default:
     def value(self, stored: str) -> Column:
         """The default as a value of the stored column's type; NULL where that cannot be told."""
         into = parse_type(stored)
-        if not self.stated:
-            return fitted(F.lit(self.text).cast("string"), self.kind, into)
-        lost = into.name in _SPELLED_APART or (into == STRING and not self.verbatim)
-        return fitted(F.lit(None if lost else self.text).cast("string"), into, into)
+        of_events = fitted(F.lit(self.text).cast("string"), self.kind, into)
+        return of_events if self.stated is None else F.coalesce(self.stated.value(into), of_events)
 
 
 Defaults = Mapping[str, Default]
@@ -194,7 +214,7 @@ def filled(rows: DataFrame, defaults: Defaults) -> DataFrame:
     kind = F.substring(names.POSITION, KIND_AT, 1)
     values = {}
     for name, default in defaults.items():
-        if name in types and default.text is not None:
+        if name in types and default.limits:
             column = F.col(quoted(name))
             lacks = column.isNull() & (F.col(names.POSITION) < default.limit()[kind])
             values[name] = F.when(lacks, default.value(types[name])).otherwise(column)
@@ -215,8 +235,8 @@ class Refill:
 
     def above(self, highest: str | None) -> bool:
         """Whether DDL tells it first, above all that is stored."""
-        new = not self.before.limits and bool(self.now.stated)
-        return new and highest is not None and self.now.stated > highest
+        stated = None if self.before.limits else self.now.stated
+        return stated is not None and highest is not None and stated.at > highest
 
     def told(self) -> Column:
         """What it is by, in one column."""
@@ -251,8 +271,9 @@ def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[R
 
 
 def _differ(before: Default, now: Default) -> bool:
-    one, two = ((d.limits, d.text, d.kind, d.verbatim) for d in (before, now))
-    return one != two
+    return (before.limits, before.text, before.kind, before.stated) != (
+        now.limits, now.text, now.kind, now.stated,
+    )  # fmt: skip
 
 
 def as_row(spark: SparkSession, refills: Iterable[Refill]) -> DataFrame:
