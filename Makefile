@@ -116,6 +116,6 @@ lock: setup ## Compile requirements.in into requirements.txt, and write the sha2
 	@.venv/bin/python scripts/fetch_jars.py --update
 
 .PHONY: clean
-clean: down ## Delete what the set-up and runs made: .venv, .jars, .tools, .airflow, caches
+clean: down ## Delete what the set-up made: .venv, .jars, .tools, .airflow, caches; data/ stays
 	@rm -rf .venv .jars .tools .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

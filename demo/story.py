@@ -185,8 +185,12 @@ def second_hour(demo: Demo, before: list[Any]) -> tuple[int, int]:
 def agree(demo: Demo) -> None:
     """Say that all tables are as the shop has them."""
     demo.check_rows()
+    tables = len(PIPELINES) * len(demo.shop.tables)
     counts = ", ".join(f"{len(rows):,} {table}" for table, rows in demo.shop.tables.items())
-    say(f"  [green]✓[/green] 6 tables equal the shop row for row and value for value ({counts})\n")
+    say(
+        f"  [green]✓[/green] {tables} tables equal the shop row for row and value for value "
+        f"({counts})\n"
+    )
 
 
 def questions(demo: Demo, moved: tuple[int, int]) -> None:

@@ -80,7 +80,7 @@ def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     unassigned = without_table(found, plans)
     unassigned += rejected.write(job, batch, retried)
     held = count_held(job, batch.envelope)
-    _refuse_too_many_bad(job, found, bad, unassigned, held)
+    refuse_too_many_bad(job, found, bad, held)
     _refuse_rows_of_no_identity(job, plans)
     return unassigned
 
@@ -172,10 +172,11 @@ def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
     return total
 
 
-def _refuse_too_many_bad(
-    job: Job, found: list[Found], bad: dict[str, int], unassigned: Counts, held: int = 0
-) -> None:
-    """`held`: rejects of transactions that wait, which are no bad records."""
+def refuse_too_many_bad(job: Job, found: list[Found], bad: dict[str, int], held: int = 0) -> None:
+    """Raise AuditFailed where more records are bad than the pipeline allows.
+
+    `bad`: misfits by table; `held`: rejects of transactions that wait, which are no bad records.
+    """
     read = sum(f.records + f.ignored + f.rejected for f in found)
     lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects) - held
     again = job.manifest.reprocess

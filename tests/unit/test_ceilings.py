@@ -12,9 +12,7 @@ from sluice.config.project import Pipeline
 from sluice.errors import AuditFailed
 from sluice.manifest import LandingReject, Reprocess
 from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.merging.load import _refuse_too_many_bad, audit
-
-NO_COUNTS = Counts()
+from spark_jobs.merging.load import audit, refuse_too_many_bad
 
 
 def job(records: int, most: int, again: Reprocess | None = None) -> Any:
@@ -28,16 +26,16 @@ def job(records: int, most: int, again: Reprocess | None = None) -> Any:
 
 
 def test_a_file_refused_for_its_many_bad_records_counts_with_all_of_them() -> None:
-    _refuse_too_many_bad(job(70, most=70), [], {}, NO_COUNTS)
+    refuse_too_many_bad(job(70, most=70), [], {})
     with pytest.raises(
         AuditFailed, match=r"70 of 0 records are bad.*sluice rollback shop --batch b"
     ):
-        _refuse_too_many_bad(job(70, most=69), [], {}, NO_COUNTS)
+        refuse_too_many_bad(job(70, most=69), [], {})
 
 
 def test_a_reprocess_counts_rows_of_the_quarantine() -> None:
     again = Reprocess(("a",), records=1)
-    _refuse_too_many_bad(job(70, most=0, again=again), [], {}, NO_COUNTS)
+    refuse_too_many_bad(job(70, most=0, again=again), [], {})
 
 
 @pytest.mark.parametrize("lost", [{}, {"applied": 2, "late": 2}])

@@ -241,7 +241,7 @@ def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:
         ("format: debezium\n", "", "shop.yaml:1: format: expected a value; the key is missing"),
         ("debezium", "debesium", "format: expected one of debezium, datastream, streamx"),
         ("name: shop", "name: Shop 1", "name: expected only characters of ^[a-z0-9_-]+$"),
-        ("name: shop", "name: rollback", "another name than maintain, reconcile, reprocess"),
+        ("name: shop", "name: rollback", "name: expected another name than maintain, reconcile"),
         ("namespace: shop", "namespace: sluice", "namespace: expected a name other than 'sluice'"),
         ("namespace: shop", "namespace: Sluice", "namespace: expected a name other than 'sluice'"),
         ("namespace: shop", "namespace: _sluice", "underscores, beginning with a letter"),

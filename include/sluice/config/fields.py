@@ -138,9 +138,7 @@ def _partition(value: str) -> str:
 
 def _pipeline_name(value: str) -> str:
     if value in OPERATIONS:
-        raise ValueError(
-            f"expected another name than {', '.join(OPERATIONS)}, whose DAGs are Sluice's own"
-        )
+        raise ValueError(f"another name than {', '.join(OPERATIONS)}, whose DAGs are Sluice's own")
     return value
 
 
