@@ -99,8 +99,8 @@ def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
     values = texts.select("*", *of_sides)
     named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
-    about = (_bad(plan, sides).alias(BAD), RECORD, *placed)
-    return values.select(*named, *names.CHANGELOG_METADATA, *about)
+    about = [_bad(plan, sides).alias(BAD), F.col(RECORD), *placed]
+    return values.select(*named, *map(F.col, names.CHANGELOG_METADATA), *about)
 
 
 def _named(plan: TablePlan, index: int) -> Column:
@@ -297,11 +297,9 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
         _updates_what_nobody_tells().alias(_ALONE),
-        _SPLIT,
+        F.col(_SPLIT),
         record_text().alias(RECORD),
-        "file",
-        "block",
-        "ordinal",
+        *map(F.col, PLACE),
     ]
 
 

@@ -170,8 +170,8 @@ def _decode_as_found(job: Job) -> DecodedBatch:
         lambda plan: _decode_table(job, envelope, plan),
     )
     # Of tables that are not planned: what an attempt, or a look by known shapes, made of them.
-    kept = {(changes.namespace, changes.name) for changes in map(changelog_id, plans)}
-    forget_changes(job.lake.catalog, job.pipeline.namespace, job.manifest.batch_id, kept)
+    planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
+    forget_changes(job.lake.catalog, job.pipeline.namespace, job.manifest.batch_id, planned)
     side_by_side(tables, lambda table: _remember(job, table))
     return DecodedBatch(envelope, found, tables, left_out)
 

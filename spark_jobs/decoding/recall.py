@@ -9,6 +9,7 @@ through as if nothing were known.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def recall(text: str | None) -> Found | None:
     if not text:
         return None
     raw = json.loads(text)
-    lists = {name: {ident: tuple(entry) for ident, entry in raw[name]} for name in _LISTS}
+    lists: dict[str, Any] = {n: {i: tuple(entry) for i, entry in raw[n]} for n in _LISTS}
     return Found(
         Source(**raw["source"]),
         **lists,
@@ -123,10 +124,14 @@ class Watch:
 
     def _surprising(self) -> Column:
         table, after, before = self.table, F.map_keys("after"), F.map_keys("before")
-        known = [(after, table.images), (F.col("key"), table.keys)]
+        known: list[tuple[Column, Iterable[int]]] = [
+            (after, table.images),
+            (F.col("key"), table.keys),
+            (F.col("types"), table.types),
+        ]
         known += [(before, table.images)] if self.whole_before else []
         surprise = F.lit(False)
-        for part, ids in (*known, (F.col("types"), table.types)):
+        for part, ids in known:
             surprise |= part.isNotNull() & ~short_name(part).isin(*ids)
         surprise |= F.col("absent").isNotNull() & F.lit(not table.partial)
         if self.key and not table.moves:

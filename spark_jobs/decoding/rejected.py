@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -37,7 +37,7 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
 def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
     """Records that are no events and records that did not fit, with their own text."""
     envelope = batch.envelope
-    kept = [
+    kept: list[Column | str] = [
         F.concat_ws(".", *SOURCE_PARTS).alias("source_table"),
         "reason",
         (F.col("detail") if "detail" in envelope.columns else F.lit("")).alias("detail"),

@@ -144,8 +144,8 @@ def _lives(events: DataFrame, key: Sequence[str]) -> DataFrame:
     spread = events.withColumn(_PLACE, F.explode(F.array_distinct(F.array(place, before))))
     told = spread.withColumn(_ENDS, ends).where(F.col(_PLACE) == place)
     real = told.where(_upserts() | F.col(_ENDS))
-    before = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
-    real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(before))
+    in_order = Window.partitionBy(*by_name(key)).orderBy(names.POSITION, _CONTENT)
+    real = real.withColumn(_ALIVE, F.lag(_upserts(), 1, False).over(in_order))
     real = _coming(real, spread, key)
     return real.withColumn(_LIFE, F.count_if(F.col(_ENDS) | F.col(_COMES).isNotNull()).over(so_far))
 

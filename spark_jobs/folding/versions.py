@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
 from sluice import names
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
@@ -96,7 +97,7 @@ def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
     return placed.drop(_TRUNCATES)
 
 
-def _value(column: str, ordered: Window) -> Column:
+def _value(column: str, ordered: WindowSpec) -> Column:
     """The newest value that an event carried; a delete carries NULL for every column."""
     deleted = F.col(names.OP) == OP_DELETE
     value = F.struct(F.when(~deleted, F.col(quoted(column))).alias("v"))
@@ -105,7 +106,7 @@ def _value(column: str, ordered: Window) -> Column:
     return newest.over(so_far)["v"].alias(column)
 
 
-def _ended(states: DataFrame, ordered: Window, data: Sequence[str]) -> DataFrame:
+def _ended(states: DataFrame, ordered: WindowSpec, data: Sequence[str]) -> DataFrame:
     following = F.lead(F.struct(names.POSITION, names.SOURCE_TS)).over(ordered)
     ended = states.withColumn(_NEXT, F.coalesce(following, _ERA))
     return ended.where(F.col(names.OP) != OP_DELETE).select(

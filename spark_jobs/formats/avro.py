@@ -242,11 +242,15 @@ def _is_decimal(node: Node) -> bool:
 
 
 def _is_instant(node: Node) -> bool:
-    return node["type"] == "record" and node["name"] == "timestampTz"
+    return _is_record(node, "timestampTz")
 
 
 def _is_varchar(node: Node) -> bool:
-    return node["type"] == "record" and node["name"] == "varchar"
+    return _is_record(node, "varchar")
+
+
+def _is_record(node: Node, name: str) -> bool:
+    return bool(node["type"] == "record" and node["name"] == name)
 
 
 def _field(node: Node, name: str) -> Node:

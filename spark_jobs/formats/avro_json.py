@@ -97,7 +97,9 @@ def _text(name: str) -> T.StructField:
 
 def _headed(value: Node) -> T.DataType:
     """The value, with what the line of schemas has there."""
-    return T.StructType([*json_type(value).fields, _text("type"), _text("fields")])
+    record = json_type(value)
+    assert isinstance(record, T.StructType)
+    return T.StructType([*record.fields, _text("type"), _text("fields")])
 
 
 def _is_header() -> Column:

@@ -149,7 +149,7 @@ def _written(node: Node, defined: set[str]) -> Any:
     if node["name"] in defined:
         return node["name"]
     defined.add(node["name"])
-    shape = {k: node[k] for k in ("type", "name", "symbols", "size") if k in node}
+    shape: Node = {k: node[k] for k in ("type", "name", "symbols", "size") if k in node}
     if kind == "record":
         fields = ((f["name"], _written(f["type"], defined)) for f in node["fields"])
         shape["fields"] = [{"name": name, "type": inner} for name, inner in fields]
@@ -193,7 +193,7 @@ def _default(value: Node) -> Any:
 
 
 def _is_variable(value: Node) -> bool:
-    return value["type"] == "record" and value["name"] == VARIABLE_DECIMAL
+    return bool(value["type"] == "record" and value["name"] == VARIABLE_DECIMAL)
 
 
 def _is_text_decimal(value: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -22,8 +22,8 @@ def first_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> Iterator[
 
 def _first_lines(spark: SparkSession, url: str) -> Iterator[str]:
     """The first lines of a file, through Hadoop, which knows the scheme and the compression."""
-    jvm = spark._jvm  # type: ignore[attr-defined]
-    conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    jvm: Any = spark._jvm
+    conf = spark._jsc.hadoopConfiguration()
     path = jvm.org.apache.hadoop.fs.Path(url)
     codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(conf).getCodec(path)
     with closing(path.getFileSystem(conf).open(path)) as opened:

@@ -181,8 +181,8 @@ def _own_columns(rows: DataFrame, found: Mapping[tuple[str, str], _Names], table
         return rows
     told_names = json.dumps(fit)
     known = F.from_json(F.lit(told_names), "map<string,array<string>>")
-    owner = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
-    own = known[owner]
+    owns = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
+    own = known[owns]
     mine = F.map_filter(ROW, lambda name, value: value.isNotNull() | F.array_contains(own, name))
     return rows.withColumn(ROW, mine)
 
@@ -308,7 +308,7 @@ def _once(record: avro.Node) -> dict[str, avro.Node]:
 
 def _held(node: avro.Node) -> bool:
     """False for a column of nothing but nulls, which has no type to be read as."""
-    return avro.value_of(node)["type"] != "null"
+    return bool(avro.value_of(node)["type"] != "null")
 
 
 def _read_as(node: avro.Node) -> T.DataType:

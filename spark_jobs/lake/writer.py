@@ -12,7 +12,7 @@ from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, literal, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.kept import keep
@@ -23,7 +23,6 @@ from spark_jobs.lake.tables import (
     changelog_id,
     events_id,
     history_id,
-    literal,
     target_id,
     tombstone_id,
 )

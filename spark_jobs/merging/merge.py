@@ -138,6 +138,7 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     # only the changelog is behind it, where nothing is committed or refreshed until it is done.
     folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     read, newest, ends = count_newer(folded)
+    tallied: Tally
     tallied, _ = together(
         lambda: tally_newer(read, newest, rows, key, data),
         lambda: _write(writer, folded.select(*_columns(data)), stored, ends) if read else None,
@@ -215,8 +216,8 @@ def _with_refolded(
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor and (stored.truncated_at or "") <= floor:
-        mine = writer.attempt.batch_id
-        known = since_floor(known, stored.rows, again, floor, plan.key, mine)
+        accepted = writer.attempt.batch_id
+        known = since_floor(known, stored.rows, again, floor, plan.key, accepted)
     refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")

@@ -134,8 +134,8 @@ class Remains:
         """Those that the undone batches changed; all, where a TRUNCATE goes with them, or none
         is undone."""
         key = [quoted(k) for k in self.plan.key]
-        some = self.undone is not None and not self.misnamed and not self._lacks_versions()
-        if some and not self.truncates_gone:
+        all_of_them = self.misnamed or self._lacks_versions() or bool(self.truncates_gone)
+        if self.undone is not None and not all_of_them:
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
         tables = (log.where(~_is_truncate()), *stored)
@@ -293,7 +293,7 @@ def _kept_rows(remains: Remains) -> Kept:
         return softdelete.kept(remains.of_keys(rows), remains.floor)
     # They may be from before soft_delete was switched on.
     rows = softdelete.with_marks(rows)
-    return softdelete.kept(_below(remains, rows, names.DELETED_POSITION))
+    return softdelete.kept(_below(remains, rows, remains.floor, names.DELETED_POSITION))
 
 
 def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
@@ -304,7 +304,7 @@ def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:
         by = [*remains.plan.key, names.POSITION]
         there = there.join(_brought(remains, remains.undone, names.POSITION), by, "left_anti")
         there = _reopened(remains, _brought(remains, remains.undone, names.POSITION_TO), there)
-    return _below(remains, there, names.POSITION_TO)
+    return _below(remains, there, remains.floor, names.POSITION_TO)
 
 
 def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
@@ -315,10 +315,10 @@ def _up_to_floor(remains: Remains, rows: DataFrame, floor: str) -> DataFrame:
     return rows.join(remains.undone, [*remains.plan.key, names.POSITION], "left_anti")
 
 
-def _below(remains: Remains, rows: DataFrame, ended_at: str) -> DataFrame:
+def _below(remains: Remains, rows: DataFrame, floor: str, ended_at: str) -> DataFrame:
     """Stored versions and ends, without those above the floor, which come with their events."""
-    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= remains.floor)
-    return rows.withColumn(ended_at, F.when(F.col(ended_at) <= remains.floor, F.col(ended_at)))
+    rows = remains.of_keys(rows).where(F.col(names.POSITION) <= floor)
+    return rows.withColumn(ended_at, F.when(F.col(ended_at) <= floor, F.col(ended_at)))
 
 
 def _brought(remains: Remains, undone: DataFrame, place: str) -> DataFrame:

@@ -272,7 +272,7 @@ def _told_key(
     None: nobody says."""
     told = hints.key
     if told is None and found.keys:
-        told = list(max(found.keys.values(), key=lambda k: (len(k), k)))
+        told = list(max((len(key), key) for key in found.keys.values())[1])
     known = None if stored is None else tuple(map(source_name, stored))
     # Events may name the columns of one key in another order.
     if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):

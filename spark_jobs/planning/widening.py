@@ -46,8 +46,13 @@ _LONGEST_WAIT: Final = 2.0
 class Place(Protocol):
     """A table of the lake (`lake.TableId`)."""
 
-    namespace: str
-    name: str
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
 
     def sql(self, branch: str | None = None) -> str:
         """The quoted identifier."""

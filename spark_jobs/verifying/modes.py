@@ -73,15 +73,14 @@ def _compared(
     told = F.col(KNOWN) & F.col(TIMED)
     unsure = wanted.where(~told).select(*map(quoted, layout.key), KNOWN, TIMED)
     there = there.join(unsure, list(layout.key), "left")
-    sides = (_sure(side, layout).where(F.coalesce(KNOWN, F.lit(True))) for side in (wanted, there))
-    return compared(table, cut, *sides, layout)
+    return compared(table, cut, _sure(wanted, layout), _sure(there, layout), layout)
 
 
 def _sure(rows: DataFrame, layout: Layout) -> DataFrame:
-    """Rows, without the time of their end where that is not TIMED."""
+    """KNOWN rows, without the time of their end where that is not TIMED."""
     timed = F.coalesce(TIMED, F.lit(True))
     times = {c: F.when(timed, F.col(c)) for c in layout.values if c in _END_TIMES}
-    return rows.withColumns(times)
+    return rows.withColumns(times).where(F.coalesce(KNOWN, F.lit(True)))
 
 
 def _events(
