@@ -128,19 +128,25 @@ def as_described(hint: ColumnType, described: ColumnType, typed: bool = False) -
 
     Of `typed` values a hint of their own kind says nothing of that: their text is a reader's.
     """
-    coded = described.encoding
     if hint.name == described.name == "binary" and not hint.width:
         hint = replace(hint, width=described.width)
-    if typed and ({hint.name, described.name} <= _INSTANTS or hint.name == described.name):
+    if typed and _of_one_kind(hint, described):
         hint = replace(hint, encoding="")
-    if hint.encoding or not coded:
-        return hint
+    return hint if hint.encoding else replace(hint, encoding=_encoding_for(hint, described))
+
+
+def _of_one_kind(one: ColumnType, other: ColumnType) -> bool:
+    return one.name == other.name or {one.name, other.name} <= _INSTANTS
+
+
+def _encoding_for(hint: ColumnType, described: ColumnType) -> str:
+    """The described encoding, where a value of the hint can be read from it; else ''."""
+    coded = described.encoding
     if described.name in ("decimal", "string") and coded.startswith((BASE64, VARIABLE)):
-        told = f"{UNSCALED}{described.scale}" if coded == BASE64 else coded
-        return replace(hint, encoding=told) if hint.name in _NUMBERS else hint
-    both = {hint.name, described.name}
-    same = len(both) == 1 or (both <= _INSTANTS and coded in TIME_UNITS)
-    return replace(hint, encoding=coded) if same else hint
+        unscaled = f"{UNSCALED}{described.scale}" if coded == BASE64 else coded
+        return unscaled if hint.name in _NUMBERS else ""
+    timed = coded in TIME_UNITS and _of_one_kind(hint, described)
+    return coded if timed or hint.name == described.name else ""
 
 
 def widest(one: ColumnType, two: ColumnType) -> ColumnType | None:

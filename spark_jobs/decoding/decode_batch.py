@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.config.project import Pipeline, TableConfig
+from sluice.config.project import Pipeline
 from sluice.config.sourcetables import APPLY, FAIL, truncate_policy
 from sluice.errors import PlanError, TransientError
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.renamelog import ToldRename, record
+from sluice.ledger.renamelog import record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
 from spark_jobs.decoding import apart, droptables, quarantine, tablerenames, transactions
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
-from spark_jobs.decoding.dropped import refuse_dropped
-from spark_jobs.decoding.othersource import refuse_other_source
+from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.decoding.renames_told import told_by
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
 from spark_jobs.lake.gaps import begin_soft_delete
-from spark_jobs.lake.tables import TableId, changelog_id, target_id
+from spark_jobs.lake.tables import changelog_id, target_id
 from spark_jobs.planning import defaults, opening
-from spark_jobs.planning.additions import additions_of, tell_unfit
+from spark_jobs.planning.additions import tell_unfit
 from spark_jobs.planning.discover import Found, Source, discover, short_name
-from spark_jobs.planning.plan import (
-    TablePlan,
-    plan_table,
-    refuse_shared_targets,
-    table_config,
-    target_name,
-)
-from spark_jobs.planning.renames_known import (
-    following,
-    heeds,
-    of_told,
-    published,
-    refuse_renames,
-    renames_of,
-    used_again,
-)
+from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.sources import as_listed, refuse_unclear
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.unfit import refuse_too_many, unfit_names
@@ -56,7 +37,6 @@ from spark_jobs.threads import side_by_side
 
 _PART = "part"
 _MOST_FOLDERS = 512
-NO_RENAMES: Final[Mapping[Source, list[ToldRename]]] = {}
 
 
 @dataclass(frozen=True)
@@ -286,76 +266,6 @@ def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
     passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)
     outcome = F.when(passed, F.lit(OUTCOME_IGNORE)).otherwise(F.col("outcome"))
     return marked.withColumn("outcome", outcome).drop("known")
-
-
-def make_plans(
-    job: Job, found: list[Found], told: Mapping[Source, list[ToldRename]] = NO_RENAMES
-) -> list[TablePlan]:
-    """Plan every table that has events of rows, or whose columns the batch renames (`told`).
-
-    Raises PlanError with all that is wrong at once.
-    """
-    plans: list[TablePlan] = []
-    mistakes: dict[str, str] = {}
-    known = {table.source for table in found}
-    statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
-    for table in (*found, *(Found(source) for source in told if source not in known)):
-        config = table_config(job.pipeline, table.source)
-        idle = config is None or _changes_nothing(table, truncate_policy(job.pipeline, config))
-        mine = [one for one in statements if one.source_table == table.source.name]
-        news = told.get(table.source, [])
-        if config is None or (idle and not _is_told(job, table, news, mine, config)):
-            continue
-        try:
-            refuse_renames(job.pipeline, table.source, news)
-            target = _target(job, table)
-            refuse_dropped(job.lake, target)
-            stored = job.lake.columns(target) or {}
-            renames = renames_of(job.pipeline, config, mine)
-            plan = _plan(job, table, stored, used_again(renames or ()))
-            plan = following(job.pipeline, plan, renames, stored)
-            additions = additions_of(mine, config, plan.data, plan.renames)
-            plans.append(replace(plan, additions=additions))
-        except PlanError as error:
-            mistakes[table.source.name] = str(error)
-    if mistakes:
-        raise PlanError("\n".join(mistakes.values())).of_tables(mistakes)
-    refuse_shared_targets(plans)
-    return plans
-
-
-def _changes_nothing(table: Found, on_truncate: str) -> bool:
-    return not table.images and table.records == table.passed_over(on_truncate)
-
-
-def _is_told(
-    job: Job, table: Found, news: list[ToldRename], mine: list[ToldRename], config: TableConfig
-) -> bool:
-    """Whether columns that are stored get other names, or defaults; else the ledger remembers it
-    for later."""
-    stored = job.lake.columns(_target(job, table)) if news else None
-    if stored is None:
-        return False
-    renames = renames_of(job.pipeline, config, mine) or ()
-    renamed = heeds(job.pipeline) and of_told(mine, config)
-    return bool(renamed or additions_of(news, config, stored, renames))
-
-
-def _target(job: Job, found: Found) -> TableId:
-    return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
-
-
-def _plan(
-    job: Job, found: Found, stored: Mapping[str, str], used_again: Collection[str]
-) -> TablePlan:
-    target = _target(job, found)
-    config = table_config(job.pipeline, found.source)
-    if config is None:
-        raise PlanError(f"table {found.source.name} is not configured")
-    fmt = FORMATS.get(job.pipeline.format)
-    key = job.lake.key(target)
-    refuse_other_source(job.lake, target, found, config)
-    return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
 
 
 def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:

@@ -13,7 +13,8 @@ from sluice.result import Counts
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.decoding import beyond
 from spark_jobs.decoding.decode import BAD
-from spark_jobs.decoding.decode_batch import look_through, make_plans, typed_changes, whole_envelope
+from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
+from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.renames_told import told_by
 from spark_jobs.folding.fold import fold_counting
 from spark_jobs.folding.nokey import NoKeyChanges, plan_rows

@@ -7,7 +7,7 @@ a folder of their own, which goes when the look is over. No claim, manifest, cha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations.changed import Group, grouped
-from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
@@ -109,38 +108,48 @@ def preview(
     groups = grouped(ctx, objects, ctx.ledger.known_files(ctx.pipeline.name))
     denied = Denied()
 
-    def look(group: Group) -> list[Inspected]:
-        found = inspect_all(
-            ctx, open_landing(ctx), group.objects, files is not None, f"{prefix}staged/",
-            denied=denied,
-        )  # fmt: skip
-        return group.placed(found)
-
     try:
-        looks = [
-            (one.look, told_apart(ctx, group.epoch)) for group in groups for one in look(group)
-        ]
-        denied.refuse_silence()
+        looks = _inspect(ctx, groups, files is not None, f"{prefix}staged/", denied)
         fresh, repeated = _by_content(ctx, looks)
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]
         forecast = _forecasts(ctx, folder, wanted)
     finally:
         ctx.files.store.delete_prefix(prefix)
-    left = ctx.ledger.unfinished(ctx.pipeline.name)
     return Preview(
         pipeline=ctx.pipeline.name,
         files=tuple(sorted(taken)),
         bytes=sum(look.file.size for look in fresh),
-        batches=sum(
-            len(list(chunks(ctx, [o for o in group.objects if o.key in taken]))) for group in groups
-        ),
+        batches=_count_batches(ctx, groups, taken),
         repeated=tuple(look.file.key for look in repeated),
-        unfinished=tuple(row.batch_id for row in left if row.state != ROLLING_BACK),
+        unfinished=_unfinished(ctx),
         forecast=forecast,
         denied={key: str(error) for key, error in sorted(denied.errors.items())},
         changed=tuple(sorted(look.file.key for look in fresh if look.file.replaces)),
     )
+
+
+def _inspect(
+    ctx: Context, groups: Sequence[Group], named: bool, staged: str, denied: Denied
+) -> list[tuple[Inspection, int | None]]:
+    """What each file is, with its epoch where that is not the pipeline's own."""
+    store = open_landing(ctx)
+    looks = []
+    for group in groups:
+        found = inspect_all(ctx, store, group.objects, named, staged, denied=denied)
+        looks += [(one.look, told_apart(ctx, group.epoch)) for one in group.placed(found)]
+    denied.refuse_silence()
+    return looks
+
+
+def _count_batches(ctx: Context, groups: Sequence[Group], taken: Collection[str]) -> int:
+    kept = ([o for o in group.objects if o.key in taken] for group in groups)
+    return sum(len(list(chunks(ctx, objects))) for objects in kept)
+
+
+def _unfinished(ctx: Context) -> tuple[str, ...]:
+    left = ctx.ledger.unfinished(ctx.pipeline.name)
+    return tuple(row.batch_id for row in left if row.state != ROLLING_BACK)
 
 
 def _by_content(

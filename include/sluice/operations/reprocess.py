@@ -105,16 +105,22 @@ def _find(
 ) -> tuple[dict[str, SourceFile], int]:
     """Files of a batch, or of those whose transactions it completed, and their generation."""
     found: dict[str, SourceFile] = {}
-    level, manifests = 0, [manifest]
-    while True:
-        mine = {f.key: f for m in manifests for f in m.files if f.key in wanted}
-        found = mine | found
+    generation = 0
+    for level, manifests in enumerate(_levels(ctx, manifest)):
+        found = {f.key: f for m in manifests for f in m.files if f.key in wanted} | found
         earlier = (m.reprocess.generation for m in manifests if m.reprocess is not None)
         generation = level + max(earlier, default=0)
-        manifests = [] if len(found) == len(wanted) else _completed_by(ctx, manifests)
-        if not manifests:
-            return found, generation
-        level += 1
+        if len(found) == len(wanted):
+            break
+    return found, generation
+
+
+def _levels(ctx: Context, manifest: Manifest) -> Iterator[list[Manifest]]:
+    """The batch, then those whose transactions the last ones completed, until there are none."""
+    manifests = [manifest]
+    while manifests:
+        yield manifests
+        manifests = _completed_by(ctx, manifests)
 
 
 def _completed_by(ctx: Context, manifests: list[Manifest]) -> list[Manifest]:

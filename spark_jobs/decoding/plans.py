@@ -1,0 +1,134 @@
+"""The plans of a batch: by what its events and statements tell, and by the tables there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+from sluice.config.project import TableConfig
+from sluice.config.sourcetables import truncate_policy
+from sluice.errors import PlanError
+from sluice.ledger.renamelog import ToldRename
+from spark_jobs.decoding.dropped import refuse_dropped
+from spark_jobs.decoding.othersource import refuse_other_source
+from spark_jobs.formats import FORMATS
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId
+from spark_jobs.planning.additions import additions_of
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import (
+    TablePlan,
+    plan_table,
+    refuse_shared_targets,
+    table_config,
+    target_name,
+)
+from spark_jobs.planning.renames_known import (
+    following,
+    heeds,
+    of_told,
+    published,
+    refuse_renames,
+    renames_of,
+    used_again,
+)
+
+NO_STATEMENTS: Final[Mapping[Source, list[ToldRename]]] = {}
+
+
+def make_plans(
+    job: Job, found: list[Found], told: Mapping[Source, list[ToldRename]] = NO_STATEMENTS
+) -> list[TablePlan]:
+    """Plan every table that has events of rows, or whose columns the batch's statements (`told`)
+    rename or fill.
+
+    Raises PlanError with all that is wrong at once.
+    """
+    plans: list[TablePlan] = []
+    mistakes: dict[str, str] = {}
+    known = {table.source for table in found}
+    statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
+    for table in (*found, *(Found(source) for source in told if source not in known)):
+        config = table_config(job.pipeline, table.source)
+        mine = [one for one in statements if one.source_table == table.source.name]
+        news = told.get(table.source, [])
+        if config is None or not _is_planned(job, table, news, mine, config):
+            continue
+        try:
+            plans.append(_plan(job, table, news, mine, config))
+        except PlanError as error:
+            mistakes[table.source.name] = str(error)
+    if mistakes:
+        raise PlanError("\n".join(mistakes.values())).of_tables(mistakes)
+    refuse_shared_targets(plans)
+    return plans
+
+
+def _is_planned(
+    job: Job,
+    table: Found,
+    news: Sequence[ToldRename],
+    mine: Sequence[ToldRename],
+    config: TableConfig,
+) -> bool:
+    """`news`: the batch's own statements of the table; `mine`: all that are known."""
+    changes = not _changes_nothing(table, truncate_policy(job.pipeline, config))
+    return changes or (bool(news) and _changes_columns(job, table, news, mine, config))
+
+
+def _changes_nothing(table: Found, on_truncate: str) -> bool:
+    return not table.images and table.records == table.passed_over(on_truncate)
+
+
+def _changes_columns(
+    job: Job,
+    table: Found,
+    news: Sequence[ToldRename],
+    mine: Sequence[ToldRename],
+    config: TableConfig,
+) -> bool:
+    """Whether columns that are stored get other names, or defaults; else the ledger remembers it
+    for later."""
+    stored = job.lake.columns(_target(job, table))
+    if stored is None:
+        return False
+    renamed = heeds(job.pipeline) and of_told(mine, config)
+    renames = renames_of(job.pipeline, config, mine) or ()
+    return bool(renamed or additions_of(news, config, stored, renames))
+
+
+def _plan(
+    job: Job,
+    table: Found,
+    news: Sequence[ToldRename],
+    mine: Sequence[ToldRename],
+    config: TableConfig,
+) -> TablePlan:
+    """A table under its names of now, with all that is told of its columns."""
+    refuse_renames(job.pipeline, table.source, news)
+    target = _target(job, table)
+    refuse_dropped(job.lake, target)
+    refuse_other_source(job.lake, target, table, config)
+    stored = job.lake.columns(target) or {}
+    renames = renames_of(job.pipeline, config, mine)
+    again = used_again(renames or ())
+    plan = following(job.pipeline, _by_events(job, table, config, stored, again), renames, stored)
+    return replace(plan, additions=additions_of(mine, config, plan.data, plan.renames))
+
+
+def _by_events(
+    job: Job,
+    found: Found,
+    config: TableConfig,
+    stored: Mapping[str, str],
+    used_again: Collection[str],
+) -> TablePlan:
+    key = job.lake.key(_target(job, found))
+    fmt = FORMATS.get(job.pipeline.format)
+    return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
+
+
+def _target(job: Job, found: Found) -> TableId:
+    return TableId(job.pipeline.namespace, target_name(job.pipeline, found.source))
