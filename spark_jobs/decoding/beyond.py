@@ -17,8 +17,8 @@ from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.job import Job
 from spark_jobs.kept import keep
+from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import changelog_id, history_id, target_id, tombstone_id
-from spark_jobs.lake.writer import stored_at
 from spark_jobs.planning.plan import TablePlan
 
 REASON: Final = "beyond_floor"

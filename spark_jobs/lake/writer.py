@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
@@ -16,8 +16,8 @@ from spark_jobs.canonical import OP_DELETE, OP_INSERT, literal, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.kept import keep
+from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import (
-    Base,
     Lake,
     TableId,
     changelog_id,
@@ -32,7 +32,7 @@ from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import DECLARED, Rename
-from spark_jobs.planning.renames_known import known_renames, told_of
+from spark_jobs.planning.renames_known import known_renames, of_told, told_of
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import NOTHING_TOLD, Told
 from spark_jobs.planning.widening import changes_as
@@ -83,7 +83,8 @@ class Writer:
         told = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
         before = self.before.renames
         known = known_renames(self.plan, told, before)
-        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known)
+        of_tables = of_told(told, self.plan.config)
+        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, of_tables)
         return Told(of_events, known, additions_of(told, self.plan.config, self.types, known))
 
     def all_newer(self) -> bool:
@@ -370,29 +371,3 @@ class Writer:
         """What publish keeps with the target; None: what is there stays."""
         text = self.now.text()
         return NOTHING_TOLD if text is None and self.before != self.now else text
-
-
-def stored_at(
-    lake: Lake,
-    plan: TablePlan,
-    bases: Mapping[TableId, Base],
-    now: Told | None = None,
-) -> Stored:
-    """What target and tombstones hold at their bases, by what is told `now`; None: as they are."""
-    target, graves = target_id(plan), tombstone_id(plan)
-    rows = lake.rows(target, bases[target].snapshot)
-    tombstones = lake.rows(graves, bases[graves].snapshot)
-    before = None
-    if tombstones is not None:
-        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
-        before = None if whole is None else whole[0]
-        tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
-    if rows is not None and now is not None:
-        types = plan.types
-        rows = now.rows(rows, lake.told(target), types)
-    return Stored(rows, tombstones, before)
-
-
-def _whole_table(plan: TablePlan) -> Column:
-    marks = [F.col(quoted(k)).isNull() for k in plan.key]
-    return F.lit(True) if not marks else F.array_min(F.array(*marks))

@@ -21,12 +21,12 @@ from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
+from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import (
     changelog_id,
     target_id,
     tombstone_id,
 )
-from spark_jobs.lake.writer import stored_at
 from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan

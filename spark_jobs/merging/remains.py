@@ -22,8 +22,9 @@ from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.folding.versions import versions
 from spark_jobs.kept import keep
+from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
-from spark_jobs.lake.writer import Writer, stored_at
+from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.retell import fill, rename
 from spark_jobs.modes import events, history, softdelete
 from spark_jobs.modes.gap import behind, written_by

@@ -52,10 +52,19 @@ def refuse_other_columns(plan: TablePlan, batch_id: str, stored: Iterable[str]) 
 
 
 def refuse_other_names(
-    plan: TablePlan, batch_id: str, before: Collection[Rename], known: Collection[Rename]
+    plan: TablePlan,
+    batch_id: str,
+    before: Collection[Rename],
+    known: Collection[Rename],
+    told: Collection[Rename],
 ) -> None:
-    """Raise TransientError where stored rows have names that the plan has no columns for."""
-    if not set(before) <= set(known):
+    """Raise TransientError where stored rows have names that the plan has no columns for, or where
+    DDL has `told` a rename that the plan does not know.
+
+    A plan without records of a batch (a rebuild's) is by the tables' columns, and knows none.
+    """
+    unplanned = plan.follows and plan.found.records and not set(told) <= set(plan.renames)
+    if unplanned or not set(before) <= set(known):
         raise TransientError(_overtaken(plan, batch_id, "columns were renamed"))
 
 

@@ -1,0 +1,41 @@
+"""What the tables of a target hold at the snapshots that a merge begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from sluice import names
+from spark_jobs.canonical import quoted
+from spark_jobs.folding.resolve import Stored
+from spark_jobs.lake.tables import Base, Lake, TableId, target_id, tombstone_id
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.told import Told
+
+
+def stored_at(
+    lake: Lake,
+    plan: TablePlan,
+    bases: Mapping[TableId, Base],
+    now: Told | None = None,
+) -> Stored:
+    """What target and tombstones hold at their bases, by what is told `now`; None: as they are."""
+    target, graves = target_id(plan), tombstone_id(plan)
+    rows = lake.rows(target, bases[target].snapshot)
+    tombstones = lake.rows(graves, bases[graves].snapshot)
+    before = None
+    if tombstones is not None:
+        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
+        before = None if whole is None else whole[0]
+        tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
+    if rows is not None and now is not None:
+        types = plan.types
+        rows = now.rows(rows, lake.told(target), types)
+    return Stored(rows, tombstones, before)
+
+
+def _whole_table(plan: TablePlan) -> Column:
+    marks = [F.col(quoted(k)).isNull() for k in plan.key]
+    return F.lit(True) if not marks else F.array_min(F.array(*marks))
