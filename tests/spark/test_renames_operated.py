@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.errors import TransientError
 from sluice.operations import preview, refolding, stages
 from sluice.operations.undo import release, rollback
+from spark_jobs.decoding import plans
 from tests.spark.renamed import BATCHES, RENAME, WANTED, Row, names_of, shop_of
 from tests.spark.sandbox import Sandbox
 
@@ -43,6 +45,21 @@ def test_a_rename_is_known_before_its_table(lake: Sandbox) -> None:
     untouched = {1: "untouched", 2: "touched", 3: "given up", 5: None}
     assert names_of(lake) == {i: (name, None) for i, name in untouched.items()}
     assert lake.agrees()
+
+
+def test_a_rename_that_is_told_while_the_first_rows_are_decoded(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever planned the table without it decodes the batch again."""
+    run(lake, "renamed")
+    lake.write("before.jsonl", BATCHES["before"])
+    manifest = lake.land()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(plans, "published", lambda *_: [])
+        with pytest.raises(TransientError, match=r"columns were renamed while .* was decoded"):
+            lake.stage_manifest(manifest)
+    lake.publish(lake.stage_manifest(manifest))
+    assert set(names_of(lake)) == {1, 2, 3, 5}
 
 
 @pytest.mark.long
