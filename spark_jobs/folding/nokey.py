@@ -1,7 +1,9 @@
 """Tables without a key: a row's count is its inserts minus its deletes over distinct positions.
 
 An inserted row is told apart by its own position, so repeats fall together. Which of several
-equal rows a delete takes does not show in the data; the newest ones stay, always.
+equal rows a delete takes does not show in the data; the newest ones stay, always. Positions hold a
+row's content, or else the event's own id: of two contents that came with one id the one with the
+greater hash counts, whichever came first.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.result import Counts
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
+from spark_jobs.folding.fold import content_hash
 
 _DELETES: Final = "_sluice_deletes"
 _INSERTS: Final = "_sluice_inserts"
 _RANK: Final = "_sluice_rank"
+_ROW: Final = "_sluice_row"
+_THEIRS: Final = "_sluice_theirs"
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,13 @@ class NoKeyChanges:
 class RowOutcome:
     """Instances to insert (`_op` insert) or to take away (`_op` delete), by `_position`.
 
-    Where everything is looked at anew they are all of the table's.
+    Where everything is looked at `anew` they are all of the table's.
     """
 
     counts: Counts
     instances: DataFrame
-    append_only: bool
+    append_only: bool = False
+    anew: bool = False
 
     def living(self) -> DataFrame:
         """The instances to insert, as rows of the target."""
@@ -54,33 +60,42 @@ class RowOutcome:
 
 def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     """Drop repeats, then pair deletes with inserts wherever a touched content was ever deleted."""
-    fresh = _fresh(changes)
+    data, mine = changes.data, _once(changes.rows, changes.data)
+    fresh = mine.join(changes.others.select(names.POSITION), names.POSITION, "left_anti")
     counts = _counts(changes, fresh)
-    once = changes.others.dropDuplicates([names.POSITION])
-    history = _above_truncation(once, changes.truncated_at)
+    columns = [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
+    if changes.anew or (counts.duplicate and _contradicts(mine, changes)):
+        everything = _once(changes.others.unionByName(changes.rows, True), data)
+        ranked = _ranked(_above_truncation(everything, changes.truncated_at), data)
+        return RowOutcome(counts, ranked.select(*columns), anew=True)
+    history = _above_truncation(_once(changes.others, data), changes.truncated_at)
     living = _above_truncation(fresh, changes.truncated_at)
     everything = history.unionByName(living, True)
-    columns = [quoted(c) for c in (*changes.data, names.OP, *names.TARGET_METADATA)]
-    if changes.anew:
-        ranked = _ranked(everything, changes.data)
-        return RowOutcome(counts, ranked.select(*columns), append_only=False)
     deletes = everything.where(_is_delete())
     if deletes.isEmpty():
         return RowOutcome(counts, living.select(*columns), append_only=True)
-    paired = _paired(everything, deletes, living, changes.data)
-    untouched = _anti(living.where(~_is_delete()), deletes, changes.data)
-    return RowOutcome(
-        counts, untouched.select(*columns).unionByName(paired.select(*columns)), False
-    )
+    paired = _paired(everything, deletes, living, data)
+    untouched = _anti(living.where(~_is_delete()), deletes, data)
+    return RowOutcome(counts, untouched.select(*columns).unionByName(paired.select(*columns)))
 
 
 def _is_delete() -> Column:
     return F.col(names.OP) == OP_DELETE
 
 
-def _fresh(changes: NoKeyChanges) -> DataFrame:
-    once = changes.rows.dropDuplicates([names.POSITION])
-    return once.join(changes.others.select(names.POSITION), names.POSITION, "left_anti")
+def _once(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
+    """One row a position."""
+    greatest = F.max_by(F.struct(*map(quoted, rows.columns)), content_hash(rows, data))
+    return rows.groupBy(names.POSITION).agg(greatest.alias(_ROW)).select(f"{_ROW}.*")
+
+
+def _contradicts(mine: DataFrame, changes: NoKeyChanges) -> bool:
+    """Whether an event says something else than a known one of its id."""
+    named = mine.where(F.col(names.EVENT_ID).isNotNull())
+    hashed = named.select(names.POSITION, content_hash(named, changes.data).alias(_ROW))
+    theirs = content_hash(changes.others, changes.data).alias(_THEIRS)
+    met = hashed.join(changes.others.select(names.POSITION, theirs), names.POSITION)
+    return not met.where(F.col(_ROW) != F.col(_THEIRS)).isEmpty()
 
 
 def _counts(changes: NoKeyChanges, fresh: DataFrame) -> Counts:

@@ -258,7 +258,7 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     """A table without a key: rows count by content, instances are told apart by position."""
     changes = _instances(writer, rows, stored)
     outcome = plan_rows(changes)
-    if changes.anew:
+    if outcome.anew:
         target = target_id(writer.plan)
         writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
     elif outcome.counts.applied:
