@@ -23,6 +23,8 @@ class Point(StrEnum):
     LAND_MANIFEST = "land.manifest"
     LAND_CLAIMED = "land.claimed"
     LAND_RECORDED = "land.recorded"
+    LOAD_CREATED = "load.created"
+    LOAD_EVOLVED = "load.evolved"
     LOAD_DECODED = "load.decoded"
     LOAD_LEASED = "load.leased"
     LOAD_BRANCHED = "load.branched"

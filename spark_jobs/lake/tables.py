@@ -14,6 +14,7 @@ from sluice import names
 from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import head, restore_schema, with_equal_rows
 from sluice.errors import PlanError
+from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
 from spark_jobs.canonical import literal, quoted
@@ -217,9 +218,13 @@ class Lake:
             return True
         loaded = self.load(table)
         if loaded is not None:
+            if options.identifier and not loaded.schema().identifier_field_ids:
+                self._identify(table, options)
+                loaded = self.catalog.load_table((table.namespace, table.name))
             self.schemas_before.setdefault(table, loaded.metadata.current_schema_id)
             self._heads_before.setdefault(table, head(loaded))
         self._evolve(table, columns, existing, options.rewrites)
+        reach(Point.LOAD_EVOLVED)
         evolved = self.load(table)
         if evolved is not None:
             self.schemas_after[table] = evolved.metadata.current_schema_id
@@ -239,6 +244,11 @@ class Lake:
             f"CREATE TABLE {table.sql()} ({listed}) USING iceberg {options.partition} "
             f"TBLPROPERTIES ({props})"
         )
+        reach(Point.LOAD_CREATED)
+        self._identify(table, options)
+
+    def _identify(self, table: TableId, options: TableOptions) -> None:
+        """A commit of its own: who died before it left the table without."""
         if options.identifier:
             fields = ", ".join(quoted(c) for c in options.identifier)
             self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")

@@ -72,10 +72,14 @@ def second_hour() -> list[str]:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a lake holds, without what differs from one attempt to the next."""
+    """What a lake holds, without what differs from one attempt to the next.
+
+    `keys`: the identifier fields of its tables.
+    """
 
     rows: dict[str, list[str]]
     states: dict[str, str]
+    keys: dict[str, set[str]]
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,11 @@ class Lake:
         kept = ("batch_id", "reason", "file", "record", "raw")
         rows["quarantine"] = sorted(repr([row.get(c) for c in kept]) for row in bad)
         ledger = self.context().ledger
-        return Contents(rows, {b.batch_id: b.state for b in ledger.batches("shop")})
+        keys = {
+            ".".join(name): catalog.load_table(name).schema().identifier_field_names()
+            for name in named
+        }
+        return Contents(rows, {b.batch_id: b.state for b in ledger.batches("shop")}, keys)
 
     def leftovers(self) -> list[str]:
         """Branches, scratch, staged copies, manifests that no batch of the ledger has."""

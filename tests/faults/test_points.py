@@ -17,11 +17,14 @@ from tests.faults.lake import Contents, Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 OFTEN: Final = {
-    Point.LOAD_BRANCHED: 3, Point.LOAD_WRITTEN: 2, Point.LOAD_MERGED: 2, Point.PUBLISH_TABLE: 4,
-    Point.ROLLBACK_TABLE: 3,
+    Point.LOAD_EVOLVED: 4, Point.LOAD_BRANCHED: 3, Point.LOAD_WRITTEN: 2, Point.LOAD_MERGED: 2,
+    Point.PUBLISH_TABLE: 4, Point.ROLLBACK_TABLE: 3,
 }  # fmt: skip
 """Points that a batch comes to more than once: how many times each is tried."""
-RUN: Final = [p for p in Point if not p.startswith(("rollback.", "maintain."))]
+CREATING: Final = [f"{Point.LOAD_CREATED}:{n}" for n in (1, 2, 3)]
+RUN: Final = [
+    p for p in Point if not p.startswith(("rollback.", "maintain.")) and p is not Point.LOAD_CREATED
+]
 FAULTS: Final = [f"{point}:{n}" for point in RUN for n in range(1, OFTEN.get(point, 1) + 1)]
 UNDO: Final = [
     f"{point}:{n}"
@@ -40,8 +43,10 @@ def sample(faults: list[str]) -> list[object]:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake at two moments: `landed`, its second hour not loaded, and `loaded`, all done."""
+    """A lake at three moments: `empty`, `landed`, its second hour not loaded, and `loaded`, all
+    done."""
     lake = Lake.make(tmp_path_factory.mktemp("faults") / "shop")
+    lake.save("empty")
     code, told = lake.command("run", "shop")
     assert code == 0, told
     lake.land_second_hour()
@@ -72,6 +77,21 @@ def test_a_rerun_ends_as_if_nothing_had_happened(lake: Lake, wanted: Contents, f
     assert code == 0, told
     assert lake.contents() == wanted
     assert lake.leftovers() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", CREATING)
+def test_tables_that_are_half_made_are_made_whole(lake: Lake, fault: str) -> None:
+    lake.restore("landed")
+    wanted = lake.contents()
+    lake.restore("empty")
+    code, told = lake.command("run", "shop", fault=fault)
+    assert code != 0, f"{fault} was never reached: {told}"
+
+    code, told = lake.command("run", "shop")
+    assert code == 0, told
+    assert lake.contents() == wanted
+    assert wanted.keys["shop.orders"] == {"id"}
 
 
 @pytest.mark.long
