@@ -59,12 +59,12 @@ def refuse_other_names(
     told: Collection[Rename],
 ) -> None:
     """Raise TransientError where stored rows have names that the plan has no columns for, or where
-    DDL has `told` a rename that the plan does not know.
+    DDL has `told` a rename that the plan does not know, to a name that none of its columns has.
 
     A plan without records of a batch (a rebuild's) is by the tables' columns, and knows none.
     """
-    unplanned = plan.follows and plan.found.records and not set(told) <= set(plan.renames)
-    if unplanned or not set(before) <= set(known):
+    unplanned = plan.follows and set(told).difference(known, plan.renames)
+    if (unplanned and plan.found.records) or not set(before) <= set(known):
         raise TransientError(_overtaken(plan, batch_id, "columns were renamed"))
 
 

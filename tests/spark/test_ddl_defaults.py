@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import refolding, stages
 from sluice.operations.undo import release
+from tests.spark.renamed import Source, shop_of
+from tests.spark.renamed import held as renamed_rows
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -186,4 +189,40 @@ def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
     flags = [value for _, value, _ in found.values()]
     assert {i: (v, size) for i, (v, _, size) in found.items()} == {1: ("a", "M"), 3: ("c", None)}
     assert flags[0] != flags[1]
+    assert shop.agrees()
+
+
+def added_often() -> Source:
+    """Defaults of columns that are renamed since, names that are used again, values not sent."""
+    source = Source("a")
+    for ident in (1, 2, 3, 6):
+        source.upsert(ident, a=f"a{ident}")
+    source.add("b", "new", told=True)
+    source.upsert(2, b="b2")
+    source.upsert(4, a="a4")
+    source.rename(b="c")
+    source.upsert(3, a="since")
+    source.add("b", "again", told=True)
+    source.upsert(5, a="a5", b="b5", c=None)
+    source.upsert(1, b="told")
+    source.add("d", told=True)
+    source.upsert(6, d="d6")
+    source.delete(2)
+    return source
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[] if n == 0 else [pytest.mark.long]) for n in range(4)]
+)
+def test_defaults_and_names_follow_from_the_set_of_events(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Dealt out in no order, some of it twice; rows are put together from several changes."""
+    shop = shop_of(spark, tmp_path, modes=["current", "history"])
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    source, rng = added_often(), random.Random(seed)
+    again = rng.sample(source.events, 4)
+    events = rng.sample([*source.events, *again], len(source.events) + len(again))
+    run(shop, *(events[n::3] for n in range(3)))
+    assert renamed_rows(shop, source) == source.rows
     assert shop.agrees()

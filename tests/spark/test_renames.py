@@ -18,8 +18,10 @@ from tests.spark.renamed import (
     PLACEHOLDER,
     WANTED,
     Row,
+    Source,
     ddl,
     event,
+    held,
     names_of,
     shop_of,
 )
@@ -65,47 +67,6 @@ def test_a_rename_told_too_late_for_what_is_forgotten_stops(
         assert shop.rows("orders") == [{"id": 1, "name": "big", "title": None, "b": "2"}]
 
 
-class Source:
-    """A table as MySQL has it, and the events that its log gives."""
-
-    def __init__(self, *columns: str) -> None:
-        self.columns = list(columns)
-        self.rows: dict[int, Row] = {}
-        self.events: list[Row] = []
-
-    def _next(self) -> int:
-        return len(self.events) + 1
-
-    def upsert(self, ident: int, **values: Any) -> None:
-        """Of a row that is there, columns that are not named are large and not sent."""
-        known = self.rows.get(ident)
-        row = {c: values.get(c, (known or {}).get(c)) for c in self.columns}
-        sent = row if known is None else {c: values.get(c, PLACEHOLDER) for c in self.columns}
-        self.events.append(event("u" if known else "c", self._next(), id=ident, **sent))
-        self.rows[ident] = row
-
-    def delete(self, ident: int) -> None:
-        self.events.append(event("d", self._next(), {"id": ident, **self.rows.pop(ident)}))
-
-    def rename(self, **columns: str) -> None:
-        """All at once, as MySQL does in one statement."""
-        listed = ", ".join(f"RENAME COLUMN `{old}` TO `{new}`" for old, new in columns.items())
-        self.events.append(ddl(self._next(), f"ALTER TABLE `orders` {listed}"))
-        self.columns = [columns.get(c, c) for c in self.columns]
-        self.rows = {
-            i: {columns.get(c, c): v for c, v in row.items()} for i, row in self.rows.items()
-        }
-
-    def drop(self, column: str) -> None:
-        """No event of a row; the column is not in later ones."""
-        self.columns.remove(column)
-        self.rows = {i: {c: v for c, v in r.items() if c != column} for i, r in self.rows.items()}
-
-    def add(self, column: str) -> None:
-        self.columns.append(column)
-        self.rows = {i: row | {column: None} for i, row in self.rows.items()}
-
-
 def renamed_often() -> Source:
     """Renamed twice, swapped, a name that another column had before, large values not sent."""
     source = Source("a", "b")
@@ -124,14 +85,6 @@ def renamed_often() -> Source:
     source.upsert(5, a=None, b="b5", d="d5")
     source.delete(2)
     return source
-
-
-def held(shop: Sandbox, source: Source, table: str = "orders") -> dict[int, Row]:
-    """What the source has too; the columns that it has no more must be empty."""
-    rows = {row["id"]: row for row in shop.rows(table)}
-    gone = {c for row in rows.values() for c in row if c in "abcd" and c not in source.columns}
-    assert not any(row[c] for row in rows.values() for c in gone)
-    return {i: {c: row[c] for c in source.columns} for i, row in rows.items()}
 
 
 IN_ORDER = [range(3), range(3, 5), range(5, 9), range(9, 20)]

@@ -51,7 +51,7 @@ def test_a_rename_that_is_told_while_the_first_rows_are_decoded(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever planned the table without it decodes the batch again."""
-    run(lake, "renamed")
+    lake.published = [run(lake, "renamed")]
     lake.write("before.jsonl", BATCHES["before"])
     manifest = lake.land()
     with monkeypatch.context() as meanwhile:
