@@ -247,8 +247,8 @@ class Driver:
                 except LeaseHeld as error:
                     tell(f"lease lost: {error}")
                     return
-                except SluiceError as error:  # of the catalog, which may answer the next time
-                    tell(f"lease not renewed: {error}")
+                except Exception as error:  # the catalog or its store may answer the next time
+                    tell(f"lease not renewed: {type(error).__name__}: {error}")
 
     def _renew_once(self) -> None:
         if self._held.is_set():

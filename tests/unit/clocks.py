@@ -1,4 +1,4 @@
-"""A clock for tests of waiting."""
+"""A clock for tests of waiting, and what fails for a moment."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ class Clock:
         self.now += seconds
         if self._events:
             self._events.pop(0)()
+
+
+def fails_once(error: Exception, action: Callable[..., object]) -> Callable[..., None]:
+    """What raises the error when it is called first, and does something from then on."""
+    errors = iter([error])
+
+    def call(*told: object) -> None:
+        for found in errors:
+            raise found
+        action()
+
+    return call

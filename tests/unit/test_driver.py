@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from sluice.operations.land import land
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import rollback
 from sluice.result import BatchResult
+from spark_jobs import driver as driver_module
 from spark_jobs.driver import Driver
+from tests.unit.clocks import fails_once
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -179,3 +182,15 @@ def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
     assert row is not None
     assert row.details["share_of"] == "b0"
     assert row.details["error"] == "TerminalError: now"
+
+
+def test_one_error_of_the_store_does_not_end_the_renewing(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_module, "_POLL_SECONDS", 0.01)
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver.pipeline = driver.pipeline.model_copy(update={"lease_seconds": 0.01})
+    renewed = threading.Event()
+    monkeypatch.setattr(driver, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
+    with driver._renewing():
+        assert renewed.wait(10)

@@ -20,6 +20,7 @@ from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
 from sluice.ledger.turns import Turns
 from sluice.operations.maintenance import MaintenanceResult, Step
+from tests.unit.clocks import fails_once
 
 pytestmark = pytest.mark.catalog
 
@@ -73,6 +74,16 @@ def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work(
 def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     with Turns(ledger, "p", 60, 60) as turns:
         turns._lost.set()
+        with pytest.raises(LeaseHeld, match="run it again"):
+            turns.next()
+
+
+def test_a_lease_that_the_store_does_not_renew_is_lost(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "renew_lease", fails_once(OSError("SLOW_DOWN"), list))
+    with Turns(ledger, "p", 0.03, 60) as turns:
+        assert turns._lost.wait(10)
         with pytest.raises(LeaseHeld, match="run it again"):
             turns.next()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.rows import LANDED, LOADING, PUBLISHED
 from sluice.operations import waiting
 from sluice.operations.context import Context
-from sluice.operations.waiting import renew_waiting, wait_for_others, wait_for_turn
-from tests.unit.clocks import Clock
+from sluice.operations.waiting import keeping, renew_waiting, wait_for_others, wait_for_turn
+from tests.unit.clocks import Clock, fails_once
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -102,3 +103,14 @@ def test_what_waits_in_this_process_is_kept_and_nothing_else(context: Context) -
     assert first is not None
     assert last is not None
     assert (last - first).total_seconds() > 10
+
+
+def test_one_error_of_the_store_does_not_end_the_keeping(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = context.pipeline.model_copy(update={"lease_seconds": 0.03})
+    renewed = threading.Event()
+    again = fails_once(OSError("SLOW_DOWN"), renewed.set)
+    monkeypatch.setattr(waiting, "renew_waiting", again)
+    with keeping(replace(context, pipeline=short)):
+        assert renewed.wait(10)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from sluice.errors import LeaseHeld, SluiceError
+from sluice.errors import LeaseHeld
 from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import MAINTENANCE
@@ -77,6 +77,6 @@ class Turns:
         while not self._stop.wait(self._seconds / 3):
             try:
                 renew(self._pipeline, MAINTENANCE, self._attempt, this_holder(), self._seconds)
-            except SluiceError:
+            except Exception:
                 self._lost.set()
                 return

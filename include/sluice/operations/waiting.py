@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from sluice.errors import LeaseHeld, SluiceError
+from sluice.errors import LeaseHeld
 from sluice.ledger import rows as states
 from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import BatchRow
@@ -107,7 +107,7 @@ def keeping(ctx: Context) -> Iterator[None]:
 
 def _renew(ctx: Context, stop: threading.Event) -> None:
     while not stop.wait(ctx.pipeline.lease_seconds / 3):
-        with suppress(SluiceError):  # one that is not renewed is another run's, in the end
+        with suppress(Exception):  # one that is not renewed is another run's, in the end
             renew_waiting(ctx)
 
 
