@@ -3,15 +3,20 @@ is away, which is no matter of one file."""
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from io import BytesIO
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Never
 
 import pytest
 
 from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, TransientError
 from sluice.landing.landed import inspect
+from sluice.objects.store import LocalStore
 from sluice.operations import denied as denied_module
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
@@ -180,3 +185,64 @@ def test_a_plan_tells_them(context: Context, store: Store, monkeypatch: pytest.M
     store.fail("a.jsonl", "c.jsonl")
     with pytest.raises(TransientError):
         preview(context)
+
+
+def opened_by(
+    monkeypatch: pytest.MonkeyPatch, key: str, instead: Callable[[], BinaryIO | None]
+) -> None:
+    """Let something else happen where a file is opened; where it returns nothing, before that."""
+    as_it_is = LocalStore.open
+
+    def open_(folder: LocalStore, asked: str) -> BinaryIO:
+        return (instead() if asked == key else None) or as_it_is(folder, asked)
+
+    monkeypatch.setattr(LocalStore, "open", open_)
+
+
+def fails(code: int) -> Callable[..., Never]:
+    def fail(*_: object) -> Never:
+        raise OSError(code, "as the disk says")
+
+    return fail
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
+def test_a_file_that_the_disk_cannot_read_keeps_no_other_waiting(
+    context: Context, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    opened_by(monkeypatch, "b.jsonl", fails(code))
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    assert str(denied.errors["b.jsonl"]) == "b.jsonl: as the disk says; try again"
+
+
+def test_a_file_whose_bytes_break_off_on_the_disk_keeps_no_other_waiting(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(BytesIO):
+        read = fails(errno.EIO)
+
+    opened_by(monkeypatch, "b.jsonl", Broken)
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    assert list(denied.errors) == ["b.jsonl"]
+
+
+def test_a_machine_without_a_free_handle_is_no_matter_of_one_file(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened_by(monkeypatch, "b.jsonl", fails(errno.EMFILE))
+    with pytest.raises(OSError, match="as the disk says"):
+        land(context, denied=Denied())
+
+
+def test_a_file_that_vanishes_before_it_is_copied_is_left_to_the_next_run(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = context.project.root / "landing" / "b.jsonl"
+    path.write_text('[{"b": 1}, {"b": 2}]')
+    times = count()
+    opened_by(monkeypatch, "b.jsonl", lambda: path.unlink() if next(times) else None)
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    assert denied.errors == {}

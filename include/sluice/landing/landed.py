@@ -32,7 +32,12 @@ from sluice.errors import Unsettled
 from sluice.landing.reading import PLAIN, Reading
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
 from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLarge
-from sluice.objects.store import ObjectStore, StoredObject, faults_of_the_store
+from sluice.objects.store import (
+    ObjectStore,
+    StoredObject,
+    faults_of_an_object,
+    faults_of_the_store,
+)
 from sluice.positions import natural_key
 
 CHUNK_BYTES: Final = MEBIBYTE
@@ -112,10 +117,7 @@ def _inspect(
     store: ObjectStore, staging: ObjectStore, found: StoredObject, prefix: str, reading: Reading,
     look_inside: Callable[[Iterator[bytes]], _Look],
 ) -> Inspection:  # fmt: skip
-    try:
-        look = _look(store, found, reading, look_inside)
-    except FileNotFoundError as error:
-        raise Unsettled(f"{found.key} is gone since it was listed; try again") from error
+    look = _look(store, found, reading, look_inside)
     file = SourceFile(
         key=found.key,
         url=store.url(found.key),
@@ -176,14 +178,14 @@ def _look(
 
 
 def _opened(store: ObjectStore, key: str) -> BinaryIO:
-    with faults_of_the_store(key):
+    with faults_of_an_object(key):
         return store.open(key)
 
 
 def _chunks(stream: BinaryIO, key: str) -> Iterator[bytes]:
     chunk = b"."
     while chunk:
-        with faults_of_the_store(key):
+        with faults_of_an_object(key):
             chunk = stream.read(CHUNK_BYTES)
         if chunk:
             yield chunk

@@ -6,6 +6,7 @@ or `.` are left alone, as Spark does: they are other writers' unfinished work.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -18,13 +19,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
+from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError, Unsettled
 from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
 S3_SCHEME: Final = "s3://"
 _TEMPORARY: Final = ".put-"
+# Of what this machine has run out, whatever file it is that is asked for.
+_OUT_OF: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,23 @@ def faults_of_the_store(key: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise TransientError(f"{key}: {type(error).__name__}: {error}; try again") from error
+
+
+@contextmanager
+def faults_of_an_object(key: str) -> Iterator[None]:
+    """The same where one object is read; an error of the disk says nothing of the others either.
+
+    Raises Unsettled where it is gone; what the machine has run out of is told as it is.
+    """
+    try:
+        with faults_of_the_store(key):
+            yield
+    except FileNotFoundError as error:
+        raise Unsettled(f"{key} is gone since it was listed; try again") from error
+    except OSError as error:
+        if error.errno in _OUT_OF:
+            raise
+        raise TransientError(f"{key}: {error.strerror or error}; try again") from error
 
 
 class LocalStore:
