@@ -14,6 +14,7 @@ from sluice.config.project import ENV_SPARK_MASTER, load_sound
 from sluice.driver.submit import (
     LOAD_BATCH,
     driver_environment,
+    has_died,
     is_small,
     properties_file,
     spark_conf,
@@ -122,15 +123,17 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
 def _typed(hook: SparkSubmitHook, text: str) -> SluiceError:
     """Terminal where the driver said so by name; a driver that just died is worth another try."""
     code = hook._submit_sp.returncode if hook._submit_sp else None
-    # The last one named: a driver may have told before that it goes on without a table, and why.
-    named = re.findall(rf"\b({'|'.join(names_of(SluiceError))}): ", text) or [""]
-    terminal = code == ConfigError.exit_code or named[-1] in names_of(TerminalError)
-    kind = TerminalError if terminal else TransientError
-    return kind(f"the Spark driver ended with code {code}: {_told(text)}").in_lines()
+    name, told = _last_words(text)
+    named = name in names_of(TerminalError) and not has_died(code or 0)
+    kind = TerminalError if named or code == ConfigError.exit_code else TransientError
+    return kind(f"the Spark driver ended with code {code}: {told}").in_lines()
 
 
-def _told(text: str) -> str:
-    """The driver's own last words; all that Spark said is in the log above."""
+def _last_words(text: str) -> tuple[str, str]:
+    """The name of the driver's error, and its words; all that Spark said is in the log above.
+
+    Only where a line begins with it: that a batch goes on without a table has a name in it too.
+    """
     names = "|".join(sorted(names_of(SluiceError)))
-    found = list(re.finditer(f"^(?:{names}): ", text, re.MULTILINE))
-    return text[found[-1].start() :].strip() if found else text
+    found = list(re.finditer(f"^({names}): ", text, re.MULTILINE))
+    return (found[-1][1], text[found[-1].start() :].strip()) if found else ("", text)

@@ -116,6 +116,9 @@ def test_a_batch_that_somebody_holds_is_left_alone() -> None:
         (75, "on without t: PlanError: no key\nTransientError: no answer", TransientError),
         (75, "CatalogAwayError: no answer in 90 s", TransientError),
         (-9, "", TransientError),
+        (1, "goes on without t: PlanError: no key\nat java", TransientError),
+        (137, "goes on without t: PlanError: no key", TransientError),
+        (137, "PlanError: no key", TransientError),
     ],
 )
 def test_the_drivers_word_decides_on_a_retry(code: int, text: str, kind: type) -> None:

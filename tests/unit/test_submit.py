@@ -93,6 +93,9 @@ def test_a_drivers_last_line_is_its_result(
     [
         ("exit 75", TransientError),
         ("kill -9 $$", TransientError),
+        ("kill -6 $$", TransientError),
+        ("exit 134", TransientError),
+        ("exit 139", TransientError),
         ("exit 1", TerminalError),
     ],
 )

@@ -18,6 +18,7 @@ LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
 _TRY_AGAIN: Final = LeaseHeld.exit_code
 _LINES_SHOWN: Final = 15
+_SIGNALS: Final = 128
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Damaged bytes may claim any length: Avro would take the memory for it before it reads on.
 _AVRO_LIMITS: Final = " ".join(
@@ -131,8 +132,15 @@ def submit(project: Project, entry: Path, *arguments: str, small: bool = False) 
             f"the Spark driver was stopped after {seconds} s: {told}\nIf a batch needs longer, "
             f"raise spark.max_load_seconds in {project.root / PROJECT_FILE}"
         ).in_lines()
-    kind = TransientError if done.code in (_TRY_AGAIN, -9, -15, 137, 143) else TerminalError
+    again = done.code == _TRY_AGAIN or has_died(done.code)
+    kind = TransientError if again else TerminalError
     raise kind(f"the Spark driver ended with {done.code}: {told}").in_lines()
+
+
+def has_died(code: int) -> bool:
+    """Whether a driver was killed or crashed, as its code or a shell's tells: what it said before
+    does not say why it ended."""
+    return code < 0 or code > _SIGNALS
 
 
 def _told(output: str) -> str:
