@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Never
 
@@ -102,6 +104,19 @@ def test_delete_prefix(lake: Lake) -> None:
     lake.staging.delete_prefix("p/b1")
     assert list(lake.staging.list()) == []
     lake.staging.delete_prefix("nothing/")
+
+
+def test_of_a_write_that_fails_nothing_is_left(lake: Lake) -> None:
+    class Endless(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(errno.ENOSPC, "No space left on device")
+            self.seek(1)
+            return b"x"
+
+    with pytest.raises(OSError, match="No space left"):
+        lake.staging.put_stream("p/staged/a.jsonl", Endless())
+    assert [path for path in lake.staging.folder.rglob("*") if path.is_file()] == []
 
 
 def test_a_folder_that_may_not_be_read_is_not_empty(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import IO, BinaryIO, Final, Protocol
 
 from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError, Unsettled
 from sluice.globs import glob_pattern, is_hidden
@@ -236,11 +236,20 @@ def _raise_unless_gone(error: OSError) -> None:
 def _temporary(path: Path, content: BinaryIO) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
-        shutil.copyfileobj(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-        os.fchmod(file.fileno(), 0o644)
-    return Path(file.name)
+        temporary = Path(file.name)
+        try:
+            _fill(file.file, content)
+        except BaseException:  # a disk that is full must not stay so
+            temporary.unlink(missing_ok=True)
+            raise
+    return temporary
+
+
+def _fill(file: IO[bytes], content: BinaryIO) -> None:
+    shutil.copyfileobj(content, file)
+    file.flush()
+    os.fsync(file.fileno())
+    os.fchmod(file.fileno(), 0o644)
 
 
 def _describe(key: str, path: Path) -> StoredObject:
