@@ -105,7 +105,7 @@ class Driver:
         """What is loaded is loaded: where this fails, maintenance removes what is left."""
         try:
             self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
-        except SluiceError as error:
+        except (SluiceError, OSError) as error:
             tell(f"scratch of attempt {self.attempt} is left to maintenance: {error}")
 
     def _begin(self, row: states.BatchRow | None) -> None:

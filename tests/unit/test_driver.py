@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from pyiceberg.schema import Schema
@@ -194,3 +195,15 @@ def test_one_error_of_the_store_does_not_end_the_renewing(
     monkeypatch.setattr(driver, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
     with driver._renewing():
         assert renewed.wait(10)
+
+
+def test_scratch_that_stays_does_not_fail_what_is_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> Never:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(driver.files, "forget_scratch", refuse)
+    driver._forget_scratch()
+    assert "is left to maintenance" in capsys.readouterr().err

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 import pytest
 
@@ -13,7 +14,7 @@ from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.context import Context, open_context
-from sluice.operations.sweep import sweep
+from sluice.operations.sweep import clean_up, sweep
 
 pytestmark = pytest.mark.catalog
 
@@ -74,3 +75,15 @@ def test_what_no_batch_needs_goes(ctx: Context) -> None:
     assert sweep(ctx.files, ctx.ledger, "p", BEFORE) == len(gone)
     assert there(ctx.files) == {done_manifest, *failed, *landed, *young}
     assert not (folder / ".put-half").exists()
+
+
+def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Never:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    said: list[str] = []
+    monkeypatch.setattr(ctx.files.store, "delete_prefix", refuse)
+    clean_up(ctx.files, ctx.ledger, Manifest("p", "b1", ()), said.append)
+    assert [line for line in said if "left to maintenance" in line] == said != []

@@ -44,7 +44,7 @@ def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) ->
     try:
         _forget_copies(files, ledger, manifest)
         files.forget_scratch(manifest.pipeline, manifest.batch_id)
-    except SluiceError as error:
+    except (SluiceError, OSError) as error:
         say(f"batch {manifest.batch_id}: files beside the tables are left to maintenance: {error}")
 
 
