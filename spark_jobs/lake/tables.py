@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice import names
 from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import head, restore_schema, with_equal_rows
-from sluice.errors import PlanError
+from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
@@ -352,10 +352,13 @@ class Lake:
         self.spark.catalog.refreshTable(table.sql())
 
     def staged(self, table: TableId, branch: str, base: Base, highest: str | None) -> StagedTable:
-        """What publish needs to know of a table that the batch wrote on `branch`."""
+        """What publish needs to know of a table that the batch wrote on `branch`.
+
+        Raises TransientError where another run has dropped the branch meanwhile.
+        """
         loaded = self.load(table)
         if loaded is None or branch not in loaded.metadata.refs:
-            raise PlanError(f"{table.namespace}.{table.name}: branch {branch} is gone; run again")
+            raise TransientError(f"{table.text}: branch {branch} is gone; run again")
         return StagedTable(
             table.namespace,
             table.name,

@@ -1,0 +1,29 @@
+"""What a driver tells of a table that it staged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.schema import Schema
+
+from sluice.errors import TransientError
+from spark_jobs.lake.tables import Base, Lake, TableId
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+ORDERS = TableId("shop", "orders")
+NO_SPARK: Any = None
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_branch_that_is_gone_is_made_anew_by_the_next_try(tmp_path: Path, dropped: bool) -> None:
+    """Whoever took the batch for dead dropped it; nothing is wrong of the table."""
+    catalog = open_shop(tmp_path).catalog
+    catalog.create_namespace("shop")
+    if not dropped:
+        catalog.create_table(("shop", "orders"), Schema())
+    with pytest.raises(TransientError, match=r"shop\.orders: branch batch_b1_a1 is gone; run aga"):
+        Lake(NO_SPARK, catalog, "shop").staged(ORDERS, "batch_b1_a1", Base(None, 0, None), None)
