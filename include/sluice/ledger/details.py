@@ -26,6 +26,8 @@ REASON: Final = "reason"
 TABLES: Final = "tables"
 # The batch that was published without these tables.
 SHARE_OF: Final = "share_of"
+# The attempt of that batch which left them out.
+LEFT_OUT_BY: Final = "left_out_by"
 # The batches that it took out of the tables, or the targets that it made again.
 UNDONE: Final = "undone"
 REBUILT: Final = "rebuilt"
@@ -60,6 +62,11 @@ def of_tables(manifest: Manifest) -> dict[str, list[str]]:
 def of_share(manifest: Manifest) -> dict[str, str]:
     """What is told of a share beside its tables; nothing for any other batch."""
     return {SHARE_OF: manifest.share_of} if manifest.share_of else {}
+
+
+def left_out_by(attempt: str) -> dict[str, str]:
+    """What a share tells of the publication that made it, which may be completed later."""
+    return {LEFT_OUT_BY: attempt}
 
 
 def of_rebuild(manifest: Manifest) -> dict[str, list[str]]:

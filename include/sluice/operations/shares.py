@@ -7,6 +7,7 @@ then it is published.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sluice.config.project import Pipeline
@@ -21,15 +22,22 @@ from sluice.result import BatchResult
 
 
 def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    """Make the batches of what a batch is published without; does nothing for those there are."""
+    """Make the batches of what a batch is published without; does nothing for those there are, nor
+    for one that was given up since this very attempt left it out."""
+    made_by = details.left_out_by(result.attempt)
     for left in result.left_out:
         share = share_of(ctx.pipeline, manifest, left.source)
         key = ctx.files.write_manifest(share)
         ctx.ledger.record_batch(
             ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
-            detail=details.failed(left.error) | details.of_tables(share) | details.of_share(share),
-            expected=landed_anew,
+            detail=details.failed(left.error) | details.of_tables(share) | details.of_share(share)
+            | made_by,
+            expected=lambda row: landed_anew(row) and not _tells(row, made_by),
         )  # fmt: skip
+
+
+def _tells(row: BatchRow | None, told: Mapping[str, str]) -> bool:
+    return row is not None and told.items() <= row.details.items()
 
 
 def share_of(pipeline: Pipeline, manifest: Manifest, source: str) -> Manifest:
