@@ -270,6 +270,8 @@ def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:
     """After a batch's tasks: drop what a failed one staged. A published one is left alone."""
     batch_id = batch_of(manifest)
     with advised("batch.rollback", pipeline):
+        # Where publishing was cut short, what completes it may merge again.
+        use_connections_master()
         ctx = open_context(project, pipeline)
         row = ctx.ledger.batch(pipeline, batch_id)
         if row is None or row.state in CLOSED:

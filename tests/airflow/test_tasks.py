@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ import pytest
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger.rows import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
 from sluice.manifest import Manifest, SourceFile
-from sluice_airflow import submit
+from sluice.operations import stages
+from sluice_airflow import submit, tasks
 from sluice_airflow.selection import Selection
-from sluice_airflow.tasks import STALE, selection_of, taken_over
+from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
 
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
@@ -131,3 +133,18 @@ def test_the_error_is_the_drivers_last_words(words: str) -> None:
     hook: Any = SimpleNamespace(_submit_sp=SimpleNamespace(returncode=1))
     text = f"Cannot execute: spark-submit\n26/11/21 INFO Executor\n{words}\n"
     assert str(submit._typed(hook, text)) == f"the Spark driver ended with code 1: {words}"
+
+
+def test_what_a_teardown_completes_goes_to_the_connections_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLUICE_SPARK_MASTER", "spark://elsewhere:7077")
+    row = BatchRow("shop", "b", "a1", PUBLISHING)
+
+    def opened(*_: str) -> Any:
+        ledger = SimpleNamespace(batch=lambda pipeline, batch: row)
+        return SimpleNamespace(ledger=ledger, master=os.environ["SLUICE_SPARK_MASTER"])
+
+    monkeypatch.setattr(tasks, "open_context", opened)
+    monkeypatch.setattr(stages, "reconcile", lambda ctx: [ctx.master])
+    assert clean_up("/project", "shop", "shop/b/manifest.json") == ["local[2]"]
