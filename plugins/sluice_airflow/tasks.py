@@ -28,6 +28,7 @@ from sluice.operations.shares import waiting_files
 from sluice.output.report import conflicting
 from sluice.result import BatchResult
 from sluice.shown import LINES, shown
+from sluice_airflow.mapping import mappable
 from sluice_airflow.selection import Selection, select
 from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
@@ -98,7 +99,8 @@ def require_spark_connection() -> None:
 
 
 def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
-    """Claim the run's files; returns one manifest a batch. Skips when there is nothing.
+    """Claim the run's files; returns one manifest a batch, as many as Airflow maps over. Skips
+    when there is nothing.
 
     Files that cannot be read are left to the task `denied`, so that the others get on; where there
     are no others, raises FilesLeftOut or FilesUnread.
@@ -117,7 +119,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             context["ti"].xcom_push(key=type(error).__name__, value=str(error))
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
-        return manifests
+        return mappable(pipeline, manifests)
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
@@ -302,7 +304,7 @@ def land_again(
         manifests = reprocess.land_again(open_context(project, pipeline), batch_id, asked)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
-        return manifests
+        return mappable(pipeline, manifests)
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,16 @@ def test_every_batch_is_loaded_then_published(stages: Stages, run: Runs) -> None
     assert stages.of("rollback") == []
 
 
+def test_more_batches_than_airflow_maps_over_are_left_to_later_runs(
+    stages: Stages, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+    stages.batches = ["b3", "b1", "b2"]
+    finished, _ = run()
+    assert finished.state == "success"
+    assert sorted(stages.of("publish")) == [("b1",), ("b2",)]
+
+
 def test_the_driver_gets_the_connections_master_and_sluice_on_its_path(
     stages: Stages, run: Runs
 ) -> None:
