@@ -48,7 +48,8 @@ MAX_ACTIVE_RUNS: Final = 2
 MAX_LOADS: Final = 1
 SOON: Final = 10
 RETRIES: Final = 2
-LONGEST_LOAD: Final = timedelta(hours=6)
+# Of what may load batches again, each for as long as the project allows.
+LONGEST_STAGE: Final = timedelta(hours=6)
 LONGEST_TASK: Final = timedelta(hours=1)
 # After the night's backups, before the day's reports; Spark has room for two at once.
 MAINTENANCE_SCHEDULE: Final = "30 3 * * *"
@@ -102,7 +103,7 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         doc_md=_documentation(pipeline),
         render_template_as_native_obj=False,
     ) as dag:
-        _wire(str(project.root), pipeline)
+        _wire(project, pipeline)
     return dag
 
 
@@ -145,14 +146,16 @@ def _timetable(pipeline: Pipeline) -> CronDataIntervalTimetable | None:
     return CronDataIntervalTimetable(pipeline.schedule, timezone="UTC")
 
 
-def _wire(project: str, pipeline: Pipeline) -> None:
+def _wire(project: Project, pipeline: Pipeline) -> None:
+    root = str(project.root)
+
     @task(task_id="reconcile")
     def reconcile() -> list[str]:
-        return tasks.reconcile(project, pipeline.name)
+        return tasks.reconcile(root, pipeline.name)
 
     @task(task_id="land")
     def land() -> list[str]:
-        return tasks.land(project, pipeline.name, dict(get_current_context()))
+        return tasks.land(root, pipeline.name, dict(get_current_context()))
 
     # Beside the batches and not behind them: it would hide the colour of those that failed.
     # Not retried: it only tells.
@@ -165,22 +168,23 @@ def _wire(project: str, pipeline: Pipeline) -> None:
     _batches(project, [pipeline], landed)
 
 
-def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
+def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
     """One load and one publish a manifest; a teardown cleans up, and decides no run's state.
 
     `pipelines`: those that the manifests may be of. Where tables may be left out, a task of its own
     says so: a publish that failed would take the news of what it published with it.
     """
     publish = _publish(project, pipelines)
-    left_out, rollback = _left_out(project), _rollback(project)
+    root = str(project.root)
+    left_out, rollback = _left_out(root), _rollback(root)
 
     @task_group(group_id="batch")
     def batch(manifest: str) -> None:
         load = LoadOperator(
             task_id="load",
-            project=project,
+            project=root,
             manifest=manifest,
-            execution_timeout=LONGEST_LOAD,
+            execution_timeout=_longest_load(project),
             max_active_tis_per_dag=MAX_LOADS,
             map_index_template=BATCH_OF_LOAD,
         )
@@ -192,17 +196,26 @@ def _batches(project: str, pipelines: list[Pipeline], landed: Any) -> None:
     batch.expand(manifest=landed)
 
 
-def _publish(project: str, pipelines: list[Pipeline]) -> Any:
+def _longest_load(project: Project) -> timedelta:
+    """As a driver that `sluice` starts itself."""
+    return timedelta(seconds=project.spark.max_load_seconds)
+
+
+def _longest_stage(project: Project) -> timedelta:
+    return max(LONGEST_STAGE, _longest_load(project))
+
+
+def _publish(project: Project, pipelines: list[Pipeline]) -> Any:
     @task(
         task_id="publish",
         outlets=[AssetAlias(tasks.alias_name(pipeline.name)) for pipeline in pipelines],
         map_index_template=BATCH,
-        execution_timeout=LONGEST_LOAD,
+        execution_timeout=_longest_stage(project),
         priority_weight=SOON,
     )
     def publish(manifest: str) -> dict[str, Any]:
         context = _name_batch(manifest)
-        return tasks.publish(project, pipeline_of(manifest), manifest, context)
+        return tasks.publish(str(project.root), pipeline_of(manifest), manifest, context)
 
     return publish
 
@@ -261,7 +274,7 @@ def rollback_dag(project: Project) -> DAG:
         )
         dag.params["dry_run"] = tick("Dry run", "Say in the log what would move, and move nothing.")
 
-        @task(task_id="rollback", retries=0, execution_timeout=LONGEST_LOAD)
+        @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
         def rollback() -> list[str]:
             context = get_current_context()
             params = context["params"]
@@ -306,7 +319,7 @@ def reprocess_dag(project: Project) -> DAG:
             return tasks.land_again(str(project.root), params["pipeline"], batch, asked, user)
 
         pipelines = [pipeline for _, pipeline in sorted(project.pipelines.items())]
-        _batches(str(project.root), pipelines, land())
+        _batches(project, pipelines, land())
     return dag
 
 
@@ -344,7 +357,7 @@ def maintain_dag(project: Project) -> DAG:
         MaintainOperator.partial(
             task_id="maintain",
             project=str(project.root),
-            execution_timeout=LONGEST_LOAD,
+            execution_timeout=_longest_load(project),
             max_active_tis_per_dag=MAINTAINED_AT_ONCE,
             map_index_template="{{ task.pipeline }}",
         ).expand(pipeline=choose())

@@ -162,6 +162,25 @@ def test_retries_are_stated_and_bounded_in_time(shop: Any) -> None:
         assert timedelta(0) < task.execution_timeout <= timedelta(hours=6)
 
 
+@pytest.mark.parametrize(("seconds", "longest"), [(90, 21_600), (36_000, 36_000)])
+def test_a_load_takes_as_long_as_the_project_allows(
+    parsed: Callable[[], dict[str, Any]], project: Path, seconds: int, longest: int
+) -> None:
+    """What may load a batch again on its way has six hours at least."""
+    top = project / "sluice.yaml"
+    before = top.read_text()
+    top.write_text(before.replace("spark: {", f"spark: {{max_load_seconds: {seconds}, "))
+    try:
+        dags = parsed()
+    finally:
+        top.write_text(before)
+    shop, maintain = dags["sluice_shop"], dags["sluice_maintain"].get_task("maintain")
+    loads = (shop.get_task("batch.load"), maintain)
+    assert {task.execution_timeout for task in loads} == {timedelta(seconds=seconds)}
+    again = (shop.get_task("batch.publish"), dags["sluice_rollback"].get_task("rollback"))
+    assert {task.execution_timeout for task in again} == {timedelta(seconds=longest)}
+
+
 @pytest.mark.parametrize(
     ("error", "action"), [("ConfigError", "fail"), ("LeaseHeld", "retry"), ("AuditFailed", "fail")]
 )
