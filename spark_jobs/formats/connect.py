@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -14,6 +15,10 @@ from spark_jobs.numbertext import MOST_SCALE
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
+_UUID: Final = "io.debezium.data.Uuid"
+_NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
+_MOMENTS: Final = frozenset(("date", "timestamp", "timestamp_ntz"))
+_EPOCH: Final = re.compile(r"0|1970-01-01([T ]00:00:00(\.0+)?)?Z?")
 _PLAIN: Final = {
     "int8": ColumnType("int"), "int16": ColumnType("int"), "int32": ColumnType("int"),
     "int64": ColumnType("bigint"), "float": ColumnType("float"), "float32": ColumnType("float"),
@@ -71,12 +76,23 @@ def row_fields(types: str, images: Sequence[str]) -> list[dict[str, Any]]:
 def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
     """A field as a column of this type."""
     default = field.get("default")
+    text = None if default is None else _text(default)
     return SourceColumn(
         name=field["field"],
         type=kind,
         nullable=bool(field.get("optional", True)),
-        default=None if default is None else _text(default),
+        default=None if text is None or _is_made_up(field, kind, text) else text,
     )
+
+
+def _is_made_up(field: dict[str, Any], kind: ColumnType, default: str) -> bool:
+    """Whether a default is what Debezium tells of an expression: `now()`, `gen_random_uuid()`.
+
+    The zero or the empty text that it tells of others may be the column's own as well.
+    """
+    if field.get("name") == _UUID:
+        return default == _NO_UUID
+    return kind.name in _MOMENTS and _EPOCH.fullmatch(default) is not None
 
 
 def connect_type(field: dict[str, Any]) -> ColumnType:

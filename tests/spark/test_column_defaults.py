@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,20 @@ def test_a_default_is_read_as_the_hint_says(spark: SparkSession, tmp_path: Path)
     rows = {(r["id"], r["cost"], r["code"], r["big"]) for r in shop.rows("orders")}
     untouched = (Decimal("1.50"), b"ab", Decimal(2**64 - 1))
     assert rows == {(i, *untouched) for i in (1, 2, 3)} | {(4, Decimal(2), b"c", Decimal(7))}
+
+
+def test_a_default_that_stands_for_an_expression_fills_no_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """PostgreSQL's `now()` comes as the epoch; the rows have the time of the ALTER TABLE."""
+    since = {"type": "string", "optional": False, "name": "io.debezium.time.ZonedTimestamp",
+             "default": "1970-01-01T00:00:00.000000Z"}  # fmt: skip
+    shop = shop_of(spark, tmp_path)
+    at = "2024-01-02T03:04:05Z"
+    new = event("c", 10, BEFORE | {"since": since}, id=4, v="new", since=at)
+    shop.load_records([BATCHES["first"][0], new])
+    found = {row["id"]: row["since"] for row in shop.rows("orders")}
+    assert found == {1: None, 4: datetime.fromisoformat(at)}
 
 
 @pytest.mark.long

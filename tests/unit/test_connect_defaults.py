@@ -1,0 +1,56 @@
+"""Which defaults of Connect's schemas are told, and which Debezium makes up for an expression."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_jobs.formats.connect import row_columns
+
+ZONED = "io.debezium.time.ZonedTimestamp"
+UUID = "io.debezium.data.Uuid"
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+MADE_UP: dict[str, tuple[str, str, Any]] = {
+    "days": ("int32", "io.debezium.time.Date", 0),
+    "connect_days": ("int32", "org.apache.kafka.connect.data.Date", 0),
+    "millis": ("int64", "io.debezium.time.Timestamp", 0),
+    "connect_millis": ("int64", "org.apache.kafka.connect.data.Timestamp", 0),
+    "micros": ("int64", "io.debezium.time.MicroTimestamp", 0),
+    "nanos": ("int64", "io.debezium.time.NanoTimestamp", 0),
+    "iso_date": ("string", "io.debezium.time.IsoDate", "1970-01-01Z"),
+    "iso": ("string", "io.debezium.time.IsoTimestamp", "1970-01-01T00:00:00Z"),
+    "zoned": ("string", ZONED, "1970-01-01T00:00:00Z"),
+    "zoned_micros": ("string", ZONED, "1970-01-01T00:00:00.000000Z"),
+    "uuid": ("string", UUID, NO_UUID),
+}
+TOLD: dict[str, tuple[str, str | None, Any, str]] = {
+    "number": ("int32", None, 0, "0"),
+    "text": ("string", None, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+    "uuid_of_text": ("string", None, NO_UUID, NO_UUID),
+    "midnight": ("int64", "io.debezium.time.MicroTime", 0, "0"),
+    "next_day": ("int32", "io.debezium.time.Date", 1, "1"),
+    "millis": ("int64", "io.debezium.time.Timestamp", 1704164645678, "1704164645678"),
+    "zoned": ("string", ZONED, "1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:00.000001Z"),
+    "uuid": ("string", UUID, NO_UUID[:-1] + "1", NO_UUID[:-1] + "1"),
+}
+
+
+def default(kind: str, name: str | None, value: Any) -> str | None:
+    field = {"field": "c", "type": kind, "name": name, "default": value}
+    row = {"fields": [{"field": "after", "type": "struct", "fields": [field]}]}
+    (column,) = row_columns(json.dumps(row))
+    return column.default
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_a_moment_or_id_that_stands_for_an_expression_is_none(name: str) -> None:
+    """`now()` comes as the epoch and `gen_random_uuid()` as zeros, which no old row holds."""
+    assert default(*MADE_UP[name]) is None
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_may_be_the_sources_own_is_told(name: str) -> None:
+    *field, wanted = TOLD[name]
+    assert default(*field) == wanted
