@@ -265,7 +265,6 @@ def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
     others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
     if not plan.keyed:
         others.append(F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING)))
-    if plan.found.partial and not plan.keyed:
         lost = F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", "))
         others.append(F.when(~F.col(_ALONE), lost))
     return F.concat_ws(", ", *misfits, *nulls, *others)
@@ -288,8 +287,8 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         F.lit(batch.batch_id).alias(names.BATCH_ID),
         F.col("tx_id").alias(names.TX_ID),
         F.col("event_id").alias(names.EVENT_ID),
-        F.when(~F.col("deleted"), _absent(plan)).alias(names.ABSENT),
-        F.when(F.col("op") != OP_DELETE, _absent(plan)).alias(_LOST),
+        F.when(~F.col("deleted"), _spelled("absent", plan)).alias(names.ABSENT),
+        _lost(plan).alias(_LOST),
         F.col("counted").alias(names.COUNTED),
         F.col("origin").alias(names.ORIGIN_FILE),
         F.col("ordinal").alias(names.ORIGIN_RECORD),
@@ -314,13 +313,20 @@ def _repeats_column(*images: str) -> Column:
     return reduce(or_, (F.coalesce(repeats(listed), F.lit(False)) for listed in folded))
 
 
-def _absent(plan: TablePlan) -> Column:
-    """In the spelling of the tables."""
+def _lost(plan: TablePlan) -> Column:
+    """Of a table without a key what nobody tells of an event's rows."""
+    new = F.when(F.col("op") != OP_DELETE, _spelled("absent", plan))
+    old = _spelled("old_absent", plan)
+    return F.coalesce(F.array_union(new, old), new, old)
+
+
+def _spelled(listed: str, plan: TablePlan) -> Column:
+    """Names of columns in the spelling of the tables."""
     spelled = {other: c.name for c in plan.columns for other in c.others}
     if not spelled:
-        return F.col("absent")
+        return F.col(listed)
     known = F.create_map(*(F.lit(text) for pair in spelled.items() for text in pair))
-    return F.transform("absent", lambda name: F.coalesce(F.try_element_at(known, name), name))
+    return F.transform(listed, lambda name: F.coalesce(F.try_element_at(known, name), name))
 
 
 def _position(batch: Batch, plan: TablePlan) -> Column:

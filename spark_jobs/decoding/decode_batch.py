@@ -249,12 +249,12 @@ def read_envelope(
 ) -> DataFrame:
     """The records in generic form, of the tables that the pipeline makes of its sources.
 
-    `absent` is there for formats without partial rows too.
+    `absent` and `old_absent` are there for formats without partial rows too.
     """
     envelope = FORMATS.get(pipeline.format).read(spark, files, pipeline.format_options, known)
-    if "absent" not in envelope.columns:
-        envelope = envelope.withColumn("absent", F.lit(None).cast("array<string>"))
-    return as_listed(envelope, pipeline)
+    lacking = {"absent", "old_absent"} - set(envelope.columns)
+    whole = {name: F.lit(None).cast("array<string>") for name in sorted(lacking)}
+    return as_listed(envelope.withColumns(whole), pipeline)
 
 
 def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:

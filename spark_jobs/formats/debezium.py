@@ -41,6 +41,7 @@ from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     KEYSPACE,
     MONGODB,
+    ORACLE,
     SHARING,
     source_fields,
     with_position,
@@ -170,7 +171,9 @@ class Debezium(Format):
         flat = union(list(map(debezium_documents.without_rows, scans)) if any_documents else scans)
         if any_documents or head is None or head.connector in SHARING:
             flat = with_arrival(spark, flat, files)
-        absent = _absent(options, known.partial, any_documents)
+        absent = [_absent(options, known.partial, any_documents).alias("absent")]
+        if _looks_at_old_rows(known, expected):
+            absent.append(_old_absent(options))
         others = frozenset[str]() if head else misread(spark, lines)
         envelope = _envelope(flat, absent, expected.connector if expected else None, others)
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
@@ -191,6 +194,18 @@ def _absent(options: Mapping[str, Any], partial: bool, any_documents: bool) -> C
     placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
     absent = (unsent if partial else any_unsent)(F.col("after"), placeholder)
     return F.coalesce(debezium_documents.PARTIAL, absent) if any_documents else absent
+
+
+def _looks_at_old_rows(known: Known, expected: Head | None) -> bool:
+    """Whether a table without a key may have records that lack values of their old row."""
+    return known.old_columns is None and (expected is None or expected.connector == ORACLE)
+
+
+def _old_absent(options: Mapping[str, Any]) -> Column:
+    """The columns whose old value a record lacks: of Oracle every LOB, be it changed or not."""
+    placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+    told = F.col("source.connector") == ORACLE
+    return F.when(told, unsent(F.col("before"), placeholder)).alias("old_absent")
 
 
 def _check_decimals(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
@@ -325,7 +340,7 @@ def _key() -> Column:
 
 
 def _envelope(
-    flat: DataFrame, absent: Column, connector: str | None, others: frozenset[str]
+    flat: DataFrame, absent: Sequence[Column], connector: str | None, others: frozenset[str]
 ) -> DataFrame:
     """The envelope's columns, with `absent`; with `connector`, for the events of that one alone.
 
@@ -347,7 +362,7 @@ def _envelope(
         "position",
         "before",
         "after",
-        absent.alias("absent"),
+        *absent,
         "key",
         "types",
         _source_ts().alias("source_ts"),

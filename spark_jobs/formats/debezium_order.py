@@ -22,6 +22,7 @@ from spark_jobs.formats.envelope import ARRIVAL
 _COMPONENT, _NUMBER = "_component_", "_number_"
 _POSTGRESQL: Final = "postgresql"
 MONGODB: Final = "mongodb"
+ORACLE: Final = "oracle"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
 # Longer, and so higher, than any place in a log.

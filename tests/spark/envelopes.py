@@ -30,7 +30,7 @@ def jsonl(path: Path, records: Iterable[Any]) -> SourceFile:
 
 def envelope_columns(df: DataFrame) -> list[str]:
     """The columns that a decoder owes, in order; some may give more (`spark_jobs.canonical`)."""
-    assert set(df.columns) - set(ENVELOPE) <= {"absent", "transaction", "ends"}
+    assert set(df.columns) - set(ENVELOPE) <= {"absent", "old_absent", "transaction", "ends"}
     return [name for name in df.columns if name in ENVELOPE]
 
 

@@ -71,3 +71,43 @@ def test_what_nobody_tells_is_quarantined(
     details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
     untold = ("old_row_missing", "not_sent:doc")
     assert sorted(details) == sorted(("does_not_fit", detail) for detail in untold)
+
+
+def of_oracle(scn: int, table: str, before: Row | None, after: Row | None) -> Row:
+    """As Oracle's connector has it: nothing tells a LOB of the old row, be it changed or not."""
+    place = {"schema": "S", "table": table, "scn": str(scn), "commit_scn": str(scn), "ssn": 0,
+             "rs_id": f"0x0000.{scn:08x}.0010"}  # fmt: skip
+    change = event(0, before, after)
+    return change | {"source": {"connector": "oracle", "db": "d"} | place}
+
+
+def history_of(table: str) -> list[Row]:
+    rows = [of_oracle(n, table, None, note(n, "big")) for n in (1, 2, 3)]
+    return [
+        *rows,
+        of_oracle(10, table, note(1, UNSENT), note(4, UNSENT)),
+        of_oracle(20, table, note(2, UNSENT), note(2, "new")),
+        of_oracle(30, table, note(3, UNSENT), None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "cut", [pytest.param(6, id="once"), pytest.param(3, id="apart", marks=pytest.mark.long)]
+)
+def test_an_old_row_whose_large_value_was_not_sent_is_quarantined(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """It names no row of a table without a key; of one with a key nothing is missing."""
+    columns = {"columns": {"id": "int"}}
+    tables = {"S.BARE": {"key": [], **columns}, "S.KEYED": {"key": ["id"], **columns}}
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    for number, part in enumerate((slice(cut), slice(cut, None))):
+        events = [change for table in ("BARE", "KEYED") for change in history_of(table)[part]]
+        lake.write(f"{number}.jsonl", events)
+        lake.run()
+    assert sorted(row["id"] for row in lake.rows("BARE")) == [1, 2, 3]
+    assert sorted(lake.rows("KEYED"), key=str) == [note(2, "new"), note(4, "big")]
+    details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
+    assert details == [("does_not_fit", "not_sent:doc")] * 3
+    assert lake.agrees()
