@@ -219,6 +219,8 @@ def _envelope() -> dict[str, Column]:
     new = F.col("_new")
     # The columns that old values leave out are as in the row; of a deleted one they may be all.
     old = F.coalesce(overlaid(new, F.col("_old")), "_old")
+    # Old values that were all NULL a message leaves out: nothing is as in the row then.
+    updated = (op == OP_UPDATE) & (F.size("_old") > 0)
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
@@ -226,7 +228,7 @@ def _envelope() -> dict[str, Column]:
         "table": F.nullif("table", F.lit("")),
         "op": op,
         "position": _position(),
-        "before": F.when(op == OP_DELETE, F.coalesce(old, new)).when(op == OP_UPDATE, old),
+        "before": F.when(op == OP_DELETE, F.coalesce(old, new)).when(updated, old),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": F.when(~F.col("_full_load"), instant_of_text(F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),

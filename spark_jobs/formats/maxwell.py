@@ -101,8 +101,10 @@ class Maxwell(Format):
 
 def _envelope(by_log: bool) -> dict[str, Column]:
     op, data, reason = F.col("op"), F.col("data"), F.col("_reason")
-    # The vendor's rule: the old row is `data` with `old` over it.
-    old = F.when(~F.col("_twice"), overlaid(data, F.col("old")))
+    # The vendor's rule: the old row is `data` with `old` over it. One that is empty lacks values
+    # that were NULL (`output_nulls=false`): of an update that changes nothing there is none.
+    told = ~F.col("_twice") & (F.size("old") > 0)
+    old = F.when(told, overlaid(data, F.col("old")))
     ignored = F.col("type").isin(*IGNORED) & F.col(CORRUPT).isNull()
     return {
         "outcome": outcome(ignored, reason),

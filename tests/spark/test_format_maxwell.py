@@ -42,6 +42,7 @@ RECORDS: dict[str, Any] = {
     "update": record("update", ROW, old={"v": "z", "n": 7}),
     "moved": record("update", {"id": 2, "v": "a"}, old={"id": 1}),
     "update_without_old": record("update", ROW),
+    "update_without_nulls": record("update", {"id": 1, "v": "a"}, old={}),
     "bootstrap": record("bootstrap-insert", ROW, xid=..., xoffset=...),
     "old_bootstrap": record("insert", ROW, xid=..., xoffset=...),
     **{kind: record(kind, {}, xid=..., xoffset=...) for kind in IGNORED},
@@ -130,6 +131,8 @@ def test_images(rows: dict[str, Row]) -> None:
     assert rows["moved"]["after"] == {"id": "2", "v": "a"}
     assert rows["update_without_old"]["before"] is None
     assert rows["update_without_old"]["after"] == row
+    assert rows["update_without_nulls"]["before"] is None
+    assert rows["update_without_nulls"]["after"] == {"id": "1", "v": "a"}
 
 
 def test_values_keep_their_text(rows: dict[str, Row]) -> None:
@@ -248,3 +251,14 @@ def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
         sandbox.load_halves(history, cut, again=2)
         assert sorted((int(r["id"]), r["v"]) for r in sandbox.rows("d_t")) == expected
         assert {r["reason"] for r in sandbox.quarantined()} == {"not_json"}
+
+
+def test_an_old_value_that_is_left_out_for_being_null_is_not_the_new_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`output_nulls=false`: which row of a table without a key was updated nobody tells."""
+    sandbox = Sandbox(spark, tmp_path, {"format": "maxwell", "tables": {"d.t": {"key": []}}})
+    told = record("insert", {"a": 5, "b": 1}), record("insert", {"b": 1}, xoffset=2)
+    sandbox.load_records([*told, change(91, "update", {"a": 5, "b": 1}, old={})])
+    assert sorted(row["a"] or "" for row in sandbox.rows("t")) == ["", "5"]
+    assert [bad["detail"] for bad in sandbox.quarantined()] == ["old_row_missing"]
