@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -55,6 +55,11 @@ _INFINITE: Final = {
     "-infinity": -9_223_372_036_832_400_000,
     "+292278994-08-16T23:00:00Z": 9_223_372_036_825_200_000,
     "-292275055-05-16T23:00:00Z": -9_223_372_036_832_400_000,
+}
+# The same with `time.precision.mode=nanoseconds`, which have no room for them.
+_INFINITE_NANOS: Final = {
+    "9223372036854775807": 9_223_372_036_825_200_000,
+    "-9223372036854775808": -9_223_372_036_832_400_000,
 }
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 
@@ -230,18 +235,22 @@ def _micros_of_fraction(seconds: Column) -> Column:
 
 def _timestamp(text: Column, kind: ColumnType) -> Column:
     if kind.encoding:
-        return F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
+        told = F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
+        nanos = kind.encoding == "ns"
+        return F.coalesce(told, _infinite(text, kind.spark, _INFINITE_NANOS)) if nanos else told
     exact = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND)
     if kind.name == "timestamp_ntz":
         text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
         # The cast would drop another zone without a word.
         exact &= ~text.rlike(_OWN_ZONE)
-    return F.coalesce(F.when(exact, _moment(text, kind.spark)), _infinite(text, kind.spark))
+    return F.coalesce(
+        F.when(exact, _moment(text, kind.spark)), _infinite(text, kind.spark, _INFINITE)
+    )
 
 
-def _infinite(text: Column, kind: str) -> Column:
+def _infinite(text: Column, kind: str, spellings: Mapping[str, int]) -> Column:
     found = F.lit(None).cast(kind)
-    for spelled, micros in _INFINITE.items():
+    for spelled, micros in spellings.items():
         instant = F.timestamp_micros(F.lit(micros).cast("bigint")).cast(kind)
         found = F.when(text == spelled, instant).otherwise(found)
     return found
