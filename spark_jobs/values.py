@@ -318,6 +318,9 @@ def _bytes(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "latin1":
         return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
     if kind.encoding == "hex":
+        # As AWS DMS and PostgreSQL begin it; no two digits look so.
+        prefixed = text.startswith("0x") | text.startswith(r"\x")
+        text = F.when(prefixed, F.substr(text, F.lit(3))).otherwise(text)
         text = F.when(F.length(text) % 2 == 0, text)
     return F.try_to_binary(text, F.lit(kind.encoding or BASE64))
 

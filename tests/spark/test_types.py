@@ -198,6 +198,8 @@ EXACT: list[tuple[str, str, Any]] = [
     # bytes
     ("binary", "AP+A", b"\x00\xff\x80"), ("binary", "", b""), ("binary", "*", None),
     ("binary[hex]", "00fF80", b"\x00\xff\x80"), ("binary[hex]", "0g", None),
+    ("binary[hex]", "0x4869", b"Hi"), ("binary[hex]", "\\x4869", b"Hi"),
+    ("binary[hex]", "0x486", None), ("binary[hex]", "0x", b""), ("binary[hex]", "0x0x48", None),
     ("binary[hex]", "", b""), ("binary[utf8]", "ü", "ü".encode()),
     ("binary[latin1]", "\x00é\xff\n", b"\x00\xe9\xff\n"), ("binary[latin1]", "", b""),
     ("binary(4)[latin1]", "\x00é", b"\x00\xe9\x00\x00"), ("binary(2)", "AP+A", b"\x00\xff\x80"),
