@@ -407,9 +407,9 @@ def test_an_incremental_snapshot_takes_no_default_back(spark: SparkSession, tmp_
     assert {row["id"]: row["v"] for row in shop.rows("orders")}[1] == "again"
 
 
-def test_a_column_that_no_event_has_had_so_far_is_remembered_too() -> None:
-    """It has a first position of no kind; the next batch has to be able to read that."""
+def test_what_a_table_remembers_can_be_read_again() -> None:
+    """Of a column that no event has had so far there is nothing to remember."""
     known = {"unseen": defaults.Default({}), "told": defaults.Default({"2": "0000.2.0110"}, "new")}
-    assert defaults.of_entries(defaults.entries(known)) == known
-    told = defaults.of_entries({"old": {"since": "0000.2.0110"}})
-    assert told == {"old": defaults.Default({"2": "0000.2.0110"})}
+    assert defaults.of_entries(defaults.entries(known)) == {"told": known["told"]}
+    earlier = defaults.of_entries({"old": {"since": "0000.2.0110"}, "unseen": {"firsts": {}}})
+    assert earlier == {"old": defaults.Default({"2": "0000.2.0110"}), "unseen": known["unseen"]}
