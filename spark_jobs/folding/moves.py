@@ -1,11 +1,12 @@
 """Moves: changes of a key whose new half left columns out, which only the old key's row had.
 
-Halves find each other by their place, for in many formats they are records of their own. A *move*
-is a place that takes away one key and brings one other; where it has more of either, nobody can
-tell which row went where, and the new rows are left as they came.
+Halves find each other by their place, for in many formats they are records of their own; those of
+one record by that record too. A *move* is a place that takes away one key and brings one other;
+where it has more of either, nobody can tell which row went where, and the new rows are left as they
+came.
 
-A frame of moves has the columns AT, the position of the old half, which tells moves apart, TO,
-that of the new half, and OLD and NEW, the keys as structs.
+A frame of moves has the columns AT, the position and key of the old half, which tell moves apart,
+TO, the position of the new half, and OLD and NEW, the keys as structs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sluice import names
 from spark_jobs.canonical import OP_DELETE, by_name, quoted
 from spark_jobs.folding.floor import STOOD_AT
 from spark_jobs.folding.fold import carried, content_hash
-from spark_jobs.folding.places import places
+from spark_jobs.folding.places import meeting_places, places
 from spark_jobs.kept import keep
 
 AT: Final = "_sluice_at"
@@ -52,21 +53,22 @@ def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     """The moves among changes without TRUNCATEs; None where no place has a delete beside a change
     that left columns out, so that none can have been made or unmade."""
     deleted = _is_delete()
-    gone = rows.where(deleted).select(F.explode(places()).alias(_PLACE))
-    partial = _partial(rows).select(F.explode(places()).alias(_PLACE))
+    gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
+    partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
     both = keep(partial.join(gone, _PLACE, "left_semi").distinct())
     if both.isEmpty():
         return None
     half = rows.select(
         _ident(key).alias(_KEY), names.POSITION, deleted.alias(_IS_OLD),
-        F.posexplode(places()).alias(_RANK, _PLACE),
+        F.posexplode(meeting_places()).alias(_RANK, _PLACE),
     ).join(both, _PLACE, "left_semi")  # fmt: skip
     old = half.where(_IS_OLD).groupBy(_PLACE).agg(
-        F.max(names.POSITION).alias(AT), F.min(_KEY).alias(OLD), F.max(_KEY).alias(_OLD_LAST)
+        F.max(names.POSITION).alias(_POSITION), F.min(_KEY).alias(OLD), F.max(_KEY).alias(_OLD_LAST)
     )  # fmt: skip
     pairs = _brought(half.where(~F.col(_IS_OLD)).join(old.select(_PLACE), _PLACE)).join(old, _PLACE)
     single = (F.col(OLD) == F.col(_OLD_LAST)) & (F.col(NEW) == F.col(_NEW_LAST))
-    return keep(pairs.where(single & (F.col(OLD) != F.col(NEW))).select(AT, TO, OLD, NEW))
+    found = pairs.where(single & (F.col(OLD) != F.col(NEW)))
+    return keep(found.select(F.struct(_POSITION, OLD).alias(AT), TO, OLD, NEW).distinct())
 
 
 def _brought(halves: DataFrame) -> DataFrame:
@@ -148,7 +150,7 @@ def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> Data
 
 def _of_lives(rows: DataFrame, lives: DataFrame) -> DataFrame:
     """The changes of each life, and the stored row that stands for forgotten ones of it."""
-    position, below = F.col(names.POSITION), F.col(AT)
+    position, below = F.col(names.POSITION), F.col(AT)[_POSITION]
     within = (position < below) & (F.col(_ENDED).isNull() | (position > F.col(_ENDED)))
     stood_at = F.col(STOOD_AT)
     return rows.join(lives, _KEY).where(within & (stood_at.isNull() | (stood_at < below)))
@@ -184,7 +186,7 @@ def _parts(
     and AT of the move that brought the row to the key. Each is NULL where there is no such.
     """
     events = (
-        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT).alias(_POSITION), F.lit(0)),
+        moved.select(F.col(OLD).alias(_KEY), AT, F.col(AT)[_POSITION], F.lit(0)),
         _ends(changes, moved, key).select(_KEY, F.lit(None), _POSITION, F.lit(1)),
         moved.select(NEW, AT, TO, F.lit(2)),
     )
@@ -222,7 +224,7 @@ def _cut_short(parts: DataFrame, truncates: DataFrame | None) -> DataFrame:
     if truncates is None:
         return parts
     marks = truncates.agg(F.collect_set(names.POSITION).alias(_MARKS))
-    below = F.array_max(F.filter(_MARKS, lambda mark: mark < F.col(AT)))
+    below = F.array_max(F.filter(_MARKS, lambda mark: mark < F.col(AT)[_POSITION]))
     marked = parts.crossJoin(F.broadcast(marks))
     return marked.withColumn(_ENDED, F.greatest(_ENDED, below)).drop(_MARKS)
 

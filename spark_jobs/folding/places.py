@@ -9,7 +9,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.positions import ROLE_OLD
+from sluice.positions import HALF_MARK, ROLE_OLD
+from spark_jobs.canonical import OP_DELETE, OP_UPDATE
 
 # The same to Java and to Python.
 _ROLE: Final = r"((?<=~)\d+)?\.\d$"
@@ -31,6 +32,18 @@ def places() -> Column:
     earlier = F.regexp_replace(names.POSITION, _TWO_NUMBERS, "$1~")
     two = F.col(names.POSITION).rlike(r"~\d+\.\d$")
     return F.when(two, F.array(position_place(), earlier)).otherwise(F.array(position_place()))
+
+
+def meeting_places() -> Column:
+    """`places`, of an update of one record with that record, the only one that has its old half.
+
+    So of changes that share a place, as those of two logs may, none is taken for another's half.
+    """
+    is_old = F.col(names.OP) == OP_DELETE
+    one_record = F.when(is_old, ~F.col(names.COUNTED)).otherwise(F.col(names.OP) == OP_UPDATE)
+    one_record &= ~F.col(names.POSITION).contains(HALF_MARK)
+    own = F.concat_ws(" ", position_place(), names.ORIGIN_FILE, names.ORIGIN_RECORD)
+    return F.when(one_record, F.array(own)).otherwise(places())
 
 
 def old_halves(position: str) -> list[str]:

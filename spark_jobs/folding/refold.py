@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, by_name, quoted
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_TRUNCATE, OP_UPDATE, by_name, quoted
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.kept import keep
 
@@ -36,6 +36,7 @@ _UPSERT: Final = "_sluice_upsert"
 _GOING: Final = "_sluice_going"
 _ALIVE: Final = "_sluice_alive"
 _ALONE: Final = "_sluice_alone"
+_ORIGIN: Final = "_sluice_origin"
 _RANK: Final = "_sluice_rank"
 _SURVIVORS: Final = "_sluice_survivors"
 
@@ -164,16 +165,24 @@ def _places() -> tuple[Column, Column]:
     return F.regexp_replace(own, r"~[0-9]+$", "~"), before
 
 
+def _record() -> Column:
+    """The record of a half whose other half only the same record can have; '' for all others."""
+    split = F.when(_upserts(), F.col(names.OP) == OP_UPDATE).otherwise(~F.col(names.COUNTED))
+    alone = split & (F.instr(names.POSITION, "~") == 0)
+    return F.when(alone, F.concat_ws("#", names.ORIGIN_RECORD, names.ORIGIN_FILE)).otherwise("")
+
+
 def _coming(real: DataFrame, spread: DataFrame, key: Sequence[str]) -> DataFrame:
     """Add _COMES, of a row that comes from another key: this key, and the position of its delete.
 
-    That is where a place has one key that goes and one that comes; an event's own place goes
-    before the one before it. Only where columns were left out does it matter. Where no row is
-    known that went, _ALIVE, none came.
+    That is where a place has one key that goes and one that comes, of an update in one record that
+    record; an event's own place goes before the one before it. Only where columns were left out
+    does it matter. Where no row is known that went, _ALIVE, none came.
     """
     mine, at_place = Window.partitionBy(_ROW, names.POSITION), Window.partitionBy(_PLACE)
     told = _suspects(spread).select(
-        _PLACE, names.POSITION, F.struct(*by_name(key)).alias(_ROW), _upserts().alias(_UPSERT),
+        F.struct(_PLACE, _record().alias(_ORIGIN)).alias(_PLACE), names.POSITION,
+        F.struct(*by_name(key)).alias(_ROW), _upserts().alias(_UPSERT),
         (F.col(_PLACE) != _places()[0]).alias(_ELSEWHERE),
     )  # fmt: skip
     origin = F.struct(F.col(_ROW).alias("key"), names.POSITION)

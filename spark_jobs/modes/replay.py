@@ -63,7 +63,7 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     key, data = writer.plan.key, writer.plan.data
     newer = newer and rows is not None and kept.whole and not _halved(writer, log)
     log = _mine(writer, log) if newer else log
-    moved = moves(_changes(writer, log), key) if writer.partial else None
+    moved = moves(log.where(F.col(names.OP) != OP_TRUNCATE), key) if writer.partial else None
     if rows is None or not kept.whole:
         changes = _changes(writer, log)
         if kept.forgotten is not None:

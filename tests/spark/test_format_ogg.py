@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.operations import stages
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.ogg import GoldenGate
 from tests.spark.envelopes import assert_rejected, at, decode_named
@@ -183,6 +184,31 @@ def test_rows_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
         sandbox.load_halves(history, cut, again=2)
         assert sorted((int(r["ID"]), r["A"], r["B"]) for r in sandbox.rows("S_T")) == expected
         assert {r["reason"] for r in sandbox.quarantined()} == {"not_json"}
+
+
+@pytest.mark.parametrize("at_once", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_places_that_trails_share_move_no_values(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """At a place of two trails one's delete is no half of the other's update."""
+    table = {"modes": ["current", "history"]}
+    lake = Sandbox(spark, tmp_path, {"format": "ogg", "tables": {"S.T": table}})
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    told = [
+        *(record("I", None, {"ID": n, "A": f"{n}", "B": "b"}, pos=f"{n}") for n in range(1, 4)),
+        record("D", {"ID": 1}, pos="50"),
+        record("U", {"ID": 2}, {"ID": 2, "B": "c"}, pos="50"),
+        record("U", {"ID": 3}, {"ID": 4, "B": "d"}, pos="50"),
+    ]
+    for number, batch in enumerate([told] if at_once else [[line] for line in told]):
+        lake.write(f"{number}.jsonl", batch)
+        lake.run()
+    expected = [{"ID": "2", "A": "2", "B": "c"}, {"ID": "4", "A": "3", "B": "d"}]
+    assert sorted(lake.rows("T"), key=lambda row: row["ID"]) == expected
+    newest = [row for row in lake.rows("T__history") if row["_is_current"]]
+    found = [{name: row[name] for name in ("ID", "A", "B")} for row in newest]
+    assert sorted(found, key=lambda row: row["ID"]) == expected
+    assert lake.agrees()
 
 
 def test_an_initial_load_ranks_below_every_change(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import pytest
@@ -25,8 +26,12 @@ pytestmark = pytest.mark.spark
 KEY, DATA = ("n", "id"), ("n", "id", "text", "doc")
 COLUMNS = "n int, id int, text string, doc string"
 STORED = f"{COLUMNS}, _position string, _source_ts timestamp, _batch_id string"
-CHANGES = f"{STORED}, _op string, _absent array<string>, _counted boolean"
+CHANGES = (
+    f"{STORED}, _op string, _absent array<string>, _counted boolean, _origin_file string, "
+    "_origin_record bigint"
+)
 EVER = datetime(2026, 3, 2, tzinfo=UTC)
+RECORDS = count()
 
 
 def change(
@@ -34,7 +39,16 @@ def change(
 ) -> tuple[Any, ...]:
     """A change of one row, as the changelog has it."""
     text, doc = (*values, None, None)[:2]
-    return (0, ident, text, doc, at, EVER, "batch", op, absent, True)
+    return (0, ident, text, doc, at, EVER, "batch", op, absent, True, "file", next(RECORDS))
+
+
+def renamed(
+    at: str, old: int, new: int, *values: str | None, absent: Sequence[str] | None = None
+) -> list[tuple[Any, ...]]:
+    """An update of one record that changes the key: the halves that it is decoded to."""
+    gone = change(f"{at}.0", "delete", old)
+    comes = change(f"{at}.1", "update", new, *values, absent=absent)
+    return [(*gone[:9], False, *comes[10:]), comes]
 
 
 def of_case(n: int, changes: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -57,10 +71,11 @@ MOVED = [
     change("20.1", "insert", 2, "b", absent=UNSENT),
 ]
 AFTER_MOVED = [
-    change("30.0", "delete", 2), change("30.1", "update", 3, absent=[ALL_BUT, "id", "n"]),
-    change("40.0", "delete", 3), change("40.1", "update", 4, "d", absent=UNSENT),
-    change("50.0", "delete", 4), change("50.1", "update", 5, absent=["text", "doc"]),
-]  # fmt: skip
+    *renamed("30", 2, 3, absent=[ALL_BUT, "id", "n"]),
+    *renamed("40", 3, 4, "d", absent=UNSENT),
+    *renamed("50", 4, 5, absent=["text", "doc"]),
+]
+TWO = [change("10.1", "insert", 1, "a", "one"), change("11.1", "insert", 2, "b", "two")]
 THIRD = change("20.1", "insert", 3, "c", absent=UNSENT)
 # Changes, and text and doc of the rows that are left, by id.
 CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | None]]]] = {
@@ -90,18 +105,37 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, tuple[str | None, str | 
     ], {2: ("c", "big")}),
     "where it went is told again": ([
         *MOVED, *AFTER_MOVED[:2],
-        change("32.0", "delete", 2), change("32.1", "update", 3, "c", absent=UNSENT),
+        *renamed("32", 2, 3, "c", absent=UNSENT),
     ], {3: ("c", "big")}),
     "nor is it handed on": ([
         change("05.1", "insert", 2, "x", "not its own"),
         change("10.1", "update", 1, "a", absent=UNSENT), *MOVED[1:], *AFTER_MOVED[:2],
     ], {3: ("b", None)}),
     "back to a key that it had": ([
-        *MOVED, change("30.0", "delete", 2), change("30.1", "update", 1, "c", absent=UNSENT),
+        *MOVED, *renamed("30", 2, 1, "c", absent=UNSENT),
     ], {1: ("c", "big")}),
     "everything twice": (MOVED * 2, {2: ("b", "big")}),
     "two rows go": ([*MOVED, change("20.0", "delete", 9)], {2: ("b", None)}),
     "two rows come": ([*MOVED, THIRD], {2: ("b", None), 3: ("c", None)}),
+    "a delete beside another row's update": ([
+        *TWO, change("20.0", "delete", 1), change("20.1", "update", 2, "c", absent=UNSENT),
+    ], {2: ("c", "two")}),
+    "a key's change beside other rows' changes": ([
+        *TWO, change("12.1", "insert", 3, "x", "three"), change("20.0", "delete", 1),
+        *renamed("20", 3, 4, "d", absent=UNSENT), change("20.1", "update", 2, absent=[ALL_BUT]),
+        change("20.1", "insert", 5, "e", absent=UNSENT),
+    ], {2: ("b", "two"), 4: ("d", "three"), 5: ("e", "one")}),
+    "two changes of keys at one place": ([
+        *TWO, *renamed("20", 1, 3, absent=UNSENT), *renamed("20", 2, 4, "d", absent=UNSENT),
+        *renamed("30", 4, 6, "f", absent=UNSENT),
+    ], {3: (None, "one"), 6: ("f", "two")}),
+    "one change of a key, sent twice": ([
+        *TWO, *renamed("20", 1, 3, "c", absent=UNSENT), *renamed("20", 1, 3, "c", absent=UNSENT),
+    ], {2: ("b", "two"), 3: ("c", "one")}),
+    "a half that tells its old key": ([
+        change("7.101.1", "insert", 1, "a", "big"), change("7.103~.0", "delete", 1),
+        *renamed("7.103~102", 1, 2, "b", absent=UNSENT),
+    ], {2: ("b", "big")}),
     "halves with two numbers": ([
         change("7.101.1", "insert", 1, "a", "big"), change("7.102~.0", "delete", 1),
         change("7.103~102.1", "update", 2, "b", absent=UNSENT),
@@ -130,13 +164,15 @@ def in_changelog(told: Change) -> list[tuple[Any, ...]]:
     """A change of the reference as changes of the changelog: halves where its key changes."""
     at = f"{told.place[0]}.{told.place[1]:03}"
     before, after = (dict(image or ()) for image in (told.before, told.after))
-    gone = before and (not after or before["id"] != after["id"])
-    rows = [change(f"{at}.0", "delete", int(str(before["id"])))] if gone else []
-    if after:
-        sent: list[Any] = [None if c in told.absent else after[c] for c in ("text", "doc")]
-        absent = sorted(told.absent) or None
-        rows.append(change(f"{at}.1", "update", int(str(after["id"])), *sent, absent=absent))
-    return rows
+    old, new = (int(str(image.get("id", 0))) for image in (before, after))
+    sent = [None if c in told.absent else after.get(c) for c in ("text", "doc")]
+    absent = sorted(told.absent) or None
+    if not after:
+        return [change(f"{at}.0", "delete", old)]
+    if before and old != new:
+        return renamed(at, old, new, *sent, absent=absent)
+    op = "insert" if told.op == "c" else "update"
+    return [change(f"{at}.1", op, new, *sent, absent=absent)]
 
 
 @pytest.fixture(scope="module")
