@@ -154,14 +154,17 @@ def changes_key(key: Sequence[PlannedColumn]) -> Column:
 def hides_key(key: Sequence[PlannedColumn]) -> Column:
     """Whether the old row lacks a key column, and may have it under a name that is not known.
 
-    Of a deleted row the whole may be gone, where decoders pass on known columns only.
+    Of a deleted row the whole may be gone, where decoders pass on known columns only; of another
+    key they do not tell whether the old row has NULL there or only what changed.
     """
-    before, hidden = F.col("before"), F.lit(False)
+    before = F.col("before")
+    lacking = otherwise = F.lit(False)
     for column in key:
         lacks = before.isNotNull() & column.text_in(before).isNull()
-        deleted = F.col("op") == OP_DELETE
-        hidden |= lacks & (deleted | _otherwise_spelled(before, column.spellings))
-    return F.coalesce(hidden, F.lit(False))
+        lacking |= lacks
+        otherwise |= lacks & _otherwise_spelled(before, column.spellings)
+    untold = (F.col("op") == OP_DELETE) | changes_key(key)
+    return F.coalesce(otherwise | (lacking & untold), F.lit(False))
 
 
 def _otherwise_spelled(image: Column, known: Sequence[str]) -> Column:

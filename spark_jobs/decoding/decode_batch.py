@@ -100,9 +100,11 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
 
 
 def _told(known: list[Found], plans: list[TablePlan]) -> Known:
-    keyed = all(plan.keyed for plan in plans)
-    keys = frozenset(name for plan in plans for key in plan.key_columns for name in key.spellings)
-    return Known(keys if keyed else None, partial=any(table.partial for table in known))
+    keys = [key for plan in plans for key in plan.key_columns]
+    # Of the columns that a reader is told to pass on, nobody sees whether an image had them.
+    few = all(plan.keyed for plan in plans) and not any(key.holds_nulls for key in keys)
+    names_of_keys = frozenset(name for key in keys for name in key.spellings)
+    return Known(names_of_keys if few else None, partial=any(table.partial for table in known))
 
 
 def _allowed(job: Job, table: Decoded) -> bool:
