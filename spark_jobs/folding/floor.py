@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, by_source, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, by_name, by_source, quoted
 from spark_jobs.folding.places import places
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
+from spark_jobs.folding.versions import ended
 
 BEYOND: Final = "_sluice_beyond"
 STOOD_AT: Final = "_sluice_stood_at"
@@ -111,6 +112,18 @@ def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
     return replace(stored, rows=stored.rows.where(~deleted), tombstones=graves)
 
 
+def remembering(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
+    """With the ends that a history still has among the tombstones, of each key the newest: the
+    tombstones of some may be forgotten."""
+    columns = by_name([*key, *names.TARGET_METADATA])
+    graves = ended(versions, names.POSITION_TO, names.VALID_TO).select(*columns)
+    if stored.tombstones is not None:
+        graves = graves.unionByName(stored.tombstones.select(*columns))
+    newest = F.max(F.struct(*names.TARGET_METADATA)).alias(TOMBSTONE)
+    graves = graves.groupBy(*by_name(key)).agg(newest)
+    return replace(stored, tombstones=graves.select(*by_name(key), f"{TOMBSTONE}.*"))
+
+
 def since_floor(
     known: DataFrame,
     rows: DataFrame | None,
@@ -118,14 +131,19 @@ def since_floor(
     floor: str,
     key: Sequence[str],
     batch_id: str = "",
+    tombstones: DataFrame | None = None,
 ) -> DataFrame:
-    """The changes above the floor, and the stored row of each of `keys` for all that was below.
+    """The changes above the floor, and what is stored of each of `keys` for all that was below.
 
     Every event above the floor is in the changelog still, so the row stands at the floor: what it
-    has from above comes again with the event itself. Below it are those events of `batch_id` that
-    an operator accepted. Adds STOOD_AT.
+    has from above comes again with the event itself. A tombstone stands where it is, for below
+    the floor are those events of `batch_id` that an operator accepted. Adds STOOD_AT.
     """
     above = known.where((F.col(names.POSITION) > floor) | (F.col(names.BATCH_ID) == batch_id))
+    if tombstones is not None:
+        dead = tombstones.where(F.col(names.POSITION) <= floor).join(keys, list(key), "left_semi")
+        ends = dead.withColumns({names.OP: F.lit(OP_DELETE), names.COUNTED: F.lit(False)})
+        above = above.unionByName(ends, allowMissingColumns=True)
     if rows is None:
         return above
     live = rows.join(keys, list(key), "left_semi")

@@ -113,9 +113,10 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 
 def _merged(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
+    accepted = job.manifest.accepts_late
     with nothing_forgotten(job.lake, plan):
         beyond = set_aside(job, envelope, table)
-        merged = merge_table(job.lake, plan, job.attempt, table.span, table.created)
+        merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)
     reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)
     refuse_unsound(job, plan, merged.staged)

@@ -13,7 +13,7 @@ from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
 from spark_jobs.canonical import OP_TRUNCATE, quoted
 from spark_jobs.folding import conflicts
-from spark_jobs.folding.floor import since_floor
+from spark_jobs.folding.floor import remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
 from spark_jobs.folding.moves import beside, completed, moves, tied
 from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
@@ -35,7 +35,7 @@ from spark_jobs.folding.resolve import (
 )
 from spark_jobs.folding.truncations import Truncation, truncation
 from spark_jobs.kept import keep
-from spark_jobs.lake.tables import Lake, target_id
+from spark_jobs.lake.tables import Lake, history_id, target_id
 from spark_jobs.lake.writer import Attempt, Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
@@ -58,8 +58,18 @@ class Merged:
     compared: tuple[ComparedTable, ...]
 
 
-def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool) -> Merged:
-    """Fold the batch's changelog partition and write the outcome on branches."""
+def merge_table(
+    lake: Lake,
+    plan: TablePlan,
+    attempt: Attempt,
+    span: Span,
+    created: bool,
+    accepts_late: bool = False,
+) -> Merged:
+    """Fold the batch's changelog partition and write the outcome on branches.
+
+    `accepts_late`: events from below the floor are among its changes.
+    """
     writer = Writer(lake, plan, attempt, span, created)
     overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
     mine = writer.mine()
@@ -77,7 +87,8 @@ def merge_table(lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, creat
     elif newer and not writer.partial:
         tallied = _merge_newer(writer, rows, stored)
     else:
-        tallied = _merge_keyed(writer, rows, stored)
+        judges = _judges(writer, stored) if accepts_late else stored
+        tallied = _merge_keyed(writer, rows, stored, judges)
     writer.truncate(truncated.position, stored)
     above = newer and not writer.refolds()
     if plan.soft_delete:
@@ -147,11 +158,19 @@ def _merge_newer(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
     return tallied
 
 
-def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
+def _judges(writer: Writer, stored: Stored) -> Stored:
+    """What tells of events from below the floor whether they are late."""
+    plan, table = writer.plan, history_id(writer.plan)
+    rows = writer.lake.rows(table, writer.bases[table].snapshot) if plan.history else None
+    return stored if rows is None else remembering(stored, rows, plan.key)
+
+
+def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored, judges: Stored) -> Tally:
+    """`judges`: what is stored, and what else is known of deletes."""
     plan = writer.plan
     data = plan.data
     folded = fold_counting(rows, writer.attempt.batch_id, plan.key, data)
-    resolved = keep(resolve(folded, stored, plan.key))
+    resolved = keep(resolve(folded, judges, plan.key))
     tallied = tally(resolved)
     counts = tallied.counts
     applied = resolved.where(F.col(STATUS) == APPLY).select(*_columns(data))
@@ -160,7 +179,7 @@ def _merge_keyed(writer: Writer, rows: DataFrame, stored: Stored) -> Tally:
         resolved = settle_ties(resolved, unlike, plan.key)
         tallied = replace(tallied, conflicts=tallied.conflicts + _conflicts(writer, unlike))
     if counts.duplicate or writer.partial:
-        applied = keep(_settled(writer, resolved, stored))
+        applied = keep(_settled(writer, resolved, judges))
     # The old half of an update is no record, yet it may be all that applies of one that is late.
     ends = count_ends(applied)
     if ends.rows or ends.deletes:
@@ -216,8 +235,8 @@ def _with_refolded(
     known = rows.join(again, list(plan.key), "left_semi")
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor and (stored.truncated_at or "") <= floor:
-        accepted = writer.attempt.batch_id
-        known = since_floor(known, stored.rows, again, floor, plan.key, accepted)
+        accepted, dead = writer.attempt.batch_id, stored.tombstones
+        known = since_floor(known, stored.rows, again, floor, plan.key, accepted, dead)
     refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")
