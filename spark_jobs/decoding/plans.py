@@ -110,7 +110,6 @@ def _plan(
     refuse_renames(job.pipeline, table.source, news)
     target = _target(job, table)
     refuse_dropped(job.lake, target)
-    refuse_other_source(job.lake, target, table, config)
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, mine)
     again = used_again(renames or ())
@@ -125,7 +124,9 @@ def _by_events(
     stored: Mapping[str, str],
     used_again: Collection[str],
 ) -> TablePlan:
-    key = job.lake.key(_target(job, found))
+    target = _target(job, found)
+    key = job.lake.key(target)
+    refuse_other_source(job.lake, target, found, config)
     fmt = FORMATS.get(job.pipeline.format)
     return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
 
