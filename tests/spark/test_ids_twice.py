@@ -33,7 +33,7 @@ def shop_of(spark: SparkSession, root: Path) -> Sandbox:
     return Sandbox(spark, root, {"format": "datahub_tuple", "tables": {"t": {"key": []}}})
 
 
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_the_same_one_counts_whichever_comes_first(
     spark: SparkSession, tmp_path: Path, together: list[Any], first: int
 ) -> None:
