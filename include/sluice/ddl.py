@@ -277,8 +277,8 @@ def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | N
     # Grammars differ in what a backslash in a text means.
     added = () if _ESCAPE in text else tuple(_added(statement, grammar))
     table = statement.this
-    named_table = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
-    return Altered(named_table[0], moved, named_table[1], added)
+    name, schema = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
+    return Altered(name, moved, schema, added)
 
 
 def _added(statement: exp.Expression, grammar: str) -> Iterator[AddedColumn]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -52,12 +52,14 @@ def make_plans(
     statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
     for table in (*found, *(Found(source) for source in told if source not in known)):
         config = table_config(job.pipeline, table.source)
+        if config is None:
+            continue
         mine = [one for one in statements if one.source_table == table.source.name]
-        news = told.get(table.source, [])
-        if config is None or not _is_planned(job, table, news, mine, config):
+        asked = _Asked(table, config, told.get(table.source, []), mine)
+        if not _is_planned(job, asked):
             continue
         try:
-            plans.append(_plan(job, table, news, mine, config))
+            plans.append(_plan(job, asked))
         except PlanError as error:
             mistakes[table.source.name] = str(error)
     if mistakes:
@@ -66,55 +68,48 @@ def make_plans(
     return plans
 
 
-def _is_planned(
-    job: Job,
-    table: Found,
-    news: Sequence[ToldRename],
-    mine: Sequence[ToldRename],
-    config: TableConfig,
-) -> bool:
-    """`news`: the batch's own statements of the table; `mine`: all that are known."""
-    changes = not _changes_nothing(table, truncate_policy(job.pipeline, config))
-    return changes or (bool(news) and _changes_columns(job, table, news, mine, config))
+@dataclass(frozen=True)
+class _Asked:
+    """A table of the batch that the pipeline loads. `news`: the batch's own statements of it;
+    `statements`: all that are known."""
+
+    table: Found
+    config: TableConfig
+    news: Sequence[ToldRename]
+    statements: Sequence[ToldRename]
+
+
+def _is_planned(job: Job, asked: _Asked) -> bool:
+    changes = not _changes_nothing(asked.table, truncate_policy(job.pipeline, asked.config))
+    return changes or (bool(asked.news) and _changes_columns(job, asked))
 
 
 def _changes_nothing(table: Found, on_truncate: str) -> bool:
     return not table.images and table.records == table.passed_over(on_truncate)
 
 
-def _changes_columns(
-    job: Job,
-    table: Found,
-    news: Sequence[ToldRename],
-    mine: Sequence[ToldRename],
-    config: TableConfig,
-) -> bool:
+def _changes_columns(job: Job, asked: _Asked) -> bool:
     """Whether columns that are stored get other names, or defaults; else the ledger remembers it
     for later."""
-    stored = job.lake.columns(_target(job, table))
+    stored = job.lake.columns(_target(job, asked.table))
     if stored is None:
         return False
-    renamed = heeds(job.pipeline) and of_told(mine, config)
-    renames = renames_of(job.pipeline, config, mine) or ()
-    return bool(renamed or additions_of(news, config, stored, renames))
+    renamed = heeds(job.pipeline) and of_told(asked.statements, asked.config)
+    renames = renames_of(job.pipeline, asked.config, asked.statements) or ()
+    return bool(renamed or additions_of(asked.news, asked.config, stored, renames))
 
 
-def _plan(
-    job: Job,
-    table: Found,
-    news: Sequence[ToldRename],
-    mine: Sequence[ToldRename],
-    config: TableConfig,
-) -> TablePlan:
+def _plan(job: Job, asked: _Asked) -> TablePlan:
     """A table under its names of now, with all that is told of its columns."""
-    refuse_renames(job.pipeline, table.source, news)
+    table, config = asked.table, asked.config
+    refuse_renames(job.pipeline, table.source, asked.news)
     target = _target(job, table)
     refuse_dropped(job.lake, target)
     stored = job.lake.columns(target) or {}
-    renames = renames_of(job.pipeline, config, mine)
+    renames = renames_of(job.pipeline, config, asked.statements)
     again = used_again(renames or ())
     plan = following(job.pipeline, _by_events(job, table, config, stored, again), renames, stored)
-    return replace(plan, additions=additions_of(mine, config, plan.data, plan.renames))
+    return replace(plan, additions=additions_of(asked.statements, config, plan.data, plan.renames))
 
 
 def _by_events(

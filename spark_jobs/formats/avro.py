@@ -242,14 +242,15 @@ def _is_decimal(node: Node) -> bool:
 
 
 def _is_instant(node: Node) -> bool:
-    return _is_record(node, "timestampTz")
+    return is_record(node, "timestampTz")
 
 
 def _is_varchar(node: Node) -> bool:
-    return _is_record(node, "varchar")
+    return is_record(node, "varchar")
 
 
-def _is_record(node: Node, name: str) -> bool:
+def is_record(node: Node, name: str) -> bool:
+    """Whether a type is the record of that name."""
     return bool(node["type"] == "record" and node["name"] == name)
 
 

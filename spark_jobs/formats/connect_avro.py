@@ -193,7 +193,7 @@ def _default(value: Node) -> Any:
 
 
 def _is_variable(value: Node) -> bool:
-    return bool(value["type"] == "record" and value["name"] == VARIABLE_DECIMAL)
+    return avro.is_record(value, VARIABLE_DECIMAL)
 
 
 def _is_text_decimal(value: Node) -> bool:

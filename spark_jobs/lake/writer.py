@@ -81,10 +81,9 @@ class Writer:
     def _known(self, of_events: Defaults) -> Told:
         counted = {*self.attempt.published, self.attempt.batch_id}
         told = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
-        before = self.before.renames
-        known = known_renames(self.plan, told, before)
-        of_tables = of_told(told, self.plan.config)
-        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, of_tables)
+        before, renames = self.before.renames, of_told(told, self.plan.config)
+        known = known_renames(self.plan, renames, before)
+        overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
         return Told(of_events, known, additions_of(told, self.plan.config, self.types, known))
 
     def all_newer(self) -> bool:

@@ -31,7 +31,7 @@ from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.renames import DECLARED
-from spark_jobs.planning.renames_known import known_renames, told_of
+from spark_jobs.planning.renames_known import known_renames, of_told, told_of
 from spark_jobs.planning.told import Told
 
 _BEFORE = "_sluice_before"
@@ -102,7 +102,7 @@ class Remains:
         kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
         catalog, pipeline = self.lake.catalog, self.lake.pipeline
         told = told_of(catalog, pipeline, self.plan, counted)
-        exact = known_renames(self.plan, told, kept)
+        exact = known_renames(self.plan, of_told(told, self.plan.config), kept)
         if self.floor and writer.now.renames:
             raise RollbackRefused(
                 f"{self.plan.name}: columns were renamed, and maintenance has forgotten changes up "

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from pyspark.sql import SparkSession
 
 from sluice.config.project import TableConfig
 from sluice.ledger.renamelog import ToldRename
-from spark_jobs.planning.defaults import Default, Defaults, Stated
+from spark_jobs.planning.defaults import NOTHING, Default, Defaults, Stated
 from spark_jobs.planning.renames import Renames, name_at
 from spark_jobs.telling import tell
-
-_NOTHING: Final = Default({})
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
     """
     found = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
-        told = found.get(one.name, _NOTHING)
+        told = found.get(one.name, NOTHING)
         stated = Stated(one.at, one.default, one.verbatim)
         found[one.name] = Default(told.firsts, told.text, told.kind, stated)
     return found

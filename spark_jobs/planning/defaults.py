@@ -110,7 +110,8 @@ class Default:
 
 Defaults = Mapping[str, Default]
 NO_DEFAULTS: Final[Defaults] = {}
-_NOTHING: Final = Default({})
+NOTHING: Final = Default({})
+"""Of a column of which nothing is known."""
 
 
 def told(
@@ -125,7 +126,7 @@ def told(
         ident: dict.fromkeys(image) for ident, image in found.images.items()
     }
     columns.update(described)
-    known = {name: _NOTHING for shape in columns.values() for name in shape}
+    known = {name: NOTHING for shape in columns.values() for name in shape}
     for (ident, kind), position in found.lowest.items():
         if not tells and kind != KIND_FULL_LOAD:
             continue
@@ -143,7 +144,7 @@ def _first(firsts: Mapping[str, str], column: SourceColumn | None) -> Default:
 
 def lowest(one: Defaults, two: Defaults) -> dict[str, Default]:
     """Both of them; of a column that both know, what was told at the lower positions."""
-    return {n: _both(one.get(n, _NOTHING), two.get(n, _NOTHING)) for n in (*one, *two)}
+    return {n: _both(one.get(n, NOTHING), two.get(n, NOTHING)) for n in (*one, *two)}
 
 
 def _both(one: Default, two: Default) -> Default:
@@ -167,7 +168,7 @@ def covers(
     types tell no default; they matter where one is known that they could take back, and in a full
     load, which a default that DDL tells may be of.
     """
-    of_columns = [known.get(name, _NOTHING).firsts for name in columns]
+    of_columns = [known.get(name, NOTHING).firsts for name in columns]
     plain = not described and all(default.text is None for default in known.values())
     if lowest is None or not of_columns or (plain and not of_full_load(lowest)):
         return True
@@ -266,7 +267,7 @@ def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[R
 
     A default that is not told any more is taken back.
     """
-    pairs = {n: (before.get(n, _NOTHING), now.get(n, _NOTHING)) for n in types}
+    pairs = {n: (before.get(n, NOTHING), now.get(n, NOTHING)) for n in types}
     return [Refill(n, types[n], *pair) for n, pair in pairs.items() if _differ(*pair)]
 
 

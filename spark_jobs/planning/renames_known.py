@@ -195,14 +195,14 @@ def told_of(
     return [one for one in told if one.source_table == plan.source.name]
 
 
-def known_renames(plan: TablePlan, told: Iterable[ToldRename], before: Renames) -> Renames:
+def known_renames(plan: TablePlan, told: Renames, before: Renames) -> Renames:
     """What is known of a table by what is `told`, by its configuration and by its stored rows.
 
     Without those to a name that no column has yet: the next batch's plan makes it one.
     """
     if plan.declared is None:
         return before
-    known = together(before, of_told(told, plan.config), plan.declared)
+    known = together(before, told, plan.declared)
     columns = {column.name.lower() for column in plan.columns}
     return tuple(rename for rename in known if _arrives(rename, known, columns))
 

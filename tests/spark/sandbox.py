@@ -51,7 +51,7 @@ class Sandbox:
         Ledger(self.catalog).ensure()
         self.spark = session_of(spark, self.project)
         self.published: list[str] = []
-        self._attempts = itertools.count(1)
+        self._attempts, self._files = itertools.count(1), itertools.count(1)
 
     def configure(self, **pipeline: Any) -> None:
         """Write the project's YAML (JSON is YAML) and read it again."""
@@ -147,6 +147,14 @@ class Sandbox:
             raise failure
         (result,) = results
         return result
+
+    def run_each(self, *batches: Iterable[Any]) -> list[str]:
+        """The same of each of these, landed as a file of its own; the batches' names."""
+        names = []
+        for records in batches:
+            self.write(f"run-{next(self._files)}.jsonl", records)
+            names.append(self.run().batch_id)
+        return names
 
     def agrees(self) -> bool:
         """Whether `sluice verify` finds every table as its changelog says."""

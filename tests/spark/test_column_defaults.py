@@ -17,44 +17,20 @@ from spark_jobs.decoding import decode_batch
 from spark_jobs.job import Job
 from spark_jobs.merging import load
 from spark_jobs.planning import defaults
+from tests.spark.described import (
+    AFTER,
+    BATCHES,
+    BEFORE,
+    NEW,
+    OPEN,
+    PLAIN,
+    TEXT,
+    event,
+    shop_of,
+)
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
 pytestmark = pytest.mark.spark
-
-INT = {"type": "int32", "optional": False}
-TEXT = {"type": "string", "optional": True}
-PRICE = {
-    "type": "bytes", "optional": False, "name": "org.apache.kafka.connect.data.Decimal",
-    "parameters": {"scale": "2", "connect.decimal.precision": "9"}, "default": "ANI=",
-}  # fmt: skip
-STATUS = TEXT | {"default": "new"}
-BEFORE = {"id": INT, "v": TEXT}
-AFTER = BEFORE | {"status": STATUS, "price": PRICE}
-LATER = BEFORE | {"status": TEXT | {"default": "open"}, "price": PRICE}
-PLAIN = BEFORE | {"status": TEXT}
-NEW = BEFORE | {"status": STATUS}
-OPEN = BEFORE | {"status": TEXT | {"default": "open"}}
-
-
-def event(
-    op: str, lsn: int, columns: dict[str, Any], before: Any = None, **row: Any
-) -> dict[str, Any]:
-    """A PostgreSQL event with its schema."""
-    fields = [{"field": name, **kind} for name, kind in columns.items()]
-    schema = {"type": "struct", "fields": [
-        {"field": image, "type": "struct", "optional": True, "fields": fields}
-        for image in ("before", "after")
-    ]}  # fmt: skip
-    source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
-              "lsn": lsn, "snapshot": "false"}  # fmt: skip
-    payload = {"op": op, "before": before, "after": row or None, "source": source, "ts_ms": 0}
-    return {"schema": schema, "payload": payload}
-
-
-def shop_of(spark: SparkSession, root: Path, **table: Any) -> Sandbox:
-    """One table with the key `id`, unless `table` says otherwise."""
-    pipeline = {"format": "debezium", "tables": {"orders": {"key": ["id"], **table}}}
-    return Sandbox(spark, root, pipeline)
 
 
 def load_all(shop: Sandbox, batches: dict[str, list[Any]], order: tuple[str, ...]) -> None:
@@ -71,21 +47,6 @@ def told(shop: Sandbox) -> dict[str, str]:
     return {name: text for name, text in properties.items() if name.startswith(PROP_DEFAULTS)}
 
 
-BATCHES = {
-    "first": [
-        event("c", 1, BEFORE, id=1, v="untouched"),
-        event("c", 2, BEFORE, id=2, v="touched"),
-        event("c", 3, BEFORE, id=3, v="given up"),
-    ],
-    "added": [
-        event("u", 10, AFTER, id=2, v="touched", status="done", price="AMg="),
-        event("c", 11, AFTER, id=4, v="null", status=None, price="AMg="),
-    ],
-    "changed": [
-        event("c", 20, LATER, id=5, v="later", status="open", price="AMg="),
-        event("d", 21, LATER, before={"id": 3, "v": None, "status": None, "price": "ANI="}),
-    ],
-}
 QUICK = ("added", "first", "changed")
 WANTED = [
     (1, "untouched", "new", Decimal("2.10")),

@@ -13,25 +13,13 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import refolding, stages
 from sluice.operations.undo import release
-from tests.spark.renamed import Source, shop_of
+from tests.spark.renamed import Row, Source, ddl, place, shop_of
 from tests.spark.renamed import held as renamed_rows
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
-Row = dict[str, Any]
 HINTS = {"id": "int", "price": "decimal(9,2)", "since": "timestamp_ntz"}
-
-
-def place(pos: int, snapshot: str = "false") -> Row:
-    """Where MySQL's log has an event."""
-    return {"connector": "mysql", "db": "shop", "table": "orders", "ts_ms": pos * 1000,
-            "file": "mysql-bin.000007", "pos": pos, "row": 0, "snapshot": snapshot}  # fmt: skip
-
-
-def ddl(pos: int, text: str) -> Row:
-    """An event of the schema-change topic."""
-    return {"source": place(pos), "databaseName": "shop", "ddl": text, "tableChanges": []}
 
 
 def change(op: str, pos: int, **row: Any) -> Row:
@@ -41,7 +29,7 @@ def change(op: str, pos: int, **row: Any) -> Row:
 
 def loaded(**row: Any) -> Row:
     """A row of the snapshot, which was taken at the log's beginning."""
-    return {"op": "r", "source": place(1, "true"), "before": None, "after": row}
+    return {"op": "r", "source": place(1) | {"snapshot": "true"}, "before": None, "after": row}
 
 
 ADD = ddl(
@@ -70,25 +58,9 @@ QUICK = ("since", "first", "told")
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """With a ledger; drivers run in here."""
-    return lake_of(spark, tmp_path, monkeypatch)
-
-
-def lake_of(
-    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, **table: Any
-) -> Sandbox:
-    orders = {"key": ["id"], "columns": HINTS, "modes": ["current", "history"], **table}
-    shop = Sandbox(spark, root, {"format": "debezium", "tables": {"orders": orders}})
+    shop = shop_of(spark, tmp_path, columns=HINTS, modes=["current", "history"])
     monkeypatch.setattr(stages, "submit", shop.drive)
     return shop
-
-
-def run(lake: Sandbox, *batches: list[Row]) -> list[str]:
-    """Load and publish each, as `sluice run` does; the batches' names."""
-    names = []
-    for number, batch in enumerate(batches):
-        lake.write(f"{number}-{len(names)}-{id(batch)}.jsonl", batch)
-        names.append(lake.run().batch_id)
-    return names
 
 
 def held(lake: Sandbox) -> dict[int, tuple[Any, ...]]:
@@ -109,7 +81,7 @@ def test_rows_from_before_hold_what_the_statement_says(
     lake: Sandbox, order: tuple[str, ...]
 ) -> None:
     """Whichever comes first; `null` was written, and `note` was added without a default."""
-    run(lake, *(BATCHES[name] for name in order))
+    lake.run_each(*(BATCHES[name] for name in order))
     assert held(lake) == WANTED
     assert lake.agrees()
 
@@ -117,7 +89,7 @@ def test_rows_from_before_hold_what_the_statement_says(
 @pytest.mark.long
 def test_what_is_rolled_back_tells_nothing_until_it_is_loaded_again(lake: Sandbox) -> None:
     """Also beneath a batch that was loaded since: then rows lose what it alone told."""
-    _, told, _ = run(lake, *BATCHES.values())
+    _, told, _ = lake.run_each(*BATCHES.values())
     refolding.rollback(lake.context(), told)
     nothing = (None, None, None, None)
     assert held(lake) == WANTED | {1: ("untouched", *nothing), 3: ("x", *nothing)}
@@ -131,7 +103,7 @@ def test_what_is_rolled_back_tells_nothing_until_it_is_loaded_again(lake: Sandbo
 def test_a_full_load_that_has_the_column_means_its_nulls(lake: Sandbox) -> None:
     """It was taken after the statement; which of its rows come first counts for nothing."""
     whole = [loaded(id=i, v="v", status=None, price="1.00", note=None, since=None) for i in (8, 9)]
-    run(lake, whole[1:], BATCHES["since"], [ADD], whole[:1])
+    lake.run_each(whole[1:], BATCHES["since"], [ADD], whole[:1])
     rows = held(lake)
     assert {rows[8], rows[9]} == {("v", None, Decimal("1.00"), None, None)}
     assert lake.agrees()
@@ -153,7 +125,7 @@ def test_a_default_goes_by_the_names_of_later_statements(lake: Sandbox, late: bo
         change("c", 35, id=3, v="x", status="later"),
         change("c", 45, id=4, v="x", state="last"),
     ]
-    run(lake, *([rows, ddl_events] if late else [ddl_events, rows]))
+    lake.run_each(*([rows, ddl_events] if late else [ddl_events, rows]))
     states = {r["id"]: (r["state"], r["status__dropped"]) for r in lake.rows("orders")}
     assert states == {1: ("new", "old"), 2: ("new", "given"), 3: ("later", None), 4: ("last", None)}
     assert lake.agrees()
@@ -227,6 +199,6 @@ def test_defaults_and_names_follow_from_the_set_of_events(
     source, rng = added_often(), random.Random(seed)
     again = rng.sample(source.events, 4)
     events = rng.sample([*source.events, *again], len(source.events) + len(again))
-    run(shop, *(events[n::3] for n in range(3)))
+    shop.run_each(*(events[n::3] for n in range(3)))
     assert renamed_rows(shop, source) == source.rows
     assert shop.agrees()

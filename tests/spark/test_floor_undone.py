@@ -16,7 +16,7 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import PUBLISHED
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
-from tests.spark import test_column_defaults as with_schema
+from tests.spark import described
 from tests.spark.shop import LONG_AFTER, Shop, event, truncate
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -107,12 +107,12 @@ def test_a_row_lives_again_that_an_undone_truncate_took(shop: Shop) -> None:
 
 @pytest.mark.parametrize("changelog_days", [30])
 def test_a_row_from_before_has_a_default_that_was_told_since(shop: Shop) -> None:
-    told, before = with_schema.event, with_schema.BEFORE
+    told, before = described.event, described.BEFORE
     shop.run(told("c", 1, before, id=1, v="a"), told("c", 2, before, id=2, v="b"))
     shop.maintain()
     assert shop.table("orders").properties[PROP_FLOOR]
     batch = shop.run(told("u", 20, before, id=1, v="undone"))
-    shop.run(told("c", 30, with_schema.NEW, id=3, v="c", status="x"))
+    shop.run(told("c", 30, described.NEW, id=3, v="c", status="x"))
     refolding.rollback(shop.context(), batch.batch_id)
     assert shop.seen() == [(1, "a", "new"), (2, "b", "new"), (3, "c", "x")]
     assert shop.agrees()

@@ -16,13 +16,13 @@ from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
 from tests.spark import renamed
 from tests.spark import test_used_again as used_again
+from tests.spark.described import BATCHES as DEFAULTED
+from tests.spark.described import BEFORE, NEW, PLAIN, event
 from tests.spark.renamed import BATCHES as RENAMED
 from tests.spark.renamed import PLACEHOLDER
 from tests.spark.sandbox import Sandbox
 from tests.spark.shop import Shop, orders
 from tests.spark.shop import event as papers
-from tests.spark.test_column_defaults import BATCHES as DEFAULTED
-from tests.spark.test_column_defaults import BEFORE, NEW, PLAIN, event
 from tests.spark.test_used_again import TEXT
 
 pytestmark = pytest.mark.spark
@@ -198,7 +198,7 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
         return used_again.event(op, position, ident, **{n: (TEXT, v) for n, v in names.items()})
 
     def rename(position: int, old: str, new: str) -> dict[str, Any]:
-        return used_again.ddl(position, f"ALTER TABLE orders RENAME COLUMN {old} TO {new}")
+        return renamed.ddl(position, f"ALTER TABLE orders RENAME COLUMN {old} TO {new}")
 
     shop = Sandbox(spark, tmp_path, modes(ON))
     monkeypatch.setattr(stages, "submit", shop.drive)
@@ -208,12 +208,12 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
         rename(20, "weight", "size"),
         row("u", 21, 4, girth="girth", size="size"),
     ]
-    used_again.run(shop, first)
+    shop.run_each(first)
     shop.configure(**modes(OFF))
     late = [rename(10, "size", "girth"), row("c", 30, 8, girth="girth", size="size")]
-    used_again.run(shop, late)
+    shop.run_each(late)
     shop.configure(**modes(ON))
-    used_again.run(shop, [row("c", 40, 9, girth="girth", size="size")])
+    shop.run_each([row("c", 40, 9, girth="girth", size="size")])
     for table in ("orders", "orders__history", "orders__events"):
         found = sorted((r["id"], r["girth"], r["size"]) for r in shop.rows(table))
         assert found == [(ident, "girth", "size") for ident in (1, 3, 4, 8, 9)], table

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError, TransientError
 from sluice.operations import stages
 from sluice.operations.reprocess import land_again
+from tests.spark.described import BEFORE, NEW, PLAIN, event
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_column_defaults import BEFORE, NEW, PLAIN, event
 
 pytestmark = pytest.mark.spark
 

@@ -14,11 +14,11 @@ from sluice.errors import PlanError
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
 from tests.spark import renamed
+from tests.spark.described import INT
+from tests.spark.described import event as typed
 from tests.spark.sandbox import Sandbox, total
 from tests.spark.shop import Shop, orders
 from tests.spark.shop import event as change
-from tests.spark.test_column_defaults import INT
-from tests.spark.test_column_defaults import event as typed
 from tests.spark.test_history import _clock, event, pipeline, truncate
 
 pytestmark = pytest.mark.spark

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError
 from sluice.operations import refolding, stages
 from sluice.result import Counts
+from tests.spark.renamed import ddl, place
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -18,17 +19,6 @@ pytestmark = pytest.mark.spark
 Row = dict[str, Any]
 INT = {"type": "int32", "optional": True}
 TEXT = {"type": "string", "optional": True}
-
-
-def place(pos: int) -> Row:
-    """Where MySQL's log has an event."""
-    return {"connector": "mysql", "db": "shop", "table": "orders", "ts_ms": pos * 1000,
-            "file": "mysql-bin.000007", "pos": pos, "row": 0, "snapshot": "false"}  # fmt: skip
-
-
-def ddl(pos: int, text: str) -> Row:
-    """An event of the schema-change topic."""
-    return {"source": place(pos), "databaseName": "shop", "ddl": text, "tableChanges": []}
 
 
 def event(op: str, pos: int, ident: int, **columns: tuple[Row, Any]) -> Row:
@@ -65,15 +55,6 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return shop
 
 
-def run(lake: Sandbox, *batches: list[Row]) -> list[str]:
-    """Load and publish each, as `sluice run` does; the batches' names."""
-    names = []
-    for number, batch in enumerate(batches):
-        lake.write(f"{number}-{len(names)}-{id(batch)}.jsonl", batch)
-        names.append(lake.run().batch_id)
-    return names
-
-
 @pytest.mark.parametrize(
     "batches",
     [
@@ -88,7 +69,7 @@ def run(lake: Sandbox, *batches: list[Row]) -> list[str]:
     ],
 )  # fmt: skip
 def test_two_columns_of_one_name_are_told_apart(lake: Sandbox, batches: list[list[Row]]) -> None:
-    run(lake, *batches)
+    lake.run_each(*batches)
     assert sizes(lake) == {(ident, *both) for ident, both in WANTED.items()}
     assert sizes(lake, "orders__history") == VERSIONS
     assert lake.agrees()
@@ -98,10 +79,10 @@ def test_two_columns_of_one_name_are_told_apart(lake: Sandbox, batches: list[lis
 def test_a_dropped_column_stays_while_no_other_has_its_name(lake: Sandbox) -> None:
     full_load = event("r", 25, 9, size=(INT, 90))
     full_load["payload"]["source"]["snapshot"] = "true"
-    run(lake, [*FIRST, full_load], [DROP, *BETWEEN])
+    lake.run_each([*FIRST, full_load], [DROP, *BETWEEN])
     assert sizes(lake) == {(1, 10, None), (2, 20, None), (3, None, None), (9, 90, None)}
     assert lake.types("orders") == {"id": "int", "size": "int"}
-    run(lake, [ADD])
+    lake.run_each([ADD])
     assert sizes(lake) == {(1, None, 10), (2, None, 20), (3, None, None), (9, None, 90)}
 
 
@@ -112,7 +93,7 @@ def test_the_default_of_the_second_is_not_the_firsts(lake: Sandbox, told_late: b
     full_load["payload"]["source"]["snapshot"] = "true"
     statements = [DROP, ddl(20, "ALTER TABLE orders ADD size int DEFAULT 7")]
     since = [event("u", 21, 2, size=({**INT, "default": 7}, 8))]
-    run(lake, [full_load], *([since, statements] if told_late else [statements, since]))
+    lake.run_each([full_load], *([since, statements] if told_late else [statements, since]))
     assert sizes(lake) == {(1, 7, 10), (2, 8, None)}
     assert lake.agrees()
 
@@ -131,7 +112,7 @@ TAKEN = [
     ids=["each", "together"],
 )
 def test_a_dropped_name_that_a_rename_takes_over(lake: Sandbox, batches: list[list[Row]]) -> None:
-    run(lake, [event("c", 5, 1, size=(INT, 1), weight=(INT, 2))], *batches)
+    lake.run_each([event("c", 5, 1, size=(INT, 1), weight=(INT, 2))], *batches)
     (row,) = lake.rows("orders")
     assert (row["grams"], row["size"], row["size__dropped"]) == (2, None, 1)
     assert lake.agrees()
@@ -140,14 +121,14 @@ def test_a_dropped_name_that_a_rename_takes_over(lake: Sandbox, batches: list[li
 @pytest.mark.long
 def test_types_that_fit_stay_what_they_are(lake: Sandbox) -> None:
     big = {"type": "int64", "optional": True}
-    run(lake, FIRST, [DROP, ADD, event("u", 21, 2, size=(big, 2**40))])
+    lake.run_each(FIRST, [DROP, ADD, event("u", 21, 2, size=(big, 2**40))])
     assert lake.types("orders") == {"id": "int", "size": "long", "size__dropped": "long"}
     assert sizes(lake) == {(1, None, 10), (2, 2**40, None), (3, None, 30)}
 
 
 @pytest.mark.long
 def test_an_add_is_undone_beneath_others(lake: Sandbox) -> None:
-    _, _, added, _ = run(lake, FIRST, [DROP], [ADD], SINCE)
+    _, _, added, _ = lake.run_each(FIRST, [DROP], [ADD], SINCE)
     refolding.rollback(lake.context(), added)
     assert {(i, size) for i, size, _ in sizes(lake)} == {(1, "10"), (2, "L"), (3, "30"), (4, "XL")}
     assert lake.agrees()
@@ -176,7 +157,7 @@ def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
     rows[1]["payload"] |= {"op": "d", "before": {"id": 2}, "after": None}
     orders = {"key": ["id"], "modes": ["current", "history", "append"]}
     lake.configure(format="debezium", tables={"orders": orders})
-    run(lake, [*rows[1:], ddl(20, "ALTER TABLE orders RENAME COLUMN weight TO size")])
+    lake.run_each([*rows[1:], ddl(20, "ALTER TABLE orders RENAME COLUMN weight TO size")])
     earlier = ddl(10, "ALTER TABLE orders RENAME COLUMN size TO girth")
     late = event("c", 3, 3, size=(TEXT, "late"), weight=(TEXT, "late"))
     lake.write("last.jsonl", [rows[0], earlier, late])
@@ -192,7 +173,7 @@ def test_rows_with_two_columns_in_one_are_made_again(lake: Sandbox) -> None:
 @pytest.mark.long
 def test_a_drop_that_is_undone_leaves_one_column(lake: Sandbox) -> None:
     """Its batch is of DDL alone: nothing was written, and what came later was read by it."""
-    _, drop, _ = run(lake, FIRST[:2], [DROP], [ddl(20, "ALTER TABLE orders ADD size int"),
+    _, drop, _ = lake.run_each(FIRST[:2], [DROP], [ddl(20, "ALTER TABLE orders ADD size int"),
                                                event("c", 22, 4, size=(INT, 99))])  # fmt: skip
     refolding.rollback(lake.context(), drop)
     assert sizes(lake) == {(1, 10, None), (2, 20, None), (4, 99, None)}

@@ -77,6 +77,6 @@ class Turns:
         while not self._stop.wait(self._seconds / 3):
             try:
                 renew(self._pipeline, MAINTENANCE, self._attempt, this_holder(), self._seconds)
-            except Exception:
+            except Exception:  # of whatever it is, nobody knows then who holds the lease
                 self._lost.set()
                 return
