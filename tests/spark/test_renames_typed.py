@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import stages
+from tests.spark.renamed import ddl
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_used_again import DROP, INT, TEXT, ddl, event, run
+from tests.spark.test_used_again import DROP, INT, TEXT, event
 
 pytestmark = pytest.mark.spark
 
@@ -77,7 +78,7 @@ def test_a_dropped_name_that_a_column_of_another_type_gets(
     """Its statements come alone at first, where nothing says yet that the name is text too."""
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": ORDERS})
     monkeypatch.setattr(stages, "submit", shop.drive)
-    run(shop, *batches)
+    shop.run_each(*batches)
     both = ("size", "size__dropped")
     assert rows_of(shop, "orders", *both) == {(1, "light", "1"), (2, "heavy", None)}
     versions = {(1, "light", "1"), (2, "light", "2"), (2, "heavy", None)}
