@@ -35,6 +35,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from sluice import names
 from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE
 
 OUTCOME_EVENT: Final = "event"
@@ -80,6 +81,16 @@ def by_name(names: Iterable[str]) -> list[Column]:
 def literal(text: str) -> str:
     """A text as a SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def of_batches(batches: Iterable[str], column: str = names.BATCH_ID) -> Column:
+    """Whether a row is of one of some batches.
+
+    As SQL text: a pipeline has thousands of batches, and each value of `isin` is a message to the
+    JVM of its own.
+    """
+    listed = ", ".join(map(literal, sorted(batches)))
+    return F.expr(f"{column} IN ({listed})") if listed else F.lit(False)
 
 
 def as_place() -> list[Column]:

@@ -11,6 +11,7 @@ from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.errors import PlanError, RollbackRefused
 from sluice.ledger.ledger import Ledger
+from spark_jobs.canonical import of_batches
 from spark_jobs.lake.tables import Lake, TableId, changelog_id, changelog_of, target_id
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span
@@ -59,7 +60,7 @@ def of_changes(lake: Lake, plan: TablePlan, published: Collection[str]) -> tuple
     """What a target knows of its changes, from themselves: whether some left columns out, and the
     highest position, below which a load has to look at what is stored."""
     changes = lake.spark.table(changelog_id(plan).sql())
-    counted = changes.where(F.col(names.BATCH_ID).isin(*published))
+    counted = changes.where(of_batches(published))
     partial = F.bool_or(F.col(names.ABSENT).isNotNull())
     row = counted.agg(F.max(names.POSITION).alias("highest"), partial.alias("partial")).first()
     highest = None if row is None else row["highest"]

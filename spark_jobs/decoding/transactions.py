@@ -25,6 +25,7 @@ from spark_jobs.canonical import (
     OUTCOME_REJECT,
     SOURCE_PARTS,
     UPDATES,
+    of_batches,
     record_text,
 )
 from spark_jobs.job import Job
@@ -118,9 +119,7 @@ def _ended(job: Job, envelope: DataFrame) -> DataFrame:
         return ends
     prefix = _of_epoch(job)
     mine = (F.col("pipeline") == job.pipeline.name) & F.col(TRANSACTION).startswith(prefix)
-    known = job.spark.table(TABLE.sql()).where(
-        mine & F.col("batch_id").isin(*job.attempt.published)
-    )
+    known = job.spark.table(TABLE.sql()).where(mine & of_batches(job.attempt.published, "batch_id"))
     ids = F.substr(TRANSACTION, F.lit(len(prefix) + 1)).alias(TRANSACTION)
     return ends.unionByName(known.select(ids)).distinct()
 

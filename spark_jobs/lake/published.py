@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from spark_jobs.canonical import of_batches
 from spark_jobs.lake.cut import Cut, Trio
 from spark_jobs.lake.tables import TableId
 from spark_jobs.planning.widening import changes_as, under_names_of_now
@@ -27,7 +28,7 @@ def rows_at(
 def changes_at(spark: SparkSession, cut: Cut, trio: Trio) -> DataFrame:
     """The published changes of a table, under the names of now and with the defaults of columns
     that came after them."""
-    published = F.col(names.BATCH_ID).isin(list(cut.published))
+    published = of_batches(cut.published)
     changes = rows_at(spark, cut, trio.changelog).where(published)
     target = rows_at(spark, cut, trio.target, changes)
     types = {field.name: field.dataType.simpleString() for field in target.schema}

@@ -12,7 +12,7 @@ from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, literal, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, literal, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.kept import keep
@@ -162,7 +162,7 @@ class Writer:
         """What the changelog has of some batches, as it was written."""
         reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
         changelog = reader.table(changelog_id(self.plan).sql())
-        return changes_as(changelog.where(F.col(names.BATCH_ID).isin(*batches)), self.types)
+        return changes_as(changelog.where(of_batches(batches)), self.types)
 
     def branch(self, table: TableId) -> str:
         if table not in self.branched:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.faults import Point, reach
 from sluice.operations.expiry import published_before
-from spark_jobs.canonical import by_arrival, literal
+from spark_jobs.canonical import by_arrival, literal, of_batches
 from spark_jobs.lake.tables import TableId, changelog_of
 from spark_jobs.maintaining.upkeep import Upkeep
 
@@ -91,7 +91,7 @@ def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
     rows = upkeep.spark.table(table.sql())
     arrival = F.max(by_arrival(F.col(names.POSITION)))
     found = (
-        rows.where(F.col(names.BATCH_ID).isin(*old))
+        rows.where(of_batches(old))
         .groupBy(names.BATCH_ID)
         .agg(F.max(names.POSITION).alias("highest"), arrival.alias("arrival"))
         .where(~F.col("arrival"))

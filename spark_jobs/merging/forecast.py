@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.operations.preview import Forecast, TablePreview
 from sluice.result import Counts
-from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_TRUNCATE, of_batches, quoted
 from spark_jobs.decoding import beyond
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
@@ -139,7 +139,7 @@ def _count_rows(job: Job, plan: TablePlan, rows: DataFrame, stored: Stored, told
     others = rows.where(F.lit(False))
     if job.lake.load(changelog) is not None:
         everything = job.spark.table(changelog.sql())
-        others = everything.where(F.col(names.BATCH_ID).isin(*job.attempt.published))
+        others = everything.where(of_batches(job.attempt.published))
         others = told.changes(changes_as(others, plan.types))
     data = tuple(plan.data)
     changes = NoKeyChanges(rows, others, data, stored.truncated_at, stored.cut)

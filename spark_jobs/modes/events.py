@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_TRUNCATE, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import carried, event_hash
 from spark_jobs.kept import keep
@@ -156,7 +156,7 @@ def _brought_alone(
     rows = there.join(gone.select(*IDENTITY), list(IDENTITY), "left_semi")
     if floor is None:
         return rows
-    published = F.col(names.BATCH_ID).isin(*writer.attempt.published)
+    published = of_batches(writer.attempt.published)
     return rows.where((F.col(names.POSITION) > floor) | ~published)
 
 
