@@ -72,7 +72,7 @@ class Driver:
         self.catalog = open_catalog(project)
         self.ledger = Ledger(self.catalog)
         self.files = BatchFiles(project)
-        self.attempt = new_attempt()
+        self.attempt, self.predecessor = new_attempt(), ""
         self.lake: Lake | None = None
         self._left_out: dict[str, str] = {}
         self._held = threading.Event()
@@ -82,11 +82,12 @@ class Driver:
         """Load, write the result, then say so in the ledger; on failure say that instead."""
         self.ledger.ensure()
         row = self._row()
+        self.predecessor = "" if row is None else row.attempt
         try:
             self._begin(row)
             with self._renewing():
                 refuse_replaced(self.pipeline, self.manifest)
-                result = self._work(row is not None and bool(row.attempt))
+                result = self._work(bool(self.predecessor))
             # What was read in between was read from what is there before and after.
             refuse_replaced(self.pipeline, self.manifest)
             # After the last renewal, which would make the lease this process's own again.
@@ -275,8 +276,14 @@ class Driver:
         )
 
     def _require_mine(self) -> None:
-        """Raise LeaseHeld where another attempt has the batch, or somebody has finished it."""
-        if not self._still_mine(self._row()):
+        """Raise LeaseHeld where a later attempt has the batch, or somebody has finished it.
+
+        A batch that was loaded already is its predecessor's until this attempt takes the lease.
+        """
+        row = self._row()
+        if row is not None and row.attempt == self.predecessor:
+            row = replace(row, attempt=self.attempt)
+        if not self._still_mine(row):
             raise self._taken_over()
 
     def _is_mine(self, row: states.BatchRow | None) -> bool:

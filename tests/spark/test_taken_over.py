@@ -13,7 +13,7 @@ from sluice.operations import stages
 from spark_jobs.merging import load
 from tests.spark.shop import Shop, event
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.spark
 PIPELINE = {
     "format": "debezium",
     "max_bad_share": 1,
@@ -21,6 +21,22 @@ PIPELINE = {
 }
 
 
+def test_a_batch_that_is_loaded_may_be_loaded_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its publish finds `main` moved, or somebody clears the task of its load."""
+    shop = Shop(spark, tmp_path, PIPELINE)
+    monkeypatch.setattr(stages, "submit", shop.submit)
+    shop.write("new.jsonl", [event("c", "orders", 10, id=1, status="new"), "{no event"])
+    (key,) = stages.land(shop.context())
+    attempts = [stages.load(shop.context(), key).attempt for _ in range(2)]
+    assert stages.publish(shop.context(), key).attempt == attempts[1] != attempts[0]
+    assert shop.seen() == [(1, "new")]
+    quarantine = shop.catalog.load_table(("sluice", "quarantine")).scan().to_arrow()
+    assert quarantine["reason"].to_pylist() == ["not_json"]
+
+
+@pytest.mark.long
 def test_the_quarantine_of_the_attempt_that_was_published_stays(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
