@@ -111,7 +111,7 @@ def _run(
     cutter.trios(table)  # a mistake in the name is told before Spark starts
     spark = open_session(project, f"sluice verify {pipeline}")
     if source is not None:
-        return verify_source(spark, cutter, source, table)
+        return verify_source(spark, cutter, chosen, source, table)
     return verify(spark, cutter, table)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -18,6 +18,7 @@ from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.keynames import key_names, key_told
 from spark_jobs.planning.plan import (
     TablePlan,
     plan_table,
@@ -25,6 +26,7 @@ from spark_jobs.planning.plan import (
     table_config,
     target_name,
 )
+from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.renames_known import (
     following,
     heeds,
@@ -107,23 +109,19 @@ def _plan(job: Job, asked: _Asked) -> TablePlan:
     refuse_dropped(job.lake, target)
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, asked.statements)
-    again = used_again(renames or ())
-    plan = following(job.pipeline, _by_events(job, table, config, stored, again), renames, stored)
+    plan = following(job.pipeline, _by_events(job, asked, stored, renames or ()), renames, stored)
     return replace(plan, additions=additions_of(asked.statements, config, plan.data, plan.renames))
 
 
-def _by_events(
-    job: Job,
-    found: Found,
-    config: TableConfig,
-    stored: Mapping[str, str],
-    used_again: Collection[str],
-) -> TablePlan:
-    target = _target(job, found)
+def _by_events(job: Job, asked: _Asked, stored: Mapping[str, str], renames: Renames) -> TablePlan:
+    found, config, target = asked.table, asked.config, _target(job, asked.table)
     key = job.lake.key(target)
     refuse_other_source(job.lake, target, found, config)
-    fmt = FORMATS.get(job.pipeline.format)
-    return plan_table(job.pipeline, fmt, found, config, stored or None, key, used_again)
+    fmt, again = FORMATS.get(job.pipeline.format), used_again(renames)
+    script = job.pipeline.ddl_table(found.source.name)
+    told = key_told(found, config, key, script.key if script else (), renames)
+    names = key_names(found, told, renames, asked.statements)
+    return plan_table(job.pipeline, fmt, found, config, stored or None, key, again, names)
 
 
 def _target(job: Job, found: Found) -> TableId:

@@ -26,12 +26,14 @@ from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.keynames import KeyNames
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.storedtypes import Stated, planned
 
+NO_NAMES: Final[KeyNames] = {}
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 
@@ -142,13 +144,14 @@ def plan_table(
     existing: Mapping[str, str] | None,
     stored_key: tuple[str, ...] | None,
     used_again: Collection[str] = (),
+    key_names: KeyNames = NO_NAMES,
 ) -> TablePlan:
     """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet.
 
     `used_again`: in lower case, names that two columns of the source had, one after the other.
     """
     _refuse_truncates(pipeline, found, config)
-    stored = _Stored(existing or {}, stored_key, used_again)
+    stored = _Stored(existing or {}, stored_key, used_again, key_names)
     heard = _hear(pipeline, fmt, found, config, stored)
     names = _column_names(heard, existing or {})
     if existing is not None:
@@ -178,11 +181,13 @@ def plan_table(
 
 @dataclass(frozen=True)
 class _Stored:
-    """The table that is there: its columns' types and its key; `used_again` as in `plan_table`."""
+    """The table that is there: its columns' types and its key; `used_again` and `key_names` as in
+    `plan_table`."""
 
     types: Mapping[str, str]
     key: tuple[str, ...] | None
     used_again: Collection[str]
+    key_names: KeyNames
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,7 @@ def _hear(
     pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: _Stored
 ) -> _Heard:
     told = descriptions(fmt, found, pipeline.format_options)
-    spelled = spelling(found, told, stored.types)
+    spelled = spelling(found, told, stored.types, stored.key_names)
     described, known = spelled.of_described(told), spelled.of_found(found)
     hints = spelled.of_config(config)
     policy = pipeline.on_type_change
@@ -219,7 +224,12 @@ def _hear(
 
 def _planned(heard: _Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
     columns = (planned(name, heard.described, heard.stated) for name in names)
-    return tuple(replace(c, others=heard.spelled.others(c.name)) for c in columns)
+    return tuple(_as_heard(column, heard.spelled) for column in columns)
+
+
+def _as_heard(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
+    of_key = column.name.lower() in spelled.key_names
+    return replace(column, others=spelled.others(column.name), silent=of_key)
 
 
 def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> None:
@@ -289,7 +299,8 @@ def _key(pipeline: Pipeline, heard: _Heard, names: list[str]) -> tuple[str, ...]
         lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
         raise PlanError(
             f"table {found.source.name}: key columns {missing} {lacks}; name others in `key:`, or "
-            "give these a type in `columns:` where the first event is a TRUNCATE"
+            "give these a type in `columns:` where the first event is a TRUNCATE; where the source "
+            "renamed them, tell it in `renamed_columns:`"
         )
     return heard.key
 

@@ -26,6 +26,7 @@ class PlannedColumn:
     `readings` maps a `short_name` to the type of its values; `None` stands for events without a
     description and for hints. `others`: how events spell the name besides. `rule`: the column holds
     what equal values of the column `compares` have in common (`sluice.config.collations`).
+    `silent`: what events say under its name is of a column of the key; it is NULL.
     """
 
     name: str
@@ -34,6 +35,7 @@ class PlannedColumn:
     others: tuple[str, ...] = ()
     compares: str = ""
     rule: str = ""
+    silent: bool = False
 
     @property
     def source_name(self) -> str:
@@ -56,6 +58,8 @@ class PlannedColumn:
 
     def text_in(self, image: Column) -> Column:
         """The column's text in an image; NULL where the image has none."""
+        if self.silent:
+            return F.lit(None).cast("string")
         text = _compared(F.coalesce(*(image[name] for name in self.spellings)), self.rule)
         if not self.holds_nulls:
             return text

@@ -9,13 +9,15 @@ from typing import Final
 from pyiceberg.catalog import Catalog
 
 from sluice.coltypes import ColumnType, widest, widest_or_text
+from sluice.config.collations import source_name
 from sluice.config.project import Pipeline, TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.renamelog import ToldRename, recorded
 from sluice.names import dropped_column
-from spark_jobs.planning.discover import Source
-from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.keynames import KeyNames, key_names, without_key
+from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.plannedcolumn import PlannedColumn
 from spark_jobs.planning.renames import Rename, Renames, declared, name_at, together, wanted
 
@@ -93,6 +95,16 @@ def renames_of(
     return together(of_told(told, config), declared(config.renamed_columns))
 
 
+def names_at_source(
+    catalog: Catalog, pipeline: Pipeline, source: str, key: Collection[str]
+) -> KeyNames:
+    """What a source table calls, or called, the columns of a stored key otherwise."""
+    told = [one for one in published(catalog, pipeline.name) if one.source_table == source]
+    table = Source("", "", source)
+    renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), told)
+    return key_names(Found(table), map(source_name, key), renames or (), told)
+
+
 def following(
     pipeline: Pipeline, plan: TablePlan, renames: Renames | None, stored: Collection[str]
 ) -> TablePlan:
@@ -107,7 +119,7 @@ def following(
         return plan
     texts, before = pipeline.on_type_change == _AS_TEXT, None
     columns = {column.name: column for column in plan.columns}
-    names = wanted(renames, columns)
+    names = wanted(without_key(renames, plan.key), columns)
     while columns != before:  # a column that gets a wider type may be a former one of another
         before, columns = columns, _with_names_of_now(plan, renames, names, columns, stored, texts)
     stated = declared(plan.config.renamed_columns)
@@ -202,7 +214,7 @@ def known_renames(plan: TablePlan, told: Renames, before: Renames) -> Renames:
     """
     if plan.declared is None:
         return before
-    known = together(before, told, plan.declared)
+    known = together(before, without_key(together(told, plan.declared), plan.key))
     columns = {column.name.lower() for column in plan.columns}
     return tuple(rename for rename in known if _arrives(rename, known, columns))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sluice.coltypes import STRING
@@ -20,6 +20,7 @@ from sluice.errors import PlanError
 from sluice.sourcenames import is_column_name
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found
+from spark_jobs.planning.keynames import KeyNames
 
 NOTHING_TOLD: Final = DdlTable("", "", {})
 Described = Mapping[int, Mapping[str, SourceColumn]]
@@ -27,14 +28,19 @@ Described = Mapping[int, Mapping[str, SourceColumn]]
 
 @dataclass(frozen=True)
 class Spelling:
-    """How each column is spelled in the tables, by its name in lower case."""
+    """How each column is spelled in the tables, by its name in lower case.
+
+    `heard`: how events spell it; `key_names`: all other names of the key's columns.
+    """
 
     chosen: Mapping[str, str]
     heard: Mapping[str, tuple[str, ...]]
+    key_names: KeyNames = field(default_factory=dict)
 
     def of(self, name: str) -> str:
         """The spelling of the tables; a name that no event has keeps its own."""
-        return self.chosen.get(name.lower(), name)
+        column = self.key_names.get(name.lower(), name)
+        return self.chosen.get(column.lower(), column)
 
     def others(self, name: str) -> tuple[str, ...]:
         """How events spell the column besides."""
@@ -58,7 +64,8 @@ class Spelling:
     def of_config(self, config: TableConfig) -> TableConfig:
         """Hints, key and its collations in the spelling of the tables."""
         key = None if config.key is None else [*map(self.of, config.key)]
-        columns = {self.of(name): kind for name, kind in config.columns.items()}
+        hints = sorted(config.columns.items(), key=lambda hint: self.of(hint[0]) == hint[0])
+        columns = {self.of(name): kind for name, kind in hints}
         collations = {self.of(name): rule for name, rule in config.collations.items()}
         nulls = [*map(self.of, config.null_keys)]
         told = {"key": key, "columns": columns, "collations": collations, "null_keys": nulls}
@@ -78,7 +85,9 @@ class Spelling:
         return replace(table, columns=columns, key=tuple(map(self.of, table.key)))
 
 
-def spelling(found: Found, described: Described, existing: Iterable[str]) -> Spelling:
+def spelling(
+    found: Found, described: Described, existing: Iterable[str], key_names: KeyNames
+) -> Spelling:
     """Choose each column's spelling; raises PlanError where the source tells two of them apart."""
     _refuse_two_columns(found, described, {name.lower() for name in existing})
     listed = {name for columns in described.values() for name in columns}
@@ -86,7 +95,17 @@ def spelling(found: Found, described: Described, existing: Iterable[str]) -> Spe
     heard = _alike(found.columns | listed)
     chosen = {folded: _one_of(names, known) for folded, names in heard.items()}
     stored = {name.lower(): name for name in existing}
-    return Spelling({**chosen, **stored}, heard)
+    return Spelling({**chosen, **stored}, _with_key_names(heard, key_names), key_names)
+
+
+def _with_key_names(
+    heard: Mapping[str, tuple[str, ...]], key_names: KeyNames
+) -> dict[str, tuple[str, ...]]:
+    found = dict(heard)
+    for other in sorted(key_names.keys() & heard.keys()):
+        column = key_names[other].lower()
+        found[column] = (*found.get(column, ()), *heard[other])
+    return found
 
 
 def _alike(names: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -7,9 +7,10 @@ changelog says it was at that time of the source. Values are compared in one spe
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.config.collations import source_name
 from sluice.config.livesource import POSTGRES, LiveSource
+from sluice.config.project import Pipeline
 from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
 from spark_jobs.canonical import quoted
@@ -24,7 +26,9 @@ from spark_jobs.compare import Layout
 from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.lake.cut import Cut, Cutter, Trio
 from spark_jobs.lake.published import changes_at, is_partial, living_at
+from spark_jobs.planning.keynames import KeyNames
 from spark_jobs.planning.plan import is_reserved
+from spark_jobs.planning.renames_known import names_at_source
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
@@ -33,7 +37,7 @@ from spark_jobs.verifying.texts import comparable, spelled_source, spelled_targe
 
 
 def verify_source(
-    spark: SparkSession, cutter: Cutter, source: LiveSource, only: str | None
+    spark: SparkSession, cutter: Cutter, pipeline: Pipeline, source: LiveSource, only: str | None
 ) -> Verification:
     """Compare every table of a pipeline, or one, with the source's.
 
@@ -43,7 +47,8 @@ def verify_source(
     started, at = time.monotonic(), datetime.now(UTC)
     database, trios = _database(spark, source.address), cutter.trios(only)
     cut = cutter.cut(trios)
-    found = [_Side(spark, cut, trio, database, source) for trio in trios]
+    names_at = partial(names_at_source, cutter.catalog, pipeline)
+    found = [_Side(spark, cut, trio, database, source, names_at) for trio in trios]
     there = [side for side in found if side.table is not None]
     if not there:
         listed = ", ".join(side.source for side in found) or "no table is loaded yet"
@@ -84,10 +89,16 @@ class _Side:
     """One target and its table at the source; `notes` say what else a reader has to know."""
 
     def __init__(
-        self, spark: SparkSession, cut: Cut, trio: Trio, database: SourceDatabase, asked: LiveSource
+        self,
+        spark: SparkSession,
+        cut: Cut,
+        trio: Trio,
+        database: SourceDatabase,
+        asked: LiveSource,
+        names_at: Callable[[str, tuple[str, ...]], KeyNames],
     ) -> None:
         self.spark, self.cut, self.trio, self.database = spark, cut, trio, database
-        self.asked, self.notes = asked, list[str]()
+        self.asked, self.notes, self.names_at = asked, list[str](), names_at
         changelog = cut.tables[trio.changelog]
         self.source = changelog.properties.get(names.PROP_SOURCE, trio.target.name)
         self.table: SourceTable | None = database.table(self.source)
@@ -97,7 +108,7 @@ class _Side:
     def report(self) -> TableReport:
         assert self.table is not None
         held = self._held()
-        shared = self._shared(self.database.columns(self.table), held)
+        shared = self._shared(self._columns(self.table), held)
         types = {f.name: f.dataType for f in held.schema}
         rows = self.database.rows(self.table, shared.columns)
         named = [(F.col(quoted(c.name)), c, types[c.name]) for c in shared.columns]
@@ -110,6 +121,12 @@ class _Side:
             tombstones=None,
             foreign=self.cut.foreign(self.trio.target),
         )
+
+    def _columns(self, table: SourceTable) -> list[SourceColumn]:
+        """Those of the source, the key's under the names that they have in the target."""
+        of_key = self.names_at(self.source, self.trio.key)
+        found = self.database.columns(table)
+        return [replace(c, name=of_key.get(c.name.lower(), c.name)) for c in found]
 
     def _held(self) -> DataFrame:
         changes = changes_at(self.spark, self.cut, self.trio)

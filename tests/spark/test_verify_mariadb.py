@@ -119,7 +119,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
 def verified(shop: Shop, server: mariadb.Server, scheme: str = "mariadb") -> Verification:
     cutter = Cutter(shop.catalog, shop.context().ledger, "p", NAMESPACE)
     live = LiveSource(f"jdbc:{scheme}://127.0.0.1:{server.port}/shop?connectTimeout=9000")
-    return verify_source(shop.spark, cutter, live, None)
+    return verify_source(shop.spark, cutter, shop.pipeline, live, None)
 
 
 def told(report: TableReport) -> list[tuple[str, str | None, tuple[str, ...]]]:

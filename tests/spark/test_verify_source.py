@@ -120,7 +120,7 @@ def verified(
     cutter = Cutter(shop.catalog, shop.context().ledger, "p", NAMESPACE)
     place = address.rpartition("@")[2]
     live = LiveSource(f"jdbc:postgresql://{place}?ApplicationName=t", watermark)
-    return verify_source(shop.spark, cutter, live, table)
+    return verify_source(shop.spark, cutter, shop.pipeline, live, table)
 
 
 def told(report: TableReport) -> dict[str | None, tuple[str, tuple[str, ...]]]:
@@ -235,3 +235,18 @@ def test_a_key_with_a_collation_is_compared_by_its_own_text(
     source("UPDATE named SET note = 'c'")
     (report,) = verified(lake, address).tables
     assert [(d.kind, d.columns) for d in report.rows.shown] == [("differs", ("note",))]
+
+
+def test_a_key_that_the_source_renamed_is_compared(
+    spark: SparkSession, tmp_path: Path, address: str, source: Execute
+) -> None:
+    renamed = {"public.orders": {"key": ["id"], "renamed_columns": {"id": "order_id"}}}
+    lake = Shop(spark, tmp_path, {"format": "debezium", "tables": renamed})
+    lake.run(event("c", "orders", 1, id=1, note="a"), event("c", "orders", 2, order_id=2, note="b"))
+    source("CREATE TABLE orders (order_id int PRIMARY KEY, note text)")
+    source("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+    found = verified(lake, address)
+    assert found.agrees, found
+    source("UPDATE orders SET note = 'c' WHERE order_id = 2")
+    (report,) = verified(lake, address).tables
+    assert told(report) == {"2": ("differs", ("note",))}
