@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.faults.lake import PATIENCE_SECONDS, SLUICE, Lake
-from tests.unit.test_secrets import PLANTED, SECRET_VARIABLES
+from tests.planted import PLANTED, SECRET_VARIABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 

@@ -6,6 +6,7 @@ The looks are made to see the table as it was: the catalog's own check has to de
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +24,14 @@ from sluice.catalog.snapshots import (
 )
 from sluice.errors import CommitStateUnknown, PublishRefused
 from sluice.names import tag_name
-from tests.unit.test_snapshots import NAME, catalog, ids, stage, table, undo, write
+from tests.unit.branches import NAME, ids, one_table, stage, table, undo, write
 
-__all__ = ["catalog"]
 pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return one_table(tmp_path)
 
 
 @pytest.fixture

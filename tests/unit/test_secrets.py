@@ -16,15 +16,11 @@ from sluice.driver.submit import LOAD_BATCH, spark_conf, submit_command
 from sluice.errors import ConfigError
 from sluice.operations.land import land
 from spark_jobs.session import DEFAULTS
+from tests.planted import PLANTED, SECRET_VARIABLES
 from tests.unit.projects import open_shop
 
-PLANTED = "PLANTED/s3cr3t+1"
 LAKE = {"catalog": {"type": "jdbc", "uri": "sqlite:///lake.db"}, "warehouse": "warehouse"}
 SHOP = {"name": "shop", "format": "debezium", "namespace": "shop", "landing": {"url": "landing"}}
-SECRET_VARIABLES = (
-    "SLUICE_CATALOG_TOKEN", "SLUICE_CATALOG_CREDENTIAL", "PGPASSWORD",
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,8 @@ import pyarrow as pa
 import pytest
 import requests
 from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, ServiceUnavailableError
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
-from pyiceberg.table.update import RemoveSnapshotRefUpdate
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import StringType
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from sluice.catalog.snapshots import (
@@ -29,64 +25,14 @@ from sluice.catalog.snapshots import (
 )
 from sluice.errors import CommitStateUnknown, PublishRefused, RollbackRefused
 from sluice.names import PROP_HIGHEST, branch_name, tag_name
-from sluice.result import StagedTable
+from tests.unit.branches import NAME, ids, one_table, stage, table, undo, write
 
 pytestmark = pytest.mark.catalog
-
-NAME = ("shop", "orders")
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
-    made.create_namespace("shop")
-    made.create_table(NAME, Schema(NestedField(1, "id", LongType(), required=False)))
-    return made
-
-
-def table(catalog: Catalog) -> Table:
-    return catalog.load_table(NAME)
-
-
-def ids(catalog: Catalog) -> list[int]:
-    return sorted(table(catalog).scan().to_arrow()["id"].to_pylist())
-
-
-def write(catalog: Catalog, value: int, branch: str = "main") -> int:
-    """Append one row; returns the snapshot."""
-    loaded = table(catalog)
-    loaded.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
-    found = head(table(catalog), branch)
-    assert found is not None
-    return found
-
-
-def stage(catalog: Catalog, batch: str, value: int, attempt: str = "a1") -> StagedTable:
-    """What a driver leaves: a branch of `main` with one row more."""
-    loaded = table(catalog)
-    base, schema = head(loaded), loaded.metadata.current_schema_id
-    branch = branch_name(batch, attempt)
-    if not loaded.metadata.snapshots:
-        return StagedTable(*NAME, branch, None, _write_first(catalog, value, branch), schema)
-    if base is not None:
-        loaded.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
-    after = write(catalog, value, branch)
-    return StagedTable(*NAME, branch, base, after, schema)
-
-
-def _write_first(catalog: Catalog, value: int, branch: str) -> int:
-    """Spark can begin a table on a branch; pyiceberg has to write `main` and take it away."""
-    after = write(catalog, value)
-    loaded = table(catalog)
-    loaded.manage_snapshots().create_branch(snapshot_id=after, branch_name=branch).commit()
-    catalog.commit_table(table(catalog), (), (RemoveSnapshotRefUpdate(ref_name="main"),))
-    return after
-
-
-def undo(catalog: Catalog, staged: StagedTable, batch: str) -> None:
-    rollback_table(
-        catalog, *NAME, staged.head_snapshot, staged.base_snapshot, staged.base_schema, batch
-    )
+    return one_table(tmp_path)
 
 
 def test_publish_points_main_tags_and_drops_the_branch(catalog: Catalog) -> None:

@@ -10,14 +10,15 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import NestedField, StringType
 
-from sluice.catalog.snapshots import head, publish_table
+from sluice.catalog.snapshots import publish_table
 from sluice.ledger.rows import INTENT, PUBLISHED, Publication
 from sluice.manifest import SourceFile
-from sluice.names import BATCH_ID, PROP_PIPELINE, branch_name, changelog_table
+from sluice.names import BATCH_ID, PROP_PIPELINE, changelog_table
 from sluice.operations.context import Context, open_context
 from sluice.result import StagedTable
+from tests.unit import branches
 from tests.unit.projects import open_shop
 
 TABLES = ("orders", "users")
@@ -42,29 +43,19 @@ def three_batches(tmp_path: Path) -> Context:
 def _publish_three(context: Context) -> None:
     context.catalog.create_namespace("shop")
     for name in TABLES:
-        context.catalog.create_table(
-            ("shop", name), Schema(NestedField(1, "id", LongType(), required=False))
-        )
+        context.catalog.create_table(("shop", name), branches.SCHEMA)
         write(context, name, 0)
     for number in (1, 2, 3):
         publish(context, f"b{number}", number)
 
 
-def write(context: Context, name: str, value: int, branch: str = "main") -> None:
-    table = context.catalog.load_table(("shop", name))
-    table.append(pa.table({"id": pa.array([value], pa.int64())}), branch=branch)
+def write(context: Context, name: str, value: int) -> None:
+    branches.write(context.catalog, value, name=("shop", name))
 
 
 def stage(context: Context, batch: str, name: str, value: int, attempt: str = "a1") -> StagedTable:
     """What a driver leaves: a branch of `main` with one row more."""
-    table, branch = context.catalog.load_table(("shop", name)), branch_name(batch, attempt)
-    base = head(table)
-    assert base is not None
-    table.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
-    write(context, name, value, branch)
-    after = head(context.catalog.load_table(("shop", name)), branch)
-    assert after is not None
-    return StagedTable("shop", name, branch, base, after, 0)
+    return branches.stage(context.catalog, batch, value, attempt, ("shop", name))
 
 
 def publish(
@@ -93,8 +84,7 @@ def publish(
 
 
 def ids(context: Context, name: str) -> list[int]:
-    rows = context.catalog.load_table(("shop", name)).scan().to_arrow()
-    return sorted(rows["id"].to_pylist())
+    return branches.ids(context.catalog, ("shop", name))
 
 
 def everything(context: Context) -> list[list[int]]:
