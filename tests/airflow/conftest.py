@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.airflow.shopfiles import PIPELINE_YAML, PROJECT_YAML
+
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="sluice-airflow-"))
 PROJECT = HOME / "project"
@@ -29,21 +31,6 @@ os.environ.update(
         "SLUICE_PROJECT": str(PROJECT),
     }
 )
-
-PROJECT_YAML = """\
-lake:
-  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
-  warehouse: data/warehouse
-spark: {master: "local[2]", conf: {spark.driver.memory: 1g}}
-"""
-PIPELINE_YAML = """\
-name: shop
-format: debezium
-landing: {url: landing, pattern: "**/*.jsonl"}
-namespace: shop
-tables:
-  public.orders: {key: [id]}
-"""
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sluice.driver.submit import LOAD_BATCH
+from tests.airflow.events import event, put, put_order
 from tests.faults.lake import descendants, kill
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]
@@ -63,8 +64,6 @@ def _catalog(project: Path) -> Any:
 
 
 def test_hours_load_fail_and_load_again(lake: Path, run: Run) -> None:
-    from events import event, put, put_order
-
     landing = lake / "landing"
     put_order(landing, HOUR, 1)
     second = put_order(landing, HOUR + timedelta(hours=1), 2)
@@ -105,8 +104,6 @@ def test_hours_load_fail_and_load_again(lake: Path, run: Run) -> None:
 
 @pytest.mark.long
 def test_a_driver_that_is_killed_is_tried_again(lake: Path, run: Run) -> None:
-    from events import put_order
-
     put_order(lake / "landing", HOUR + timedelta(hours=20), 100)
     finished, _ = run()
     assert finished.state == "success"
@@ -127,8 +124,6 @@ def test_a_table_that_is_left_out_makes_its_run_red_and_the_next_one_green(
     lake: Path, run: Run
 ) -> None:
     """Which table has no key is known once the pipeline says it: until then it is left out."""
-    from events import event, put, put_order
-
     set_line(lake, "consistency", "table")
     set_table(lake, "public.notes", "{}")
     hour = HOUR + timedelta(hours=30)

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PIPELINE_YAML, PROJECT_YAML, ROOT
-from events import put_order
 
 from tests import postgres
+from tests.airflow.events import put_order
+from tests.airflow.shopfiles import PIPELINE_YAML, PROJECT_YAML
+from tests.conftest import ROOT
 
 pytestmark = [
     pytest.mark.airflow,

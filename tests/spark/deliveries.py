@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.manifest import SourceFile
 from tests.reference import Change, Row
+from tests.spark.dialects import debezium
 from tests.spark.dialects.base import Dialect
 from tests.spark.histories import as_rows
 from tests.spark.sandbox import Sandbox, total
@@ -123,6 +124,12 @@ def written(lake: Sandbox, dialect: Dialect, name: str, file: File) -> SourceFil
     path = lake.landing / name
     path.parent.mkdir(parents=True, exist_ok=True)
     return replace(dialect.write(path, file), key=name)
+
+
+def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
+    """Load and publish one file as one batch, as `sluice run` does."""
+    lake.write(name, [debezium.event(change, "db") for change in changes])
+    return lake.run().batch_id
 
 
 def shown(lake: Sandbox, database: str, table: str) -> list[Row]:

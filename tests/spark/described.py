@@ -7,16 +7,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.spark.connect import ID, TEXT, schema_of
 from tests.spark.sandbox import Sandbox
 
-INT = {"type": "int32", "optional": False}
-TEXT = {"type": "string", "optional": True}
 PRICE = {
     "type": "bytes", "optional": False, "name": "org.apache.kafka.connect.data.Decimal",
     "parameters": {"scale": "2", "connect.decimal.precision": "9"}, "default": "ANI=",
 }  # fmt: skip
 STATUS = TEXT | {"default": "new"}
-BEFORE = {"id": INT, "v": TEXT}
+BEFORE = {"id": ID, "v": TEXT}
 AFTER = BEFORE | {"status": STATUS, "price": PRICE}
 LATER = BEFORE | {"status": TEXT | {"default": "open"}, "price": PRICE}
 PLAIN = BEFORE | {"status": TEXT}
@@ -28,15 +27,10 @@ def event(
     op: str, lsn: int, columns: dict[str, Any], before: Any = None, **row: Any
 ) -> dict[str, Any]:
     """A PostgreSQL event with its schema."""
-    fields = [{"field": name, **kind} for name, kind in columns.items()]
-    schema = {"type": "struct", "fields": [
-        {"field": image, "type": "struct", "optional": True, "fields": fields}
-        for image in ("before", "after")
-    ]}  # fmt: skip
     source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
               "lsn": lsn, "snapshot": "false"}  # fmt: skip
     payload = {"op": op, "before": before, "after": row or None, "source": source, "ts_ms": 0}
-    return {"schema": schema, "payload": payload}
+    return {"schema": schema_of(columns, "before", "after"), "payload": payload}
 
 
 def shop_of(spark: SparkSession, root: Path, **table: Any) -> Sandbox:

@@ -74,7 +74,7 @@ class KeyedSource(Source):
         return self._update(here, value, absent=self.partial and kind >= 9)
 
     def _new(self, ident: int, value: int) -> dict[str, object]:
-        made = {"id": ident, "text": TEXTS[value % len(TEXTS)]}
+        made: dict[str, object] = {"id": ident, "text": TEXTS[value % len(TEXTS)]}
         return made | {"amount": AMOUNTS[value % len(AMOUNTS)], "doc": f"doc {self.clock}"}
 
     def _free(self, pick: int) -> int:
@@ -124,7 +124,7 @@ class KeylessSource(Source):
 
     def step(self, number: int, step: Step) -> None:
         kind, pick, value = (step[0] + number) % 12, step[1], step[2]
-        new = {"x": value % 3, "text": (None, "a")[value % 2]}
+        new: dict[str, object] = {"x": value % 3, "text": (None, "a")[value % 2]}
         if number < 2 or not self.rows or kind < 6:
             self.rows.append(new)
             return self.write("r" if number < 2 else "c", after=new)
@@ -160,6 +160,16 @@ def drawn(seed: int) -> list[list[Step]]:
     """A history of many steps without Hypothesis, whose first one is always the smallest."""
     rng = random.Random(seed)
     return [[(d(12), d(12), d(12)) for _ in range(60)] for d in [rng.randrange] * len(sources())]
+
+
+def history(seed: int, parts: int) -> tuple[list[Change], list[list[Change]]]:
+    """Changes of every table, with key changes and TRUNCATEs, dealt out in no order."""
+    log = [change for source in play(drawn(seed)) for change in source.log]
+    rng = random.Random(seed)
+    dealt: list[list[Change]] = [[] for _ in range(parts)]
+    for change in log:
+        rng.choice(dealt).append(change)
+    return log, dealt
 
 
 def meaning(log: list[Change], table: str) -> list[Row]:

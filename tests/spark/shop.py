@@ -43,7 +43,7 @@ class Shop(Sandbox):
         """The pipeline as the stages see it."""
         return open_context(self.root, "p")
 
-    def run(self, *events: str) -> BatchResult:
+    def run(self, *events: Any) -> BatchResult:
         """Land the events as one file, load them and publish them, as the stages do."""
         number = f"{next(self._attempts):04d}"
         self.write(f"{number}.jsonl", events)

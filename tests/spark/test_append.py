@@ -17,10 +17,10 @@ from sluice.operations import refolding, stages
 from tests import reference
 from tests.reference import Change, Event, row
 from tests.spark import renamed
+from tests.spark.deliveries import load
 from tests.spark.dialects import debezium
-from tests.spark.histories import TABLES, as_rows, meaning, of_table, spelled
+from tests.spark.histories import TABLES, as_rows, history, meaning, of_table, spelled
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_refolding import history, load
 
 pytestmark = pytest.mark.spark
 

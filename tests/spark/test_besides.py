@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import stages
 from spark_jobs.planning.besides import Besides
+from tests.spark.connect import BIGINT, INT, TEXT
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_widening import CENTS, INT, TEXT, event, text
+from tests.spark.widened import CENTS, event, unscaled
 
 pytestmark = pytest.mark.spark
 
-BIGINT = {"type": "int64", "optional": True}
 UNSENT = "__debezium_unavailable_value"
 FIRST = [event("c", n, INT, n, n) for n in (1, 2, 3)]
 LATER = {
@@ -92,7 +92,7 @@ def test_types_that_widen_to_one_another_share_the_column_beside(
     lake = lake_of(spark, tmp_path)
     lake.load_records([event("c", 1, TEXT, "a", 1)])
     lake.load_records([event("c", 2, INT, 2, 2)], "1.jsonl")
-    lake.load_records([event("c", 3, CENTS, text("3.50"), 3)], "2.jsonl")
+    lake.load_records([event("c", 3, CENTS, unscaled("3.50"), 3)], "2.jsonl")
     rows = {r["id"]: (r["amount"], r["amount__number"]) for r in lake.rows("orders")}
     assert rows == {1: ("a", None), 2: (None, Decimal(2)), 3: (None, Decimal("3.5"))}
 

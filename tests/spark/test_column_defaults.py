@@ -17,6 +17,7 @@ from spark_jobs.decoding import decode_batch
 from spark_jobs.job import Job
 from spark_jobs.merging import load
 from spark_jobs.planning import defaults
+from tests.spark.connect import TEXT
 from tests.spark.described import (
     AFTER,
     BATCHES,
@@ -24,7 +25,6 @@ from tests.spark.described import (
     NEW,
     OPEN,
     PLAIN,
-    TEXT,
     event,
     shop_of,
 )

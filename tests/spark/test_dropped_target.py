@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import TransientError
 from sluice.operations import refolding, stages
+from tests.spark.notes import event, pipeline
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_history import event
 
 pytestmark = pytest.mark.spark
 
@@ -18,8 +18,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """A table of which nothing was ever deleted; its newest event came first."""
-    table = {"key": ["id"], "columns": {"id": "int"}, "modes": ["current", "append"]}
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": table}})
+    shop = Sandbox(spark, tmp_path, pipeline(["current", "append"]))
     monkeypatch.setattr(stages, "submit", shop.drive)
     for number, events in enumerate(([event(20, 1, "paid")], [event(10, 1, "new")])):
         shop.write(f"{number}.jsonl", events)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +14,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from sluice import names
 from sluice.errors import PlanError
 from spark_jobs.decoding import decode_batch
 from tests import reference
 from tests.spark.deliveries import DELIVERIES, Delivery, deliver
 from tests.spark.dialects import debezium
 from tests.spark.dialects.debezium import PLACEHOLDER
-from tests.spark.histories import (
-    KEYED,
-    STEPS,
-    KeyedSource,
-    as_rows,
-    drawn,
-    of_table,
-)
-from tests.spark.histories import spelled as row_spelled
+from tests.spark.histories import KEYED, STEPS, KeyedSource, drawn, of_table
+from tests.spark.notes import event, pipeline, truncate
 from tests.spark.proving import proved
 from tests.spark.sandbox import Sandbox
+from tests.spark.versions import clock, comparable, histories, newest
 
 pytestmark = pytest.mark.spark
 
 SOURCES = {"keyed": ["current", "history"], "partial": ["soft_delete", "history"]}
 NUMBERS = itertools.count(1)
-ORIGIN = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)  # 10**12 ms, where the sources' clocks begin
-Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -66,44 +56,10 @@ def test_versions_depend_on_the_set_of_events_alone(
     deliver(shared, debezium.DIALECT, database, log, delivery)
     for source in played:
         wanted = reference.versions(of_table(log, source.name), "id")
-        assert histories(shared, f"{database}_{source.name}") == spelled(wanted), source.name
-    assert newest(shared, f"{database}_partial") == spelled(
+        assert histories(shared, f"{database}_{source.name}") == comparable(wanted), source.name
+    assert newest(shared, f"{database}_partial") == comparable(
         {v.values["id"]: v for v in reference.versions(of_table(log, "partial"), "id")}.values()
     )
-
-
-def spelled(versions: Any) -> list[Any]:
-    """The reference's versions, comparable."""
-    rows = [row_spelled(v.values) | {"since": v.since, "until": v.until} for v in versions]
-    return sorted(map(reference.row, rows), key=repr)
-
-
-def histories(lake: Sandbox, table: str) -> list[Any]:
-    """A history in the reference's terms; its own marks have to agree with each other."""
-    rows = lake.rows(f"{table}__history", metadata=True)
-    for row in rows:
-        assert row["_is_current"] == (row["_valid_to"] is None) == (row["_position_to"] is None)
-        assert row["_position_to"] is None or row["_position_to"] > row["_position"]
-    return _clocked(rows, "_valid_from", "_valid_to")
-
-
-def newest(lake: Sandbox, table: str) -> list[Any]:
-    """A target that keeps deleted rows, in the reference's terms."""
-    rows = lake.rows(table, metadata=True)
-    for row in rows:
-        assert row["_is_deleted"] == (row["_deleted_at"] is not None)
-        assert row["_is_deleted"] == (row["_deleted_position"] is not None)
-    return _clocked(rows, "_source_ts", "_deleted_at")
-
-
-def _clocked(rows: list[Row], since: str, until: str) -> list[Any]:
-    times = [{"since": _clock(r[since]), "until": _clock(r[until])} for r in rows]
-    data = [{k: v for k, v in r.items() if k not in names.RESERVED_COLUMNS} for r in rows]
-    return as_rows([row | time for row, time in zip(data, times, strict=True)])
-
-
-def _clock(at: datetime | None) -> int | None:
-    return None if at is None else round((at - ORIGIN).total_seconds() * 1000)
 
 
 @pytest.fixture
@@ -113,29 +69,11 @@ def lake(spark: SparkSession, tmp_path: Path) -> Sandbox:
     return sandbox
 
 
-def pipeline(modes: list[str]) -> dict[str, Any]:
-    table = {"key": ["id"], "columns": {"id": "int"}, "modes": modes}
-    return {"format": "debezium", "tables": {"s.orders": table}}
-
-
-def event(at: int, ident: int, note: str | None = None, op: str | None = None, **more: Any) -> Row:
-    """An event at a position and a time of its own: without a note a delete."""
-    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "orders", "lsn": at}
-    source["ts_ms"] = 10**12 + at
-    image = {"id": ident, "note": note, **more}
-    images = {"after": image} if note is not None else {"before": image}
-    return {"op": op or ("u" if note else "d"), "source": source, **images}
-
-
-def truncate(at: int) -> Row:
-    return {"op": "t", "source": event(at, 0)["source"]}
-
-
 def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
     """Every version: key, note, when it began and ended."""
     rows = sandbox.rows("orders__history", metadata=True)
     found = [
-        (r["id"], r["note"], _clock(r["_valid_from"]), _clock(r["_valid_to"]))
+        (r["id"], r["note"], clock(r["_valid_from"]), clock(r["_valid_to"]))
         for r in rows
         if r["_is_current"] == (r["_valid_to"] is None)
     ]

@@ -13,7 +13,7 @@ from sluice.catalog.snapshots import restore_schema
 from sluice.errors import TransientError
 from sluice.manifest import Manifest, name_batch
 from tests.spark.sandbox import NAMESPACE, Sandbox
-from tests.spark.test_widening import BATCHES
+from tests.spark.widened import BATCHES
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
-from tests.spark import renamed
-from tests.spark import test_used_again as used_again
+from tests.spark import renamed, typed
+from tests.spark.connect import TEXT
 from tests.spark.described import BATCHES as DEFAULTED
 from tests.spark.described import BEFORE, NEW, PLAIN, event
 from tests.spark.renamed import BATCHES as RENAMED
@@ -23,11 +23,9 @@ from tests.spark.renamed import PLACEHOLDER
 from tests.spark.sandbox import Sandbox
 from tests.spark.shop import Shop, orders
 from tests.spark.shop import event as papers
-from tests.spark.test_used_again import TEXT
 
 pytestmark = pytest.mark.spark
 
-NULLABLE = {"type": "string", "optional": True}
 Drive = Callable[..., Sandbox]
 
 ON, OFF = ["current", "history", "append"], ["current"]
@@ -57,7 +55,7 @@ def drive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.long
 def test_a_new_column_beside_events_that_are_there(drive: Drive) -> None:
-    late = event("c", 5, BEFORE | {"x": NULLABLE}, id=77, v="v", x="late")
+    late = event("c", 5, BEFORE | {"x": TEXT}, id=77, v="v", x="late")
     shop = drive((ON, DEFAULTED["first"]), (ON, DEFAULTED["added"]), (ON, [late]))
     assert len(shop.rows("orders__events")) == len(DEFAULTED["first"] + DEFAULTED["added"]) + 1
     assert shop.agrees()
@@ -195,7 +193,7 @@ def test_a_table_that_is_made_anew_leaves_them_behind(
         return {"format": "debezium", "tables": {"orders": {"key": ["id"], "modes": list(asked)}}}
 
     def row(op: str, position: int, ident: int, **names: str) -> dict[str, Any]:
-        return used_again.event(op, position, ident, **{n: (TEXT, v) for n, v in names.items()})
+        return typed.event(op, position, ident, **{n: (TEXT, v) for n, v in names.items()})
 
     def rename(position: int, old: str, new: str) -> dict[str, Any]:
         return renamed.ddl(position, f"ALTER TABLE orders RENAME COLUMN {old} TO {new}")
@@ -246,7 +244,7 @@ def test_a_rename_that_was_told_meanwhile_renames_what_is_forgotten(
         return {**pipeline(asked), "maintenance": keep}
 
     shop = Shop(spark, tmp_path, modes(ON))
-    gone = {"id": 2, "title": "two"}
+    gone: dict[str, Any] = {"id": 2, "title": "two"}
     first = [renamed.event("c", 1, id=1, title="one"), renamed.event("c", 2, **gone)]
     shop.run(*map(json.dumps, [*first, renamed.event("d", 3, gone)]))
     shop.maintain()

@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from sluice.operations import refolding, stages
-from tests.spark.proving import proved
-from tests.spark.sandbox import Sandbox
-from tests.spark.test_promise_columns import (
+from tests.spark.columns import (
     COLUMNS,
     DEFAULT,
     WIDE,
@@ -33,8 +31,12 @@ from tests.spark.test_promise_columns import (
     Version,
     batches,
     counted,
+    pipeline,
     seen,
 )
+from tests.spark.connect import TEXT
+from tests.spark.proving import proved
+from tests.spark.sandbox import Sandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -48,7 +50,7 @@ class LargeColumn(Column):
 
     @property
     def described(self) -> Row:
-        return {"field": self.name, "type": "string", "optional": True}
+        return TEXT
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,13 @@ class BusyTable(Table):
         kind = rng.randrange(24)
         if kind == 0 and free:
             default = DEFAULT if self.defaults and rng.random() < 0.5 else None
-            return self._add(rng.choice(free), default)
+            return self.add(rng.choice(free), default)
         if kind == 1 and len(here) > 1:
-            return self._drop(rng.choice(here))
+            return self.drop(rng.choice(here))
         if kind == 2 and free:
-            return self._rename(rng.choice(here), rng.choice(free))
+            return self.rename(rng.choice(here), rng.choice(free))
         if kind == 3 and whole:
-            return self._widen(rng.choice(whole))
+            return self.widen(rng.choice(whole))
         for column in here:  # the schema of any change has them
             column.first = column.first or self.clock + 1
         if kind == 4:
@@ -99,11 +101,11 @@ class BusyTable(Table):
     def _truncate(self, here: list[Column]) -> None:
         for ident in self.alive():
             self.versions[ident].append(None)
-        self._write("t", None, None, here)
+        self.write("t", None, None, here)
 
     def _delete(self, ident: int, here: list[Column]) -> None:
         self.versions[ident].append(None)
-        self._write("d", {"id": ident}, None, here)
+        self.write("d", {"id": ident}, None, here)
 
     def _upsert(self, here: list[Column]) -> None:
         ident = self.rng.randrange(IDS)
@@ -111,7 +113,7 @@ class BusyTable(Table):
         old = known[-1] if known else None
         change = self._changed(here, old)
         known.append((self.clock + 1, change.told))
-        self._write("u" if old else "c", None, {"id": ident} | change.sent, here)
+        self.write("u" if old else "c", None, {"id": ident} | change.sent, here)
 
     def _move(self, here: list[Column]) -> None:
         ident = self.rng.choice(self.alive())
@@ -119,7 +121,7 @@ class BusyTable(Table):
         change = self._changed(here, self.versions[ident][-1])
         self.versions[ident].append(None)
         self.versions.setdefault(to, []).append((self.clock + 1, change.told))
-        self._write("u", {"id": ident}, {"id": to} | change.sent, here)
+        self.write("u", {"id": ident}, {"id": to} | change.sent, here)
 
     def _changed(self, here: list[Column], old: Version | None) -> Change:
         """Of a row that was there a large value may stay, and is not sent then."""
@@ -148,11 +150,6 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "submit", sandbox.drive)
         yield sandbox
-
-
-def pipeline(mode: str) -> dict[str, Any]:
-    table = {"key": ["id"], "columns": {"id": "int"}, "modes": [mode, "history"]}
-    return {"format": "debezium", "table_name": "{database}_{table}", "tables": {"orders": table}}
 
 
 def as_text(rows: Counter[Any]) -> Counter[Any]:

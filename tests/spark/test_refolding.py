@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from spark_jobs.lake.cut import Cutter
 from spark_jobs.verify import verify
 from tests import reference
 from tests.reference import Change
-from tests.spark.dialects.debezium import event
-from tests.spark.histories import KEYED, TABLES, as_rows, drawn, meaning, of_table, play
+from tests.spark.deliveries import load
+from tests.spark.histories import KEYED, TABLES, as_rows, history, meaning, of_table
 from tests.spark.sandbox import NAMESPACE, Sandbox
 from tests.spark.shop import event as paper
-from tests.spark.test_history import histories, newest, spelled
+from tests.spark.versions import comparable, histories, newest
 
 pytestmark = pytest.mark.spark
 
@@ -38,30 +37,14 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return sandbox
 
 
-def history(seed: int, parts: int) -> tuple[list[Change], list[list[Change]]]:
-    """Changes of every table, with key changes and TRUNCATEs, dealt out in no order."""
-    log = [change for source in play(drawn(seed)) for change in source.log]
-    rng = random.Random(seed)
-    dealt: list[list[Change]] = [[] for _ in range(parts)]
-    for change in log:
-        rng.choice(dealt).append(change)
-    return log, dealt
-
-
-def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
-    """Load and publish one file as one batch, as `sluice run` does."""
-    lake.write(name, [event(change, "db") for change in changes])
-    return lake.run().batch_id
-
-
 def refuse_difference(lake: Sandbox, log: list[Change]) -> None:
     """Every table, history and tombstone is what these changes make, and nothing else."""
     for table in TABLES:
         mine = reference.versions(of_table(log, table), "id") if table in MODES else []
         if table in MODES:
-            assert histories(lake, table) == spelled(mine), table
+            assert histories(lake, table) == comparable(mine), table
         if table == "partial":
-            assert newest(lake, table) == spelled({v.values["id"]: v for v in mine}.values())
+            assert newest(lake, table) == comparable({v.values["id"]: v for v in mine}.values())
         else:
             assert as_rows(lake.rows(table)) == meaning(log, table), table
     ledger = lake.context().ledger

@@ -25,8 +25,8 @@ from tests.spark.renamed import (
     names_of,
     shop_of,
 )
+from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_soft_delete import forget
 
 pytestmark = pytest.mark.spark
 

@@ -9,17 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.operations import stages
+from tests.spark.connect import INT, TEXT, money
 from tests.spark.renamed import ddl
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_used_again import DROP, INT, TEXT, event
+from tests.spark.typed import event
 
 pytestmark = pytest.mark.spark
 
 FLOAT = {"type": "float", "optional": True}
-PRICE = {
-    "type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal",
-    "parameters": {"scale": "2", "connect.decimal.precision": "9"},
-}  # fmt: skip
+PRICE = money(9, 2)
 ORDERS = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
 
 RENAME = "ALTER TABLE orders RENAME COLUMN size TO girth, RENAME COLUMN price TO cost"
@@ -57,7 +55,10 @@ def test_a_renamed_column_becomes_text_where_told(
 
 
 FIRST = [event("c", n, n, size=(INT, n), weight=(TEXT, "light")) for n in (1, 2)]
-TAKEN = [DROP, ddl(11, "ALTER TABLE orders RENAME COLUMN weight TO size")]
+TAKEN = [
+    ddl(10, "ALTER TABLE `orders` DROP COLUMN `size`"),
+    ddl(11, "ALTER TABLE orders RENAME COLUMN weight TO size"),
+]
 SINCE = [event("u", 21, 2, size=(TEXT, "heavy"))]
 
 

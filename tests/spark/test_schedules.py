@@ -20,8 +20,7 @@ from pyspark.sql import SparkSession
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.names import BATCH_ID, IS_DELETED, changelog_namespace, published_tables
 from sluice.operations import stages
-from tests.spark import test_recorded_types as types
-from tests.spark import test_recordings as bank
+from tests.spark import pg_types, pgbench
 from tests.spark.recordings import Recording
 from tests.spark.sandbox import NAMESPACE, Sandbox
 from tests.spark.schedules import Schedule, deliver, topics_of
@@ -56,19 +55,19 @@ KEYLESS: Final = ("pgbench_history", "t_nopk")
 
 
 def _bank(variant: str) -> Source:
-    tables = {name.removeprefix("public."): dict(keys) for name, keys in bank.KEYS.items()}
+    tables = {name.removeprefix("public."): dict(keys) for name, keys in pgbench.KEYS.items()}
     if variant.startswith("plain"):
         tables["pgbench_history"]["columns"] = {"mtime": "timestamp_ntz[us]"}
-    return Source(bank.RECORDING, variant, tables, bank.assert_equals_source)
+    return Source(pgbench.RECORDING, variant, tables, pgbench.assert_equals_source)
 
 
 def _types(variant: str) -> Source:
     typed, keyed = variant.startswith("schema"), variant.endswith("keyed")
-    found = types.tables(keyed, typed)
+    found = pg_types.tables(keyed, typed)
     plain = variant.removesuffix(".keyed")
     return Source(
-        types.RECORDING, variant, {name.removeprefix("public."): t for name, t in found.items()},
-        lambda lake, tables: types.assert_equals_source(lake, plain, tables),
+        pg_types.RECORDING, variant, {name.removeprefix("public."): t for name, t in found.items()},
+        lambda lake, tables: pg_types.assert_equals_source(lake, plain, tables),
     )  # fmt: skip
 
 

@@ -11,15 +11,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
-from sluice.names import PROP_FLOOR
 from sluice.operations import refolding, stages
 from tests.spark import renamed
-from tests.spark.described import INT
+from tests.spark.connect import ID
 from tests.spark.described import event as typed
+from tests.spark.notes import event, pipeline, truncate
+from tests.spark.retention import forget
 from tests.spark.sandbox import Sandbox, total
 from tests.spark.shop import Shop, orders
 from tests.spark.shop import event as change
-from tests.spark.test_history import _clock, event, pipeline, truncate
+from tests.spark.versions import clock
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +35,7 @@ def told(sandbox: Sandbox) -> list[tuple[Any, ...]]:
     """Every row: key, note, when it was deleted."""
     rows = sandbox.rows("orders", metadata=True)
     found = [
-        (r["id"], r["note"], _clock(r["_deleted_at"]))
+        (r["id"], r["note"], clock(r["_deleted_at"]))
         for r in rows
         if r["_is_deleted"] == (r["_deleted_position"] is not None)
     ]
@@ -132,17 +133,6 @@ def forget_first_batch(lake: Sandbox) -> None:
     forget(lake, lake.published[0])
 
 
-def forget(lake: Sandbox, batch_id: str) -> None:
-    """What retention does: the floor first, then the changes go."""
-    table = lake.catalog.load_table(("shop__cdc", "orders__changes"))
-    mine = f"_batch_id = '{batch_id}'"
-    forgotten = table.scan(row_filter=mine).to_arrow()["_position"].to_pylist()
-    target = lake.catalog.load_table(("shop", "orders"))
-    with target.transaction() as change:
-        change.set_properties({PROP_FLOOR: max(forgotten)})
-    table.delete(mine)
-
-
 @pytest.mark.long
 def test_a_truncate_marks_the_rows_below_it(lake: Sandbox) -> None:
     lake.load_records([event(10, 1, "a"), event(20, 2, "b"), event(25, 3, "c"), event(40, 3)])
@@ -200,7 +190,7 @@ def test_a_batch_of_ddl_alone_switches_the_mode_on(
     """Even where no row lives that says whether it is marked."""
     shop = Sandbox(spark, tmp_path, modes("current", "orders"))
     monkeypatch.setattr(stages, "submit", shop.drive)
-    gone = {"id": 2, "title": "two"}
+    gone: dict[str, Any] = {"id": 2, "title": "two"}
     for number, events in enumerate(
         ([renamed.event("c", 2, **gone)], [renamed.event("d", 3, gone)], [renamed.ddl(10)])
     ):
@@ -237,7 +227,7 @@ def test_a_batch_that_widens_a_column_switches_the_mode_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     shop = Shop(spark, tmp_path, modes("current", "orders"))
-    whole = {"id": INT, "v": INT}
+    whole = {"id": ID, "v": ID}
     decimal = {
         "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
         "parameters": {"scale": "2", "connect.decimal.precision": "14"},
@@ -245,6 +235,6 @@ def test_a_batch_that_widens_a_column_switches_the_mode_on(
     first = [typed("c", number, whole, id=number, v=number) for number in (1, 2)]
     shop.run(*map(json.dumps, [*first, typed("d", 3, whole, before={"id": 2, "v": 2})]))
     shop.configure(**modes("soft_delete", "orders"))
-    shop.run(json.dumps(typed("c", 30, {"id": INT, "v": decimal}, id=3, v="AMg=")))
+    shop.run(json.dumps(typed("c", 30, {"id": ID, "v": decimal}, id=3, v="AMg=")))
     assert marked(shop) == [(1, False), (2, True), (3, False)]
     assert shop.agrees()

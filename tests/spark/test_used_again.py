@@ -11,25 +11,12 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError
 from sluice.operations import refolding, stages
 from sluice.result import Counts
-from tests.spark.renamed import ddl, place
+from tests.spark.connect import BIGINT, INT, TEXT
+from tests.spark.renamed import Row, ddl
 from tests.spark.sandbox import Sandbox, total
+from tests.spark.typed import event
 
 pytestmark = pytest.mark.spark
-
-Row = dict[str, Any]
-INT = {"type": "int32", "optional": True}
-TEXT = {"type": "string", "optional": True}
-
-
-def event(op: str, pos: int, ident: int, **columns: tuple[Row, Any]) -> Row:
-    """Each column with its type and value."""
-    fields = [{"field": "id", "type": "int32", "optional": False}]
-    fields += [{"field": name, **kind} for name, (kind, _) in columns.items()]
-    after = {"field": "after", "type": "struct", "optional": True, "fields": fields}
-    row = {"id": ident} | {name: value for name, (_, value) in columns.items()}
-    payload = {"op": op, "source": place(pos), "before": None, "after": row}
-    return {"schema": {"type": "struct", "fields": [after]}, "payload": payload}
-
 
 DROP = ddl(10, "ALTER TABLE `orders` DROP COLUMN `size`")
 ADD = ddl(20, "ALTER TABLE orders ADD size varchar(9) AFTER id")
@@ -120,8 +107,7 @@ def test_a_dropped_name_that_a_rename_takes_over(lake: Sandbox, batches: list[li
 
 @pytest.mark.long
 def test_types_that_fit_stay_what_they_are(lake: Sandbox) -> None:
-    big = {"type": "int64", "optional": True}
-    lake.run_each(FIRST, [DROP, ADD, event("u", 21, 2, size=(big, 2**40))])
+    lake.run_each(FIRST, [DROP, ADD, event("u", 21, 2, size=(BIGINT, 2**40))])
     assert lake.types("orders") == {"id": "int", "size": "long", "size__dropped": "long"}
     assert sizes(lake) == {(1, None, 10), (2, 2**40, None), (3, None, 30)}
 

@@ -13,8 +13,8 @@ from sluice.operations import stages
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verify import verify
 from tests.spark.dialects.debezium import PLACEHOLDER
+from tests.spark.notes import event, pipeline, truncate
 from tests.spark.sandbox import NAMESPACE, Sandbox
-from tests.spark.test_history import event, truncate
 
 pytestmark = pytest.mark.spark
 
@@ -33,8 +33,7 @@ EVENTS: list[Any] = [
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """One table in three modes, its events in two batches, the newer ones first."""
-    table = {"key": ["id"], "columns": {"id": "int"}, "modes": MODES}
-    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"s.orders": table}})
+    shop = Sandbox(spark, tmp_path, pipeline(MODES))
     monkeypatch.setattr(stages, "submit", shop.drive)
     for number, batch in enumerate((EVENTS[3:], EVENTS[:4])):
         shop.write(f"{number}.jsonl", batch)

@@ -19,7 +19,7 @@ from sluice.errors import TerminalError
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.source import verify_source
 from tests import postgres
-from tests.spark import test_recorded_types as recorded
+from tests.spark import pg_types
 from tests.spark.recordings import Recording
 from tests.spark.sandbox import NAMESPACE
 from tests.spark.shop import Shop, event
@@ -201,18 +201,18 @@ def test_a_recorded_lake_beside_the_recorded_source(
     recording = Recording("pg-types-1")
     recording.require()
     source((recording.folder / "expected" / "ddl.sql").read_text())
-    for table in recorded.KEYS:
+    for table in pg_types.KEYS:
         for row in recording.read(f"expected/{table}.jsonl"):
             listed = ", ".join(f'"{name}"' for name in row)
             marks = ", ".join("%s" for _ in row)
             source(f"INSERT INTO {table} ({listed}) VALUES ({marks})", *row.values())
-    lake = Shop(spark, tmp_path, {"format": "debezium", "tables": recorded.tables(False, True)})
+    lake = Shop(spark, tmp_path, {"format": "debezium", "tables": pg_types.tables(False, True)})
     lake.load(*recording.files_of("schema"))
     ledger = lake.context().ledger
     for batch in lake.published:
         ledger.record_batch("p", batch, "published")
     found = verified(lake, address)
-    assert len(found.tables) == len(recorded.KEYS)
+    assert len(found.tables) == len(pg_types.KEYS)
     assert {t.target: t.rows.shown for t in found.tables if not t.agrees} == {}
     assert [note for note in found.notes if "not compared" in note] == [
         f"{NAMESPACE}.t_evolve: columns not compared: gone (not at the source)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 from decimal import Decimal
 from pathlib import Path
@@ -18,52 +17,12 @@ from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release, rollback
 from spark_jobs.values import as_type, as_type_sql
+from tests.spark.connect import BIGINT, INT, TEXT, money
 from tests.spark.sandbox import Sandbox
+from tests.spark.widened import BATCHES, CENTS, FINE, event, unscaled
 
 pytestmark = pytest.mark.spark
 
-Row = dict[str, Any]
-INT = {"type": "int32", "optional": True}
-MONEY = {
-    "type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal",
-}  # fmt: skip
-
-
-def money(precision: int, scale: int) -> Row:
-    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
-    return MONEY | {"parameters": parameters}
-
-
-def text(number: str) -> str:
-    """Connect's unscaled bytes."""
-    unscaled = int(number.replace(".", ""))
-    return base64.b64encode(unscaled.to_bytes(8, "big", signed=True)).decode()
-
-
-def event(op: str, lsn: int, amount: Row, value: Any, ident: int) -> Row:
-    fields = [{"field": "id", "type": "int32", "optional": False}, {"field": "amount", **amount}]
-    schema = {"type": "struct", "fields": [
-        {"field": image, "type": "struct", "optional": True, "fields": fields}
-        for image in ("before", "after")
-    ]}  # fmt: skip
-    source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
-              "lsn": lsn, "ts_ms": lsn}  # fmt: skip
-    row = {"id": ident, "amount": value}
-    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
-    return {"schema": schema, "payload": {"op": op, **images, "source": source, "ts_ms": 0}}
-
-
-WHOLE = INT
-TEXT = {"type": "string", "optional": True}
-CENTS = money(9, 2)
-FINE = money(14, 4)
-BATCHES = {
-    "whole": [event("c", n, WHOLE, n, n) for n in (1, 2, 3)],
-    "cents": [event("u", 11, CENTS, text("2.50"), 2), event("c", 12, CENTS, text("-4.25"), 4)],
-    "named": [event("u", 15, TEXT, "none", 4), event("c", 16, TEXT, "007", 6)],
-    "fine": [event("u", 21, FINE, text("4.1234"), 4), event("d", 22, FINE, None, 3),
-             event("c", 23, FINE, None, 5)],
-}  # fmt: skip
 WANTED = {1: Decimal("1.0000"), 2: Decimal("2.5000"), 4: Decimal("4.1234"), 5: None}
 
 
@@ -81,7 +40,7 @@ def run(lake: Sandbox, name: str) -> str:
     return lake.run().batch_id
 
 
-def amounts(lake: Sandbox) -> Row:
+def amounts(lake: Sandbox) -> dict[int, Any]:
     return {row["id"]: row["amount"] for row in lake.rows("orders")}
 
 
@@ -126,10 +85,10 @@ def test_a_batch_that_brought_a_wider_type_is_rolled_back_and_comes_again(lake: 
 
 DATE = {"type": "int32", "optional": True, "name": "io.debezium.time.Date"}
 WIDER = {
-    "another scale": (INT, CENTS, text("2.50"), "evolve"),
+    "another scale": (INT, CENTS, unscaled("2.50"), "evolve"),
     "text": (DATE, TEXT, "soon", "evolve"),
-    "more digits": (CENTS, money(12, 2), text("123456789.01"), "additive"),
-    "promoted": (INT, {"type": "int64", "optional": True}, 1 << 40, "additive"),
+    "more digits": (CENTS, money(12, 2), unscaled("123456789.01"), "additive"),
+    "promoted": (INT, BIGINT, 1 << 40, "additive"),
 }
 
 
@@ -141,7 +100,7 @@ def test_after_the_rollback_of_a_wider_type_the_old_one_goes_on(lake: Sandbox, n
     tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
     more = {"on_schema_change": policy, "on_type_change": "string"}
     lake.configure(format="debezium", tables=tables, **more)
-    small = text("0.07") if old == CENTS else 7
+    small = unscaled("0.07") if old == CENTS else 7
     lake.write("a.jsonl", [event("c", 1, old, small, 1), event("c", 2, old, small, 2)])
     lake.run()
     types, rows = lake.types("orders"), amounts(lake)
@@ -168,7 +127,7 @@ def test_after_the_rollback_of_a_wider_type_the_old_one_goes_on(lake: Sandbox, n
 @pytest.mark.long
 def test_a_batch_that_fails_leaves_the_values(lake: Sandbox) -> None:
     run(lake, "whole")
-    broken = event("c", 30, FINE, text("1.0000"), 9)
+    broken = event("c", 30, FINE, unscaled("1.0000"), 9)
     check = {"name": "none", "sql": "SELECT * FROM {table} WHERE id = 9"}
     tables = {"orders": {"key": ["id"], "modes": ["current", "history"], "checks": [check]}}
     lake.configure(format="debezium", tables=tables)
@@ -275,4 +234,4 @@ def test_a_text_is_the_same_by_whatever_types_it_comes(
     for before, after in itertools.pairwise(ways):
         read = as_type(read, parse_type(before), after)
         found.append(as_type(read, parse_type(after), "string"))
-    assert set(spark.range(1).select(F.array(*found)).first()[0]) == {text}
+    assert set(spark.range(1).select(F.array(*found)).collect()[0][0]) == {text}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.lake import Lake
+from tests.unit.folders import Lake
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sluice.errors import Unsettled
 from sluice.landing.landed import inspect
 from sluice.manifest import AVRO, JSON_LINES
 from sluice.positions import natural_key
-from tests.unit.lake import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
+from tests.unit.folders import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
 
 
 def test_json_lines_are_taken_as_they_are(lake: Lake) -> None:

@@ -25,7 +25,7 @@ from sluice.containers.rejects import (
     Rejects,
 )
 from sluice.manifest import JSON_LINES, LandingReject
-from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
+from tests.unit.folders import LINES, Lake, avro_bytes, raw, reasons
 
 UNFOLDED = 32 * MEBIBYTE
 STEP = 9 * MEBIBYTE

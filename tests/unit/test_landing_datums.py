@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 from collections.abc import Callable
+from typing import Any
 
 import fastavro
 import pytest
@@ -16,7 +17,7 @@ from sluice.containers import datums
 from sluice.errors import ConfigError
 from sluice.landing.landed import Inspection
 from sluice.manifest import AVRO, JSON_LINES
-from tests.unit.lake import LINES, Lake, avro_bytes, raw, reasons
+from tests.unit.folders import LINES, Lake, avro_bytes, raw, reasons
 
 DATUMS = (b"\0one", b"", b"\0\0" * 40_000, b"no zero in it")
 PREFIXED = b"".join(len(d).to_bytes(4, "big") + d for d in DATUMS)
@@ -24,7 +25,8 @@ PREFIXED = b"".join(len(d).to_bytes(4, "big") + d for d in DATUMS)
 
 def staged_datums(lake: Lake, look: Inspection) -> list[bytes]:
     assert (look.file.container, look.file.avro_schema) == (AVRO, datums.SCHEMA)
-    return [row[datums.COLUMN] for row in fastavro.reader(io.BytesIO(lake.staged(look)))]
+    rows: Any = fastavro.reader(io.BytesIO(lake.staged(look)))
+    return [row[datums.COLUMN] for row in rows]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])

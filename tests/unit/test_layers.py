@@ -1,9 +1,11 @@
 """One dependency a folder: airflow in dags/ and plugins/, pyspark in spark_jobs/; packages that
-import those before them alone; and nothing at all that makes objects of bytes."""
+import those before them alone; nothing at all that makes objects of bytes; and no test module that
+another module takes anything from."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,32 @@ def test_a_package_imports_only_those_before_it(root: str) -> None:
         for path in sorted((folder / package).glob("*.py")):
             later = reached(units_imported(path, root), beside) & set(order[number + 1 :])
             assert later == set(), path
+
+
+def names_imported(path: Path) -> set[str]:
+    """Every word of what a module imports: packages, modules, and the names in them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {word for alias in node.names for word in alias.name.split(".")}
+        if isinstance(node, ast.ImportFrom):
+            found |= set((node.module or "").split("."))
+    return found
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench", "demo"])
+def test_nothing_is_imported_from_a_test_module(folder: str) -> None:
+    """What two of them share is a helper beside them: neither can take it from the other."""
+    tests = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    wrong = {
+        str(path.relative_to(ROOT)): found
+        for path in (ROOT / folder).rglob("*.py")
+        if (found := names_imported(path) & tests)
+    }
+    assert wrong == {}
+
+
+def test_no_two_modules_of_the_tests_have_one_name() -> None:
+    """pytest puts each of their folders on the path, where the first of a name is found."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
+    assert {name for name, count in names.items() if count > 1} <= {"conftest.py", "__init__.py"}

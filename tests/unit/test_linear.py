@@ -12,7 +12,7 @@ from sluice.containers import datums
 from sluice.containers.avrofile import walk
 from sluice.containers.csvrows import CsvStyle, documents
 from sluice.containers.documents import Line, split
-from tests.unit.lake import avro_bytes
+from tests.unit.folders import avro_bytes
 
 LIMIT = 64 << 20
 

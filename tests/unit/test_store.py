@@ -16,7 +16,7 @@ from sluice.errors import TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.s3store import S3Store
 from sluice.objects.store import StoredObject, open_store
-from tests.unit.lake import LINES, Lake
+from tests.unit.folders import LINES, Lake
 
 
 @pytest.mark.parametrize(

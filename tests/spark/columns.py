@@ -1,0 +1,185 @@
+"""A source whose table changes its columns, what it logs, and what the tables must hold then."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice import names
+from tests.spark.connect import BIGINT, ID, INT, schema_of
+from tests.spark.sandbox import Sandbox
+
+COLUMNS = ("a", "b", "c", "d")
+IDS = 4
+DEFAULT = 7
+WIDE = 2**40
+Row = dict[str, Any]
+Step = tuple[int, int, int]
+Version = tuple[int, dict[int, int]]
+
+
+@dataclass
+class Column:
+    """One column of the source, with the default that it was added with.
+
+    `replaced`: after its end another one got its name. `first`: the place of the first change that
+    has it, from which on what it holds is told.
+    """
+
+    name: str
+    default: int | None = None
+    wide: bool = False
+    dropped: bool = False
+    replaced: bool = False
+    first: int | None = None
+
+    @property
+    def described(self) -> Row:
+        """As a Connect schema has it."""
+        kind = BIGINT if self.wide else INT
+        return kind if self.default is None else kind | {"default": self.default}
+
+    def held(self, at: int, told: dict[int, int]) -> int | None:
+        """What a version of a place holds in it."""
+        untold = self.first is not None and at < self.first
+        return told.get(id(self), self.default if untold else None)
+
+
+@dataclass
+class Table:
+    """A table that changes, and what it logs: statements, and changes with the columns they had."""
+
+    database: str
+    columns: list[Column] = field(default_factory=lambda: [Column("a"), Column("b")])
+    log: list[Row] = field(default_factory=list)
+    versions: dict[int, list[Version | None]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=lambda: {"a", "b"})
+    clock: int = 0
+
+    def step(self, step: Step) -> None:
+        kind, pick, value = step
+        here = [column for column in self.columns if not column.dropped]
+        free = sorted(set(COLUMNS) - {column.name for column in here})
+        if kind == 0 and free:
+            return self.add(free[pick % len(free)], DEFAULT if value % 2 else None)
+        if kind == 1 and len(here) > 1:
+            return self.drop(here[pick % len(here)])
+        if kind == 2 and free and here:
+            return self.rename(here[pick % len(here)], free[value % len(free)])
+        if kind == 3 and here:
+            return self.widen(here[pick % len(here)])
+        return self._change(pick % IDS, value, here)
+
+    def widen(self, column: Column) -> None:
+        column.wide = True
+        self._tell(f"MODIFY COLUMN {column.name} bigint")
+
+    def _take(self, taker: Column, name: str) -> None:
+        """A default of a name that another column had is not always told (configuration.md)."""
+        if name in self.used and taker.first is None:
+            taker.default = None
+        for column in self.columns:
+            column.replaced |= column.dropped and column.name == name
+        self.used.add(name)
+
+    def add(self, name: str, default: int | None) -> None:
+        column = Column(name, default)
+        self._take(column, name)
+        self.columns.append(column)
+        told = "" if column.default is None else f" DEFAULT {column.default}"
+        self._tell(f"ADD COLUMN {name} int{told}")
+
+    def drop(self, column: Column) -> None:
+        column.dropped = True
+        self._tell(f"DROP COLUMN {column.name}")
+
+    def rename(self, column: Column, name: str) -> None:
+        self._take(column, name)
+        self._tell(f"RENAME COLUMN {column.name} TO {name}")
+        column.name = name
+
+    def _tell(self, what: str) -> None:
+        about = {"databaseName": self.database, "tableChanges": []}
+        self.log.append({"source": self._place(), **about, "ddl": f"ALTER TABLE orders {what}"})
+
+    def _change(self, ident: int, value: int, here: list[Column]) -> None:
+        for column in here:  # the schema of a delete has them, too
+            column.first = column.first or self.clock + 1
+        known = self.versions.setdefault(ident, [])
+        alive = bool(known) and known[-1] is not None
+        if alive and value < 2:
+            known.append(None)
+            return self.write("d", {"id": ident}, None, here)
+        values = ((c, WIDE * c.wide + 100 * self.clock + at) for at, c in enumerate(here))
+        told = {id(column): value for column, value in values}
+        known.append((self.clock + 1, told))
+        after = {"id": ident} | {column.name: told[id(column)] for column in here}
+        return self.write("u" if alive else "c", None, after, here)
+
+    def write(self, op: str, before: Row | None, after: Row | None, here: list[Column]) -> None:
+        types = {"id": ID} | {column.name: column.described for column in here}
+        payload = {"op": op, "source": self._place(), "before": before, "after": after}
+        self.log.append({"schema": schema_of(types, "after"), "payload": payload})
+
+    def _place(self) -> Row:
+        self.clock += 1
+        return {"connector": "mysql", "db": self.database, "table": "orders", "row": 0,
+                "file": "mysql-bin.000007", "pos": self.clock, "ts_ms": 10**12 + self.clock,
+                "snapshot": "false"}  # fmt: skip
+
+    def spelled(self, ident: int, version: Version) -> Row:
+        """What the tables show of a version: each column under the name that it had last."""
+        shown: Row = {"id": ident}
+        for column in self.columns:
+            name = f"{column.name}__dropped" if column.replaced else column.name
+            value = column.held(*version)
+            shown |= {name: value} if value is not None else {}
+        return shown
+
+    def rows(self) -> Counter[Any]:
+        """The rows of now."""
+        newest = {ident: known[-1] for ident, known in self.versions.items()}
+        return counted(self.spelled(i, told) for i, told in newest.items() if told is not None)
+
+    def history(self) -> Counter[Any]:
+        """All versions that there ever were."""
+        return counted(
+            self.spelled(ident, told)
+            for ident, known in self.versions.items()
+            for told in known
+            if told is not None
+        )
+
+
+def counted(rows: Any) -> Counter[Any]:
+    """Rows by what they hold; a column that is NULL is as none."""
+    return Counter(tuple(sorted((k, v) for k, v in row.items() if v is not None)) for row in rows)
+
+
+def seen(lake: Sandbox, table: str) -> Counter[Any]:
+    """The rows of a table of the lake, without Sluice's own columns."""
+    return counted(
+        {k: v for k, v in row.items() if k not in names.RESERVED_COLUMNS}
+        for row in lake.rows(table)
+    )
+
+
+def pipeline(mode: str) -> dict[str, Any]:
+    """The pipeline of a database's `orders`, with its history."""
+    table = {"key": ["id"], "columns": {"id": "int"}, "modes": [mode, "history"]}
+    return {"format": "debezium", "table_name": "{database}_{table}", "tables": {"orders": table}}
+
+
+def batches(log: list[Row], seed: int, count: int, newest_first: bool) -> list[list[Row]]:
+    """A log in batches: each record at least once, in any order within them."""
+    rng = random.Random(seed)
+    found: list[list[Row]] = [[] for _ in range(count)]
+    for age, record in enumerate(reversed(log)):
+        turn = age * count // len(log) if newest_first else rng.randrange(count)
+        for at in {turn, *([rng.randrange(count)] if rng.random() < 0.2 else [])}:
+            found[at].append(record)
+    for batch in found:
+        rng.shuffle(batch)
+    return [batch for batch in found if batch]
