@@ -57,7 +57,7 @@ def read_lock() -> list[Jar]:
         parts = words[0].split(":")
         if len(parts) != 3 or len(words) > 2:
             sys.exit(f"{LOCK.name}:{number}: expected `group:artifact:version sha256`: {line}")
-        jars.append(Jar(*parts, sha256=words[1] if len(words) == 2 else ""))
+        jars.append(Jar(parts[0], parts[1], parts[2], words[1] if len(words) == 2 else ""))
     return jars
 
 
@@ -122,8 +122,8 @@ def main() -> None:
             if update:
                 write_lock(fetched)
             elif wrong := [new for old, new in zip(missing, fetched, strict=True) if old != new]:
-                names = ", ".join(f"{jar.file.name} has {jar.sha256}" for jar in wrong)
-                sys.exit(f"sha256 differs from {LOCK.name}: {names}. Nothing was installed.")
+                told = ", ".join(f"{jar.file.name} has {jar.sha256}" for jar in wrong)
+                sys.exit(f"sha256 differs from {LOCK.name}: {told}. Nothing was installed.")
             for jar in missing:
                 shutil.move(into / jar.file.name, jar.file)
     names = {jar.file.name for jar in jars}

@@ -41,7 +41,7 @@ def spark() -> Iterator[SparkSession]:
     from sluice.driver.submit import JVM_DEFAULTS, jvm_options
     from spark_jobs.session import DEFAULTS
 
-    conf = {
+    conf: dict[str, bool | float | int | str | None] = {
         **DEFAULTS,
         "spark.driver.extraClassPath": str(ROOT / ".jars" / "*"),
         "spark.driver.memory": "2g",

@@ -233,8 +233,8 @@ def test_the_published_tables_are_assets_found_at_run_time(shop: Any) -> None:
 def test_dags_survive_serialization(shop: Any) -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
-    stored = DagSerialization.to_json(shop)
-    assert DagSerialization.from_json(stored).dag_id == "sluice_shop"
+    read: Any = DagSerialization.from_json(DagSerialization.to_json(shop))
+    assert read.dag_id == "sluice_shop"
 
 
 def test_airflow_loads_one_plugin_and_no_stray_modules(airflow_db: None) -> None:

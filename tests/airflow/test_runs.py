@@ -190,7 +190,10 @@ def test_a_run_skips_when_nothing_landed(stages: Stages, run: Runs) -> None:
 
 @pytest.mark.parametrize("kind", [FileDenied, TransientError])
 def test_a_file_that_cannot_be_read_makes_the_run_red_and_stops_no_batch(
-    stages: Stages, run: Runs, caplog: pytest.LogCaptureFixture, kind: type[Exception]
+    stages: Stages,
+    run: Runs,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[FileDenied | TransientError],
 ) -> None:
     stages.denied = {"z.jsonl": kind("s3://landing/z.jsonl: told")}
     finished, states = run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -120,14 +120,18 @@ def by_name(rows: Iterable[Row], name: Callable[[Row], str]) -> dict[str, Row]:
     return found
 
 
+def in_turn(rows: Iterable[Row], names: Sequence[str]) -> dict[str, Row]:
+    """Rows by the names of the records that they were made of, one of each."""
+    return by_name(rows, lambda row: names[row["ordinal"]])
+
+
 def decode_named(
     spark: SparkSession, fmt: Format, folder: Path, records: Mapping[str, Any], **options: Any
 ) -> dict[str, Row]:
     """Records with names of the test's own, decoded in one read; each has to give one row."""
     decoded = fmt.read(spark, (jsonl(folder / "all.jsonl", records.values()),), options)
     assert envelope_columns(decoded) == list(ENVELOPE)
-    names = list(records)
-    return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
+    return in_turn(decoded.collect(), list(records))
 
 
 def assert_rejected(row: Row, reason: str, record: Any) -> None:

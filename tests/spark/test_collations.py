@@ -91,7 +91,7 @@ def test_the_language_of_a_machine_counts_for_nothing(spark: SparkSession, tmp_p
     """In Turkish the upper case of `i` has a dot, and so one key would be two."""
     tables = {"customers": COLLATED}
     shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
-    locale = spark._jvm.java.util.Locale
+    locale = spark._jvm.java.util.Locale  # type: ignore[union-attr]
     shop.load_records([event("c", 1, None, row("straßei", 1))])
     usual = locale.getDefault()
     locale.setDefault(locale.forLanguageTag("tr"))

@@ -31,7 +31,7 @@ HINTS = {
     "day": "date", "share": "double", "note": "string", "picture": "string",
 }  # fmt: skip
 MISFIT = {"id": 2, "amount": "1.005"}
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "id": 18446744073709551615, "amount": 19.90, "paid": 1, "share": 0.5,
         "placed_at": "2024-01-02T03:04:05.678901Z", "day": "2024-01-02T00:00:00Z",

@@ -120,7 +120,7 @@ def priced(ident: int, pos: int, name: str, price: str) -> tuple[bytes, bytes]:
     return wire(2, KEY, {"id": ident}), wire(7, LATER, event("u", row, source(pos=pos)))
 
 
-HISTORY = {
+HISTORY: dict[str, list[tuple[bytes | None, bytes | None]]] = {
     "t/1.bin": [changed(1, 1, "r", "one"), changed(2, 1, "r", "two"), changed(3, 11, "c", "c")],
     "t/2.bin": [changed(1, 21, "u", "uno"), priced(2, 22, "due", "1.50"), changed(3, 23, "d", "c")],
     "t/3.bin": [(wire(2, KEY, {"id": 3}), None), priced(1, 31, "eins", "-0.01"), (None, b"\0bad")],

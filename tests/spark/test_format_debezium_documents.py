@@ -20,7 +20,8 @@ from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
-MONGO = {"connector": "mongodb", "db": "shop", "collection": "t", "ts_ms": 1704164645000}
+MONGO_MS = 1704164645000
+MONGO = {"connector": "mongodb", "db": "shop", "collection": "t", "ts_ms": MONGO_MS}
 
 
 def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_events_of_a_transaction_are_in_the_order_of_arrival(
     rows = Debezium().read(spark, files, {}).collect()
     rows.sort(key=lambda r: ("a10" in r["file"], r["ordinal"]))
     insert, delete, alone, read, later = (r["position"] for r in rows)
-    place = at(MONGO["ts_ms"], 5)
+    place = at(MONGO_MS, 5)
     assert alone == place
     assert read.startswith("0.")
     assert [insert, delete, later] == sorted([insert, delete, later])

@@ -104,7 +104,7 @@ def test_lists_of_both_encodings_load_alike(spark: SparkSession, tmp_path: Path)
     fields = [{"type": "int32", "field": "id", "optional": False},
               {"field": "p", **listed(numeric(2))},
               {"field": "d", **listed(named("int32", f"{TIME}.Date"))},
-              {"field": "v", **listed(named("struct", VARIABLE["connect.name"]))}]  # fmt: skip
+              {"field": "v", **listed(named("struct", str(VARIABLE["connect.name"])))}]  # fmt: skip
     schema = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
     row = {"id": 1, "p": ["B8Y=", None], "d": [19753], "v": [{"scale": 1, "value": "Fw=="}]}
     sandbox.write("a.jsonl", [{"schema": schema, "payload": event(after=row)}])

@@ -30,7 +30,7 @@ from tests.spark.dts_records import (
     values,
     when,
 )
-from tests.spark.envelopes import at, by_name, envelope_columns
+from tests.spark.envelopes import at, envelope_columns, in_turn
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 NEXT = [integer(1), text("b")]
@@ -177,7 +177,7 @@ def kinds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
         decoded = DtsAvro().read(spark, (file,), {})
         assert set(decoded.columns) == {*ENVELOPE, "absent", "transaction", "ends"}
         assert envelope_columns(decoded) == list(ENVELOPE)
-        found[kind] = by_name(decoded.collect(), lambda row, k=kind: names[k][row["ordinal"]])
+        found[kind] = in_turn(decoded.collect(), names[kind])
         assert list(found[kind]) == names[kind]
     return found
 

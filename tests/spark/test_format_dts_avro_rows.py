@@ -73,7 +73,7 @@ def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
     })  # fmt: skip
     fields = [("id", 2), ("at", 180), ("shown", 180)]
     finest = when(2024, 2, 29, 1, 2, 3, 123456789)
-    rows = ([when(2024, 2, 29, 1, 2, 3, 123456000), finest], [finest, None])
+    rows: Any = ([when(2024, 2, 29, 1, 2, 3, 123456000), finest], [finest, None])
     datums = [
         datum(message("INSERT", n, source="Oracle", fields=fields, after=[integer(n), *row]))
         for n, row in enumerate(rows)

@@ -19,7 +19,7 @@ from tests.spark.dts_records import (
     values,
     when,
 )
-from tests.spark.envelopes import by_name
+from tests.spark.envelopes import in_turn
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
@@ -79,7 +79,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     file = bare_file(tmp_path_factory.mktemp("dts") / "all", [*map(datum, MESSAGES.values())])
     names = list(MESSAGES)
     found = DtsAvro().read(spark, (file,), {}).collect()
-    return by_name(found, lambda row: names[row["ordinal"]])
+    return in_turn(found, names)
 
 
 @pytest.mark.parametrize("reader", READERS)

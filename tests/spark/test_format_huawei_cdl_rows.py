@@ -14,7 +14,7 @@ from tests.spark.cdl_messages import BARE, pairs, schema, v1, v2
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
-FIELDS = {
+FIELDS: dict[str, list[dict[str, Any]]] = {
     "1.0": [{"type": "int32", "optional": False, "field": "id"},
             {"type": "string", "name": "com.xxx.cdc.data.Decimal", "field": "amount"},
             {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "field": "at"},
@@ -40,7 +40,7 @@ def change(lsn: int, operation: str, **parts: Any) -> dict[str, Any]:
 
 def change_2(lsn: int, op: str, snapshot: str = "false", **parts: Any) -> dict[str, Any]:
     """The same of version 2.0."""
-    row = parts.get("after") or parts.get("before")
+    row = parts.get("after") or parts["before"]
     source = {"lsn": lsn, "snapshot": snapshot}
     empty = {"after": None, "before": None, "unique": {"id": row["id"]}}
     return v2(op, source, **empty | parts) | {"schema": schema("after", FIELDS["2.0"])}

@@ -40,7 +40,7 @@ def test_of_two_dumps_the_later_named_wins(
     spark: SparkSession, tmp_path: Path, turned: bool
 ) -> None:
     sandbox = dumps(spark, tmp_path)
-    files = [
+    files: list[tuple[str, str | bytes]] = [
         ("shop/products/2024-10-9.csv", "id,name,price\n1,pen,1.10\n2,ink,\n"),
         ("shop/products/2024-10-27.csv.gz", gzip.compress(b'name,id,price\n"",2,3.30\nnib,3,1\n')),
     ]

@@ -33,7 +33,7 @@ TABLES: dict[str, dict[str, Any]] = {
 DECLARED = 50
 FULL_LOADS = [{"epoch": 1, "at": "1970-01-01T00:50:00Z"}]
 Row = dict[str, Any]
-Told = tuple[str, int, int, str | None, str | None]
+Told = tuple[str, int, int, str, str | None]
 
 # The kind of change, position, minute, key with the old value (None: none), and the new one.
 BEFORE: list[Told] = [("c", 1000 + n, n, f"{n}", "old") for n in range(1, 5)]
@@ -71,7 +71,8 @@ def event(table: str, told: Told) -> Row:
 def test_it_begins_once_among_the_events(lake: Sandbox) -> None:
     """Each batch of the epoch has its beginning, whichever comes first."""
     tables = {"orders": KEY | {"modes": ["current", "append"]}}
-    for number, changes in enumerate((LOAD, REST, [("c", 7, 63, "6", "new")])):
+    last: list[Told] = [("c", 7, 63, "6", "new")]
+    for number, changes in enumerate((LOAD, REST, last)):
         load(lake, f"{number}.jsonl", 1, changes, tables=tables)
     told = [row["_op"] for row in lake.rows("orders__events", metadata=True)]
     assert told.count("truncate") == 1

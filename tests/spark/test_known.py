@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice import names
 from spark_jobs.decoding import decode_batch
 from spark_jobs.merging import merge
+from spark_jobs.planning.discover import discover
 from spark_jobs.session import DEFAULTS
 from tests.spark.sandbox import Sandbox, total
 
@@ -89,7 +90,7 @@ def test_what_reads_each_record_is_small_enough_to_be_compiled(
     monkeypatch.setattr(decode_batch, "typed_changes", keep)
     lake.load_records([event(20, before=order(1, "a"), after=order(1, "again"))])
     (frame,) = made
-    plan = frame._jdf.queryExecution().executedPlan()  # type: ignore[operator]
+    plan = frame._jdf.queryExecution().executedPlan()
     debug = lake.spark._jvm.org.apache.spark.sql.execution.debug  # type: ignore[union-attr]
     stages = getattr(getattr(debug, "package$"), "MODULE$").codegenStringSeq(plan)
     sizes = [stages.apply(i)._3().maxMethodCodeSize() for i in range(stages.size())]
@@ -167,10 +168,8 @@ def test_a_bad_record_is_found_behind_white_space(lake: Sandbox) -> None:
 def test_what_is_not_the_like_has_the_batch_looked_through(
     lake: Sandbox, monkeypatch: pytest.MonkeyPatch, record: object, quarantined: int
 ) -> None:
-    looked = []
-    monkeypatch.setattr(
-        decode_batch, "discover", lambda e, f=decode_batch.discover: looked.append(1) or f(e)
-    )
+    looked: list[int] = []
+    monkeypatch.setattr(decode_batch, "discover", lambda e: looked.append(1) or discover(e))
     counts = total(lake.load_records([event(20, after=order(7, "c")), record]))
     assert looked
     assert (counts.read, counts.quarantined) == (2, quarantined)

@@ -165,7 +165,7 @@ def in_changelog(told: Change) -> list[tuple[Any, ...]]:
     at = f"{told.place[0]}.{told.place[1]:03}"
     before, after = (dict(image or ()) for image in (told.before, told.after))
     old, new = (int(str(image.get("id", 0))) for image in (before, after))
-    sent = [None if c in told.absent else after.get(c) for c in ("text", "doc")]
+    sent: Any = [None if c in told.absent else after.get(c) for c in ("text", "doc")]
     absent = sorted(told.absent) or None
     if not after:
         return [change(f"{at}.0", "delete", old)]

@@ -116,7 +116,8 @@ def test_the_only_rename_that_is_told_is_undone_beneath_others_and_comes_again(
     shop = Sandbox(spark, tmp_path, {"format": "maxwell", "tables": {"orders": orders}})
     monkeypatch.setattr(stages, "submit", shop.drive)
     batches = []
-    for pos, told in enumerate(({"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"})):
+    each: list[Row | str] = [{"id": 1, "title": "x"}, RENAME, {"id": 2, "name": "y"}]
+    for pos, told in enumerate(each):
         shop.write(f"{pos}.jsonl", [of_maxwell(pos + 1, told)])
         batches.append(shop.run().batch_id)
     assert names_of(shop) == {1: ("x", None), 2: ("y", None)}

@@ -68,7 +68,7 @@ def test_a_merge_that_sees_no_rows_fails_the_batch(
     before = sandbox.rows("t", metadata=True)
     merge = Writer.sql
 
-    def blind(self: Writer, table: Any, source: DataFrame, statement: str) -> None:
+    def blind(self: Writer, table: Any, source: DataFrame, statement: Any) -> None:
         merge(self, table, source.limit(0) if table.name == lost else source, statement)
 
     monkeypatch.setattr(Writer, "sql", blind)

@@ -120,7 +120,8 @@ def walked(content: bytes, size: int, thorough: bool) -> tuple[avrofile.AvroFile
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
     found = avrofile.walk(iter(pieces), thorough)
     left = b"".join(avrofile.without(iter(pieces), found.bad))[: found.whole]
-    return found, [row["a"] for row in fastavro.reader(io.BytesIO(left))]  # type: ignore[call-overload]
+    rows: Any = fastavro.reader(io.BytesIO(left))
+    return found, [row["a"] for row in rows]
 
 
 FRAMES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.config.project import Pipeline
+from sluice.config.project import Landing, Pipeline
 from sluice.errors import AuditFailed
 from sluice.manifest import LandingReject, Reprocess
 from sluice.result import BatchResult, Counts, TableResult
@@ -17,7 +17,7 @@ from spark_jobs.merging.load import audit, refuse_too_many_bad
 
 def job(records: int, most: int, again: Reprocess | None = None) -> Any:
     pipeline = Pipeline(
-        name="shop", namespace="shop", format="canal", landing={"url": "in"},
+        name="shop", namespace="shop", format="canal", landing=Landing(url="in"),
         max_bad_records=most, max_bad_share=1,
     )  # fmt: skip
     rejects = (LandingReject("k", 0, "too_many_rejects: invalid_utf8 70", "", records),)

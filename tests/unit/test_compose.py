@@ -63,6 +63,7 @@ def test_health_is_checked(name: str) -> None:
     if name in RUN_ONCE:
         assert check is None
         return
+    assert check is not None
     assert check["test"][0] == "CMD"
     assert {"interval", "timeout", "retries"} <= set(check)
 

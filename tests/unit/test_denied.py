@@ -9,6 +9,7 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.stub import Stubber
+from rich.console import Console
 
 from sluice.errors import FileDenied, FilesLeftOut, TerminalError, TransientError
 from sluice.objects.s3store import S3Store
@@ -126,7 +127,7 @@ def test_a_plan_tells_them(
 
 def printed(found: Preview) -> str:
     out = io.StringIO()
-    report.show_preview(report.Console(file=out, width=500), found)
+    report.show_preview(Console(file=out, width=500), found)
     return out.getvalue()
 
 

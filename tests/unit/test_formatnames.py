@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from sluice.config.formats import FORMAT_NAMES, OPTIONS, refuse_unknown_options
-from spark_jobs.formats import FORMATS, canal, debezium, maxwell, tombstones
+from spark_jobs.formats import FORMATS, canal, debezium, debezium_order, maxwell, tombstones
 
 
 def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
@@ -30,7 +30,7 @@ def test_other_options_are_refused_with_those_that_there_are(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "option", "words"),
     [
-        ("debezium", "connector", [debezium.MONGODB]),
+        ("debezium", "connector", [debezium_order.MONGODB]),
         ("debezium", "decimal_format", [debezium.BASE64, debezium.NUMERIC]),
         ("debezium", "tombstones", [tombstones.IGNORE, tombstones.DELETE]),
         ("datastream", "records", ["json", "value"]),

@@ -32,7 +32,7 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def shown(parts: list[Line | Refused]) -> list[list[bytes | None]]:
+def shown(parts: list[Line | Refused]) -> list[list[str | None]]:
     records = [json.loads(p.text) for p in parts if isinstance(p, Line)]
     return [[r["key"], r["value"]] for r in records]
 

@@ -17,8 +17,9 @@ from sluice.ledger.compaction import compact_ledger
 from sluice.ledger.leases import this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
-from sluice.ledger.tables import BATCHES, LEDGER_NAMESPACE, PUBLICATIONS
+from sluice.ledger.tables import BATCHES, PUBLICATIONS
 from sluice.ledger.turns import Turns
+from sluice.names import LEDGER_NAMESPACE
 from sluice.operations.maintenance import MaintenanceResult, Step
 from tests.unit.clocks import fails_once
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
 from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
@@ -118,12 +119,10 @@ def test_what_does_not_pass_is_told_at_once(clock: Clock, error: Exception) -> N
 def test_a_catalog_that_is_away_for_a_minute_is_opened(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = catalog_module.load_catalog
-
     def after_a_minute(*args: Any, **kwargs: Any) -> Catalog:
         if clock.now < 60:
             raise away()
-        return load(*args, **kwargs)
+        return load_catalog(*args, **kwargs)
 
     monkeypatch.setattr(catalog_module, "load_catalog", after_a_minute)
     assert open_catalog(embedded(tmp_path)).list_namespaces() == []
@@ -255,7 +254,7 @@ def test_a_rest_catalog_is_asked_again_but_not_told_again(
 
 
 def _quoted(path: Path) -> str:
-    return requests.utils.quote(str(path), safe="")
+    return quote(str(path), safe="")
 
 
 def test_an_address_where_something_else_answers_is_told(

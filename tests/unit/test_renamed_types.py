@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sluice.coltypes import parse_type
@@ -16,7 +18,7 @@ from spark_jobs.planning.renames_known import following
 ORDERS = Source("shop", "", "orders")
 
 
-def types(policy: str, columns: dict[str, str], *renames: tuple[str, str]) -> dict[str, str]:
+def types(policy: Any, columns: dict[str, str], *renames: tuple[str, str]) -> dict[str, str]:
     """What the columns are, all of them stored, once they were renamed one after the other."""
     pipeline = Pipeline(
         name="p", format="debezium", namespace="shop", landing=Landing(url="landing"),

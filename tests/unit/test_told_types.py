@@ -40,8 +40,8 @@ def plan(
     pipeline = Pipeline(
         name="p", format=format_name, namespace="shop", landing=Landing(url="landing")
     ).telling({"public.t": made})
-    images = {1: ("id", "total", "ok", "at", "day", "note", "more")} if rows else {}
-    found = Found(Source("shop", "public", "t"), images=images)
+    seen = ("id", "total", "ok", "at", "day", "note", "more")
+    found = Found(Source("shop", "public", "t"), images={1: seen} if rows else {})
     fmt, known = FORMATS.get(format_name), None if stored is None else ("id",)
     return plan_table(pipeline, fmt, found, TableConfig(**table), stored, known)
 
@@ -66,7 +66,7 @@ def test_a_type_counts_where_the_format_writes_it_as_plain_text(
 
 
 def test_hints_win() -> None:
-    found = plan("datastream", columns={"TOTAL": "decimal(12,3)", "at": "string"}, key=["total"])
+    found = plan("datastream", columns={"TOTAL": "decimal(12,3)", "at": "string"}, key=("total",))
     assert found.types["total"] == "decimal(12,3)"
     assert found.types["at"] == "string"
     assert found.key == ("total",)

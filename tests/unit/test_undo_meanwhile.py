@@ -32,6 +32,7 @@ from sluice.names import branch_name
 from sluice.operations import stages, undo, waiting
 from sluice.operations.context import Context
 from sluice.operations.undo import rollback
+from sluice.operations.undoable import publications, refuse_if_followed
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit.clocks import Clock
 from tests.unit.undone import (
@@ -71,11 +72,10 @@ def test_what_is_published_while_a_half_published_batch_is_undone_is_undone_too(
     users = StagedTable(
         "shop", "users", staged.branch, staged.base_snapshot, staged.head_snapshot, 0
     )
-    asked = undo.refuse_if_followed
 
     def wake_up(*args: object) -> None:
         publish_table(context.catalog, users, "b4")
-        asked(*args)  # type: ignore[arg-type]
+        refuse_if_followed(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
     rollback(context, "b4", hold=True)
@@ -219,10 +219,9 @@ def test_what_somebody_went_on_with_since_the_look_stays_theirs(
     context: Context, monkeypatch: pytest.MonkeyPatch, hold: bool
 ) -> None:
     publish(context, "b4", 4, tables=(), state=LOADED)
-    known = undo.publications
 
     def published_meanwhile(ctx: Context, batch: str) -> list[Publication]:
-        told = known(ctx, batch)
+        told = publications(ctx, batch)
         ctx.ledger.record_batch("shop", batch, PUBLISHING)
         return told
 
