@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -29,14 +29,16 @@ from sluice.errors import ConfigError, SluiceError, TerminalError, TransientErro
 from sluice.lean import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
-from sluice.operations import maintenance, refolding, stages
+from sluice.operations import maintenance, stages
 from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
 from sluice.operations.quarantined import resolutions
 from sluice.operations.reprocess import reprocess as reprocess_batches
-from sluice.operations.stages import Window, open_context
+from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.stages import open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
+from sluice.operations.window import Window, as_utc
 from sluice.options import DEFAULT_PROJECT, AsJson, Changed, Files, ProjectDir, Since, Tables, To
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
@@ -149,14 +151,7 @@ def run(
 def _window(since: datetime | None, to: datetime | None) -> Window | None:
     if since is None and to is None:
         return None
-    window = Window(_utc(since or datetime.min), _utc(to or datetime.max))
-    if window.start >= window.end:
-        raise ConfigError(f"--from {since} is not before --to {to}")
-    return window
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return Window.between(since, to, ("--from", "--to"))
 
 
 @app.command()
@@ -272,7 +267,7 @@ def verify(
 
 def _live_source(address: str | None, watermark: datetime | None) -> LiveSource | None:
     if address is not None:
-        return LiveSource(address, None if watermark is None else _utc(watermark))
+        return LiveSource(address, None if watermark is None else as_utc(watermark))
     if watermark is not None:
         raise ConfigError("sluice verify: --watermark says when a --source was so; name that, too")
     return None
@@ -293,20 +288,9 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Undo one batch, or all down to one, in all tables; files are held until `release`."""
-    if [bool(batch), bool(to), rebuild].count(True) != 1 or (table and not rebuild):
-        raise ConfigError(
-            "sluice rollback: name the batch to undo (--batch), or the one to go back to (--to), "
-            "or ask for targets to be made again (--rebuild, with --table for one)"
-        )
-    batch, to = as_batch_id(batch), as_batch_id(to)
-    ctx = open_context(project, pipeline, _say)
-    if rebuild:
-        _done(refolding.rebuild(ctx, table, dry_run), as_json)
-    elif to:
-        _done(refolding.rollback_to(ctx, to, dry_run), as_json)
-    else:
-        _done(refolding.rollback(ctx, batch, dry_run), as_json)
-    if not (rebuild or dry_run):
+    asked = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
+    _done(roll_back(open_context(project, pipeline, _say), asked), as_json)
+    if asked.holds_files:
         _say(f"files of what is rolled back are held until: sluice release {pipeline} --batch ID")
 
 

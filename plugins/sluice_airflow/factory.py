@@ -277,17 +277,8 @@ def rollback_dag(project: Project) -> DAG:
         @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
         def rollback() -> list[str]:
             context = get_current_context()
-            params = context["params"]
-            asked = tasks.Undoing(
-                batch=params["batch"] or "",
-                to=params["to"] or "",
-                rebuild=params["rebuild"],
-                table=params["table"] or "",
-                release=params["release"],
-                dry_run=params["dry_run"],
-                user=tasks.asked_by(dict(context)),
-            )
-            return tasks.roll_back(str(project.root), params["pipeline"], asked)
+            pipeline = context["params"]["pipeline"]
+            return tasks.roll_back(str(project.root), pipeline, dict(context))
 
         rollback()
     return dag

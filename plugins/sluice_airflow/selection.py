@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sluice.errors import ConfigError
 from sluice.operations.context import Context
-from sluice.operations.land import Window, covers
+from sluice.operations.land import covers
+from sluice.operations.window import Window, as_utc
 
 BACKFILL: Final = "backfill"
 BY_HAND: Final = ("manual", "operator_triggered")
@@ -25,7 +26,7 @@ class Selection:
     loaded files since.
     """
 
-    window: tuple[datetime, datetime] | None = None
+    window: Window | None = None
     until: datetime | None = None
     files: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
@@ -38,8 +39,7 @@ class Selection:
 
     def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
         """True when a batch of these files, each a key and an hour, is part of the selection."""
-        window = Window(*self.window) if self.window else None
-        return bool(taken) and covers(ctx, taken, window, self.until, self.files)
+        return bool(taken) and covers(ctx, taken, self.window, self.until, self.files)
 
 
 def select(
@@ -71,30 +71,27 @@ def _by_run(
     asked: datetime,
 ) -> Selection:
     if run_type == BACKFILL and interval:
-        return Selection(window=interval)
+        return Selection(window=Window(*interval))
     if interval is None or (run_type in BY_HAND and _is_now(logical_date, asked)):
         return Selection()
     return Selection(until=interval[1])
 
 
-def _window(params: dict[str, Any]) -> tuple[datetime, datetime] | None:
+def _window(params: dict[str, Any]) -> Window | None:
     start, end = params.get("window_start"), params.get("window_end")
     if not start and not end:
         return None
     if not start or not end:
         raise ConfigError("window_start and window_end: expected both of them, or neither")
-    window = (_instant("window_start", start), _instant("window_end", end))
-    if window[0] >= window[1]:
-        raise ConfigError(f"window_start {start} is not before window_end {end}")
-    return window
+    times = (_instant("window_start", start), _instant("window_end", end))
+    return Window.between(*times, ("window_start", "window_end"))
 
 
 def _instant(name: str, text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        return as_utc(datetime.fromisoformat(text))
     except ValueError as error:
         raise ConfigError(f"{name}: expected 2026-01-31T05:00:00Z, got {text!r}") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _is_now(logical_date: datetime | None, asked: datetime) -> bool:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -15,15 +15,15 @@ from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from sluice.errors import ConfigError, FilesLeftOut, FilesUnread
-from sluice.ledger.details import undone_by
-from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING, ROLLED_BACK
+from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
 from sluice.objects.batchfiles import batch_of
-from sluice.operations import refolding, reprocess, stages
+from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import candidates, landed
+from sluice.operations.rollback import RollbackRequest
 from sluice.operations.shares import waiting_files
 from sluice.output.report import conflicting
 from sluice.result import BatchResult
@@ -148,13 +148,11 @@ def land_selection(
 ) -> list[str]:
     """Call the stage with what was selected; `again` when this very task ran before. `denied` gets
     the files that cannot be read."""
-    window = stages.Window(*chosen.window) if chosen.window else None
-    ctx, files = open_context(project, pipeline), list(chosen.files) or None
+    ctx = open_context(project, pipeline)
+    which = (chosen.window, chosen.until, list(chosen.files) or None)
     if chosen.tables:
-        return list(
-            stages.land_tables(ctx, chosen.tables, window, chosen.until, files, denied=denied)
-        )
-    new = stages.land(ctx, window, chosen.until, files, denied=denied, changed=chosen.changed)
+        return list(stages.land_tables(ctx, chosen.tables, *which, denied=denied))
+    new = stages.land(ctx, *which, denied=denied, changed=chosen.changed)
     return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 
@@ -181,13 +179,9 @@ def taken_over(ctx: Context, chosen: Selection, again: bool) -> list[str]:
 
 def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
     """Say what the run would take, and take nothing."""
-    window = stages.Window(*chosen.window) if chosen.window else None
-    context = open_context(project, pipeline)
-    files = list(chosen.files) or None
-    if chosen.tables:
-        found = landed(context, window, chosen.until, files)
-    else:
-        found = candidates(context, window, chosen.until, files, chosen.changed)
+    ctx = open_context(project, pipeline)
+    which = (chosen.window, chosen.until, list(chosen.files) or None)
+    found = landed(ctx, *which) if chosen.tables else candidates(ctx, *which, chosen.changed)
     for item in found:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
@@ -204,7 +198,8 @@ def _files_in_words(chosen: Selection) -> str:
     if chosen.files:
         return f"{len(chosen.files)} named files"
     if chosen.window:
-        return f"exactly {chosen.window[0]:%Y-%m-%dT%H:%MZ} to {chosen.window[1]:%Y-%m-%dT%H:%MZ}"
+        start, end = chosen.window.start, chosen.window.end
+        return f"exactly {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}"
     return f"everything before {chosen.until:%Y-%m-%dT%H:%MZ}" if chosen.until else "everything"
 
 
@@ -307,70 +302,28 @@ def land_again(
         return mappable(pipeline, manifests)
 
 
-@dataclass(frozen=True)
-class Undoing:
-    """What the form of `sluice_rollback` asks for: exactly one of `batch`, `to` and `rebuild`.
-
-    `user`: who asks, as Airflow tells.
-    """
-
-    batch: str
-    to: str
-    rebuild: bool
-    table: str
-    release: bool
-    dry_run: bool
-    user: str = ""
-
-
-def roll_back(project: str, pipeline: str, asked: Undoing) -> list[str]:
-    """Undo one batch, or all after one, or make targets again; `release` lets the next run take
-    the files of what was undone again."""
+def roll_back(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
+    """Do what the form of `sluice_rollback` asks for; returns what was done."""
     with advised("rollback", pipeline):
-        one = [bool(asked.batch), bool(asked.to), asked.rebuild].count(True) == 1
-        if not one or (asked.table and not asked.rebuild):
-            raise ConfigError(
-                "the form: name the batch to undo, or the batch to go back to, or ask for a "
-                "rebuild, with the table for one alone"
-            )
+        asked = rollback_request(context)
         # Where later batches are built on what is undone, a driver folds keys again.
         require_spark_connection()
         use_connections_master()
-        ctx = open_context(project, pipeline)
-        batches = stages.published_after(ctx, asked.to) if asked.to else [asked.batch]
-        lines = _undo(ctx, asked)
-        if asked.release and not asked.dry_run:
-            count = sum(_release(ctx, batch) for batch in batches if batch)
-            lines.append(f"{count} files released: the next run takes them")
-        if asked.user and not asked.dry_run:
-            for batch in filter(None, batches):
-                _sign(ctx, batch, asked)
+        lines = rollback.roll_back(open_context(project, pipeline), asked)
         for line in lines:
             log.info("%s", shown(line))
         return lines
 
 
-def _undo(ctx: Context, asked: Undoing) -> list[str]:
-    if asked.rebuild:
-        return refolding.rebuild(ctx, asked.table, asked.dry_run)
-    if asked.to:
-        return refolding.rollback_to(ctx, asked.to, asked.dry_run)
-    return refolding.rollback(ctx, asked.batch, asked.dry_run)
-
-
-def _sign(ctx: Context, batch: str, asked: Undoing) -> None:
-    """Keep in the ledger who had a batch undone, and its files released."""
-    ctx.ledger.record_batch(
-        ctx.pipeline.name,
-        batch,
-        ROLLED_BACK,
-        more=undone_by(asked.user, asked.release),
-        expected=lambda now: now is not None and now.state == ROLLED_BACK,
+def rollback_request(context: dict[str, Any]) -> RollbackRequest:
+    """Read what is to be undone from the form; raises ConfigError for what does not go together."""
+    form = context["params"]
+    return RollbackRequest(
+        batch=form["batch"] or "",
+        to=form["to"] or "",
+        rebuild=form["rebuild"],
+        table=form["table"] or "",
+        release=form["release"],
+        dry_run=form["dry_run"],
+        user=asked_by(context),
     )
-
-
-def _release(ctx: Context, batch: str) -> int:
-    """Batches without files, which undid others, are left as they are."""
-    row = ctx.ledger.batch(ctx.pipeline.name, batch)
-    undone = row is not None and row.state == ROLLED_BACK
-    return stages.release(ctx, batch) if undone else 0

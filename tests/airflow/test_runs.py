@@ -13,7 +13,9 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from sluice.errors import AuditFailed, FileDenied, PublishRefused, TransientError
 from sluice.manifest import Reprocess
+from sluice.operations import rollback
 from sluice.operations.denied import Denied
+from sluice.operations.window import Window
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice_airflow import submit, tasks
 
@@ -47,7 +49,6 @@ class Stages:
 def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     fake = Stages()
     module: Any = ModuleType("stages")
-    module.Window = lambda start, end: (start, end)
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
     module.land = lambda ctx, *given, denied, changed: landed(
@@ -65,8 +66,10 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
     refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
     refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
-    for name, stand_in in (("stages", module), ("reprocess", again), ("refolding", refolding)):
+    for name, stand_in in (("stages", module), ("reprocess", again)):
         monkeypatch.setattr(tasks, name, stand_in)
+    for name, stand_in in (("undo", module), ("refolding", refolding)):
+        monkeypatch.setattr(rollback, name, stand_in)
     for name in ("candidates", "landed"):
         monkeypatch.setattr(tasks, name, lambda *_: [])
     monkeypatch.setattr(submit, "_submit", lambda hook, application: loaded(fake, hook))
@@ -270,7 +273,7 @@ def test_the_form_names_window_or_files(stages: Stages, run: Runs) -> None:
     window = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00Z"}
     run(run_conf=window)
     two = datetime(2026, 1, 1, 2, tzinfo=UTC)
-    assert stages.of("land")[0][0] == (two, two + timedelta(hours=1))
+    assert stages.of("land")[0][0] == Window(two, two + timedelta(hours=1))
     run(run_conf={"files": ["a.jsonl"]})
     assert stages.of("land")[1] == (None, None, ["a.jsonl"])
 

@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sluice.errors import ConfigError
+from sluice.operations.window import Window
 from sluice_airflow.selection import Selection, select
 
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)
 LATER = FIVE + timedelta(days=3)
 WINDOW = {"window_start": "2026-01-01T02:00:00Z", "window_end": "2026-01-01T03:00:00+00:00"}
-TWO_TO_THREE = (FIVE.replace(hour=2), FIVE.replace(hour=3))
+TWO_TO_THREE = Window(FIVE.replace(hour=2), FIVE.replace(hour=3))
+FIVE_TO_SIX = Window(FIVE, SIX)
 
 
 def test_a_scheduled_run_takes_everything_below_its_intervals_end() -> None:
@@ -21,7 +23,7 @@ def test_a_scheduled_run_takes_everything_below_its_intervals_end() -> None:
 
 
 def test_a_backfill_takes_exactly_its_interval() -> None:
-    assert select({}, "backfill", (FIVE, SIX), FIVE, LATER) == Selection(window=(FIVE, SIX))
+    assert select({}, "backfill", (FIVE, SIX), FIVE, LATER) == Selection(window=FIVE_TO_SIX)
 
 
 def test_a_manual_run_takes_everything_now() -> None:
@@ -52,7 +54,7 @@ def test_tables_in_the_form_are_for_whatever_files_the_run_takes() -> None:
     tables = {"tables": ["orders"]}
     assert select(tables, "manual", None, None, LATER) == Selection(tables=("orders",))
     backfill = select(tables, "backfill", (FIVE, SIX), FIVE, LATER)
-    assert backfill == Selection(window=(FIVE, SIX), tables=("orders",))
+    assert backfill == Selection(window=FIVE_TO_SIX, tables=("orders",))
     named = select({**tables, "files": ["a"]}, "manual", None, None, LATER)
     assert named == Selection(files=("a",), tables=("orders",))
 
@@ -61,7 +63,7 @@ def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> N
     changed = {"changed": True}
     assert select(changed, "manual", None, None, LATER) == Selection(changed=True)
     backfill = select(changed, "backfill", (FIVE, SIX), FIVE, LATER)
-    assert backfill == Selection(window=(FIVE, SIX), changed=True)
+    assert backfill == Selection(window=FIVE_TO_SIX, changed=True)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sluice.errors import TerminalError, TransientError
 from sluice.ledger.rows import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
+from sluice.operations.window import Window
 from sluice_airflow import submit, tasks
 from sluice_airflow.selection import Selection
 from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
@@ -21,8 +22,9 @@ from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
-AT_FIVE = Selection(window=(FIVE, FIVE + timedelta(hours=1)))
-AT_SIX = Selection(window=(FIVE + timedelta(hours=1), FIVE + timedelta(hours=2)))
+SIX = FIVE + timedelta(hours=1)
+AT_FIVE = Selection(window=Window(FIVE, SIX))
+AT_SIX = Selection(window=Window(SIX, SIX + timedelta(hours=1)))
 EVERYTHING = Selection()
 
 

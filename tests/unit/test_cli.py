@@ -177,3 +177,9 @@ def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, text: s
     assert done.exit_code == 0
     assert text.split()[-1] in " ".join(done.stdout.split())
     assert json.loads(sluice(tmp_path, "status", "--json").stdout)[0]["error"] == text
+
+
+def test_a_rollback_is_asked_for_one_thing(tmp_path: Path) -> None:
+    done = sluice(project(tmp_path), "rollback", "shop", "--to", "b1", "--rebuild")
+    assert done.exit_code == 2
+    assert "rollback: name the batch to undo" in done.stderr

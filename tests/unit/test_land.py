@@ -16,9 +16,10 @@ from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import Window, covers, hour_start, land, open_landing, selected
+from sluice.operations.land import covers, hour_start, land, open_landing, selected
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
+from sluice.operations.window import Window
 from tests.unit.projects import PIPELINE, keys, open_shop
 
 pytestmark = pytest.mark.catalog

@@ -23,8 +23,9 @@ from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
-from sluice.operations.land import Window, chunks, inspect_all, open_landing, selected
+from sluice.operations.land import chunks, inspect_all, open_landing, selected
 from sluice.operations.loadedfiles import arrivals, of_one_load, told_apart
+from sluice.operations.window import Window
 
 
 def land_tables(

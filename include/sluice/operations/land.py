@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,22 +29,11 @@ from sluice.operations.changed import grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out, or_left_out
+from sluice.operations.window import Window
 from sluice.shown import shown
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"
-
-
-@dataclass(frozen=True)
-class Window:
-    """Hours from `start`, inclusive, to `end`, exclusive."""
-
-    start: datetime
-    end: datetime
-
-    def holds(self, moment: datetime) -> bool:
-        """True when the hour that begins at `moment` is inside."""
-        return self.start <= moment < self.end
 
 
 def land(

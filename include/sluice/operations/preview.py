@@ -21,8 +21,9 @@ from sluice.manifest import Manifest, SourceFile
 from sluice.operations.changed import Group, grouped
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
-from sluice.operations.land import Window, candidates, chunks, inspect_all, open_landing
+from sluice.operations.land import candidates, chunks, inspect_all, open_landing
 from sluice.operations.loadedfiles import of_one_load, told_apart
+from sluice.operations.window import Window
 from sluice.result import Counts
 
 _LISTS: Final = ("key", "added", "widened", "renamed")

@@ -18,7 +18,7 @@ from sluice.objects.batchfiles import batch_of
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.denied import Denied, files_left_out
-from sluice.operations.land import Window, covers, land
+from sluice.operations.land import covers, land
 from sluice.operations.pointless import pointless
 from sluice.operations.publication import (
     detail,
@@ -36,7 +36,6 @@ from sluice.operations.undo import (
     complete_rollbacks,
     drop_all_branches,
     give_up,
-    published_after,
     release,
     rollback,
     take_out,
@@ -50,12 +49,13 @@ from sluice.operations.waiting import (
     wait_for_others,
     wait_for_turn,
 )
+from sluice.operations.window import Window
 from sluice.result import BatchResult
 
 __all__ = [
-    "BatchResult", "Context", "Window", "current_result", "give_up", "land", "land_tables",
-    "left_out", "load", "load_and_publish", "open_context", "publish", "published_after",
-    "reconcile", "release", "rollback", "run",
+    "BatchResult", "Context", "current_result", "give_up", "land", "land_tables", "left_out",
+    "load", "load_and_publish", "open_context", "publish", "reconcile", "release", "rollback",
+    "run",
 ]  # fmt: skip
 
 MERGE_AGAIN_AT_MOST = 3

@@ -1,0 +1,59 @@
+"""What an operator may ask of a rollback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluice.errors import ConfigError
+from sluice.operations.rollback import RollbackRequest
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"batch": "b1"},
+        {"to": "b1", "release": True, "user": "ann"},
+        {"rebuild": True},
+        {"rebuild": True, "table": "orders", "dry_run": True},
+    ],
+)
+def test_one_thing_is_asked_for(asked: dict[str, Any]) -> None:
+    RollbackRequest(**asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"table": "orders"},
+        {"batch": "b1", "to": "b1"},
+        {"batch": "b1", "rebuild": True},
+        {"to": "b1", "rebuild": True},
+        {"batch": "b1", "table": "orders"},
+    ],
+)
+def test_what_does_not_go_together_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="rollback: name the batch to undo"):
+        RollbackRequest(**asked)
+
+
+@pytest.mark.parametrize("name", ["batch", "to"])
+def test_what_cannot_be_a_batch_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="expected a batch as `sluice status` lists it"):
+        RollbackRequest(**{name: "../b1"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        ({"batch": "b1"}, True),
+        ({"to": "b1"}, True),
+        ({"batch": "b1", "dry_run": True}, False),
+        ({"batch": "b1", "release": True}, False),
+        ({"rebuild": True}, False),
+    ],
+)
+def test_files_of_what_is_undone_are_held(asked: dict[str, Any], held: bool) -> None:
+    assert RollbackRequest(**asked).holds_files == held
