@@ -61,7 +61,7 @@ def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
     steps: list[Step] = []
     left: list[str] = []
     for table, work in _agenda(upkeep):
-        name = f"{table.namespace}.{table.name}"
+        name = table.full_name
         for kind, step in work.items():
             if left or not proceed():
                 left.append(name)

@@ -84,7 +84,7 @@ def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
         lambda: compare_modes(spark, trio, cut, changelog, floor),
     )  # fmt: skip
     return TableReport(
-        target=trio.target.text,
+        target=trio.target.full_name,
         key=trio.key,
         rows=rows,
         tombstones=tombstones,

@@ -144,6 +144,11 @@ def whose(properties: Mapping[str, str]) -> str | None:
     return properties.get(PROP_HISTORY_OF) or properties.get(PROP_EVENTS_OF)
 
 
+def full_name(namespace: str, name: str) -> str:
+    """A table as people write it."""
+    return f"{namespace}.{name}"
+
+
 def branch_name(batch_id: str, attempt: str) -> str:
     """The branch that one attempt of a batch writes; never shared between attempts."""
     return f"{BRANCHES}{batch_id}_{attempt}".replace("-", "_")

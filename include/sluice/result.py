@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from sluice.names import full_name
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -49,6 +51,11 @@ class StagedTable:
     highest: str | None = None
     defaults: str | None = None
 
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, for people."""
+        return full_name(self.namespace, self.name)
+
 
 @dataclass(frozen=True)
 class ComparedTable:
@@ -60,6 +67,11 @@ class ComparedTable:
     namespace: str
     name: str
     snapshot: int | None
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, for people."""
+        return full_name(self.namespace, self.name)
 
 
 @dataclass(frozen=True)

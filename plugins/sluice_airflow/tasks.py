@@ -232,7 +232,7 @@ def emit_assets(result: BatchResult, events: Any) -> None:
         if is_changelog_namespace(staged.namespace):
             continue
         events.add(
-            Asset(name=f"{staged.namespace}.{staged.name}", uri=asset_uri(staged)),
+            Asset(name=staged.full_name, uri=asset_uri(staged)),
             extra={
                 "batch_id": result.batch_id,
                 "snapshot_id": staged.head_snapshot,

@@ -32,8 +32,8 @@ def refuse_dropped(lake: Lake, target: TableId) -> None:
         return
     if _was_published(lake, target) if table else any(True for _ in changelog.scan().plan_files()):
         raise PlanError(
-            f"{target.text} is gone, but its changelog has changes: somebody dropped it. Make it "
-            f"again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "
+            f"{target.full_name} is gone, but its changelog has changes: somebody dropped it. Make "
+            f"it again: sluice rollback {lake.pipeline} --rebuild --table {target.name}, then run "
             "again"
         )
 

@@ -20,9 +20,9 @@ def refuse_other_source(lake: Lake, target: TableId, found: Found, config: Table
     if told is None or config.sources or not changes or _is_one(told, found.source.name):
         return
     raise PlanError(
-        f"tables {told} and {found.source.name} both go to {target.text}, which has rows of the "
-        "former: where they are one table, name the other in its `sources`; else tell them apart "
-        "in `table_name`, for example {database}_{table}, and fill the new targets "
+        f"tables {told} and {found.source.name} both go to {target.full_name}, which has rows of "
+        "the former: where they are one table, name the other in its `sources`; else tell them "
+        "apart in `table_name`, for example {database}_{table}, and fill the new targets "
         f"{FROM_BEFORE}"
     )
 

@@ -99,9 +99,9 @@ class Cutter:
         By the changelogs, so that a target that somebody dropped is missed.
         """
         found = [trio for name in self._changelogs() if (trio := self._trio(name)) is not None]
-        chosen = [t for t in found if only in (None, t.target.name, t.target.text)]
+        chosen = [t for t in found if only in (None, t.target.name, t.target.full_name)]
         if only is not None and not chosen:
-            known = ", ".join(t.target.text for t in found) or "none"
+            known = ", ".join(t.target.full_name for t in found) or "none"
             raise TerminalError(f"pipeline {self.pipeline} has no table {only}; it has: {known}")
         return chosen
 
@@ -132,7 +132,7 @@ class Cutter:
         table = TableId(self.namespace, name)
         loaded = self._load(table)
         of = None if loaded is None else names.whose(loaded.properties)
-        return table if of == TableId(self.namespace, target).text else None
+        return table if of == TableId(self.namespace, target).full_name else None
 
     def cut(self, trios: Iterable[Trio]) -> Cut:
         """The tables as they are between two publications.

@@ -57,9 +57,9 @@ class TableId:
     name: str
 
     @property
-    def text(self) -> str:
+    def full_name(self) -> str:
         """Namespace and name, for people."""
-        return f"{self.namespace}.{self.name}"
+        return names.full_name(self.namespace, self.name)
 
     def sql(self, branch: str | None = None) -> str:
         """The quoted identifier, of a branch where one is named."""
@@ -142,12 +142,12 @@ class Lake:
         owner = loaded.properties.get(names.PROP_PIPELINE)
         if owner != self.pipeline:
             raise PlanError(
-                f"{table.namespace}.{table.name} belongs to {owner or 'somebody else'}, "
+                f"{table.full_name} belongs to {owner or 'somebody else'}, "
                 f"not to pipeline {self.pipeline}"
             )
         if (target := names.whose(loaded.properties)) is not None:
             raise PlanError(
-                f"{table.namespace}.{table.name} holds the history or the events of {target}: "
+                f"{table.full_name} holds the history or the events of {target}: "
                 "tell them apart in `table_name`, for example {database}_{table}"
             )
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
@@ -207,8 +207,8 @@ class Lake:
         marks = (names.PROP_PIPELINE, mark)
         if tuple(found.properties.get(mark) for mark in marks) != (self.pipeline, plan.name):
             raise PlanError(
-                f"{plan.name}: what mode {mode} makes would go to {table.text}, which is another "
-                f"table; take {mode} out of its `modes`, or choose another `table_name`"
+                f"{plan.name}: what mode {mode} makes would go to {table.full_name}, which is "
+                f"another table; take {mode} out of its `modes`, or choose another `table_name`"
             )
 
     def _ensure(self, table: TableId, columns: Sequence[Column], options: TableOptions) -> bool:
@@ -286,9 +286,10 @@ class Lake:
     ) -> None:
         loaded = self.catalog.load_table((table.namespace, table.name))
         fixed = fixed_columns(loaded, names.decode_key(loaded.properties.get(names.PROP_KEY, "[]")))
+        name = table.full_name
         for column, kind in after.items():
-            overtaken.refuse_narrowing(table.text, column, before[column], kind)
-            refuse_widening(table.text, column, before[column], kind, rewrites, column in fixed)
+            overtaken.refuse_narrowing(name, column, before[column], kind)
+            refuse_widening(name, column, before[column], kind, rewrites, column in fixed)
             if is_promoted(before[column], kind):
                 promote(self.spark, table, column, kind)
         others = {c: kind for c, kind in after.items() if not is_promoted(before[c], kind)}
@@ -308,7 +309,7 @@ class Lake:
                 continue
             if now.metadata.current_schema_id == after:
                 restore_schema(self.catalog, table.namespace, table.name, before)
-                restored.append(f"{table.namespace}.{table.name}")
+                restored.append(table.full_name)
         return restored
 
     def _has_moved(self, table: TableId) -> bool:
@@ -322,7 +323,7 @@ class Lake:
         """`main` of a table as it is now, for all that follows to start from."""
         loaded = self.load(table)
         if loaded is None:
-            raise PlanError(f"{table.namespace}.{table.name} vanished while its batch was loading")
+            raise PlanError(f"{table.full_name} vanished while its batch was loading")
         main, schema = head(loaded), self._schema_before(table, loaded)
         highest = "" if main is None else loaded.properties.get(names.PROP_HIGHEST)
         return Base(main, schema, highest)
@@ -358,7 +359,7 @@ class Lake:
         """
         loaded = self.load(table)
         if loaded is None or branch not in loaded.metadata.refs:
-            raise TransientError(f"{table.text}: branch {branch} is gone; run again")
+            raise TransientError(f"{table.full_name}: branch {branch} is gone; run again")
         return StagedTable(
             table.namespace,
             table.name,

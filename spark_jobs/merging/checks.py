@@ -106,7 +106,7 @@ def _told(job: Job, staged: StagedTable, check: Check, found: list[dict[str, obj
 
 
 def _where(job: Job, staged: StagedTable) -> str:
-    return f"{staged.namespace}.{staged.name}: batch {job.manifest.batch_id}"
+    return f"{staged.full_name}: batch {job.manifest.batch_id}"
 
 
 def how_to_go_on(job: Job) -> str:

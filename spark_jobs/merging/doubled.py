@@ -28,10 +28,10 @@ def refuse_doubled(job: Job, plan: TablePlan, error: Exception) -> None:
         return
     if shown:
         raise AuditFailed(
-            f"{target_id(plan).text}: key_not_unique: it holds more than one row of a key, which "
-            f"somebody else wrote: {', '.join(shown)}; nothing is published. Make it again from "
-            f"its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}, "
-            "then run again"
+            f"{target_id(plan).full_name}: key_not_unique: it holds more than one row of a key, "
+            f"which somebody else wrote: {', '.join(shown)}; nothing is published. Make it again "
+            f"from its changelog: sluice rollback {job.pipeline.name} --rebuild --table {plan.name}"
+            ", then run again"
         ) from error
 
 

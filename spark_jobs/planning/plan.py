@@ -16,6 +16,7 @@ from sluice.names import (
     OWN_COLUMNS,
     RESERVED_COLUMNS,
     events_table,
+    full_name,
     history_table,
 )
 from sluice.sourcenames import ICEBERG_COLUMNS
@@ -115,7 +116,7 @@ class TablePlan:
     @property
     def name(self) -> str:
         """Namespace and table, for messages."""
-        return f"{self.namespace}.{self.target}"
+        return full_name(self.namespace, self.target)
 
 
 def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
@@ -378,7 +379,7 @@ def refuse_shared_targets(plans: list[TablePlan]) -> None:
             if other is not plan:
                 raise PlanError(
                     f"tables {other.source.name} and {plan.source.name} both go to "
-                    f"{plan.namespace}.{name}: "
+                    f"{full_name(plan.namespace, name)}: "
                     "tell them apart in `table_name`, for example {database}_{table}"
                 )
 

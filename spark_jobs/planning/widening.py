@@ -54,6 +54,10 @@ class Place(Protocol):
     def name(self) -> str:
         """Its name there."""
 
+    @property
+    def full_name(self) -> str:
+        """Both, for people."""
+
     def sql(self, branch: str | None = None) -> str:
         """The quoted identifier."""
 
@@ -155,7 +159,7 @@ def rewrite(
             return
         except PublishRefused:
             time.sleep(pause(turn, _LONGEST_WAIT))
-    raise TransientError(f"{table.namespace}.{table.name}: others write to it; run again")
+    raise TransientError(f"{table.full_name}: others write to it; run again")
 
 
 def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:

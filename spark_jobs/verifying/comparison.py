@@ -27,7 +27,7 @@ def compared(
     kinds, shown = ({}, ()) if not unlike else _differing(expected, there, layout, unlike)
     head = cut.heads.get(table)
     return Comparison(
-        table=table.text,
+        table=table.full_name,
         snapshot=None if head is None else str(head),
         expected=sum(rows for rows, _ in mine.values()),
         found=sum(rows for rows, _ in theirs.values()),

@@ -115,7 +115,7 @@ class _Side:
         wanted = rows.select(*(spelled_source(*each).alias(each[1].name) for each in named))
         found = held.select(*(spelled_target(*each).alias(each[1].name) for each in named))
         return TableReport(
-            target=self.trio.target.text,
+            target=self.trio.target.full_name,
             key=self.trio.key,
             rows=compared(self.trio.target, self.cut, wanted, found, shared.layout),
             tombstones=None,
@@ -145,8 +145,8 @@ class _Side:
         floor = self.cut.floor(self.trio.target) if self.trio.key else None
         if floor is not None:
             raise TerminalError(
-                f"{self.trio.target.text}: maintenance has forgotten its changes up to {floor}, "
-                "so what it was at a watermark cannot be told; verify without --watermark"
+                f"{self.trio.target.full_name}: maintenance has forgotten its changes up to {floor}"
+                ", so what it was at a watermark cannot be told; verify without --watermark"
             )
 
     def _tell_newest(self, changes: DataFrame) -> None:
@@ -171,7 +171,7 @@ class _Side:
         missing = [k for k in key if k not in {c.name for c in shared}]
         if missing or not shared:
             raise TerminalError(
-                f"{self.trio.target.text} cannot be compared with {self.source}: no common "
+                f"{self.trio.target.full_name} cannot be compared with {self.source}: no common "
                 f"spelling of {', '.join(missing) or 'any column'}"
             )
         if unlike:
@@ -179,4 +179,4 @@ class _Side:
         return _Shared(shared, key)
 
     def _note(self, text: str) -> None:
-        self.notes.append(f"{self.trio.target.text}: {text}")
+        self.notes.append(f"{self.trio.target.full_name}: {text}")

@@ -30,7 +30,7 @@ from sluice.catalog.spark import (
 from sluice.config.project import Project
 from sluice.config.projectfile import CatalogConfig
 from sluice.errors import TerminalError
-from sluice.names import CATALOG, ENV_S3_ENDPOINT
+from sluice.names import CATALOG, ENV_S3_ENDPOINT, full_name
 
 _OPEN_AGAIN: Final = 3
 _OPEN_AGAIN_SECONDS: Final = 0.3
@@ -78,7 +78,7 @@ def known_table(catalog: Catalog, namespace: str, name: str) -> Table:
     """The same of a table that has to be there; raises TerminalError where somebody dropped it."""
     table = find_table(catalog, namespace, name)
     if table is None:
-        raise TerminalError(f"{namespace}.{name} is gone: somebody dropped it")
+        raise TerminalError(f"{full_name(namespace, name)} is gone: somebody dropped it")
     return table
 
 

@@ -43,6 +43,7 @@ from sluice.names import (
     SUMMARY_BATCH,
     SUMMARY_MAINTENANCE,
     changelog_namespace,
+    full_name,
     tag_name,
 )
 from sluice.result import StagedTable
@@ -73,7 +74,7 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved
     Nothing happens where `main` is there already, or past it. Raises PublishRefused when `main`
     is not the recorded base any more, CommitStateUnknown when the catalog did not answer.
     """
-    moved = Moved(f"{staged.namespace}.{staged.name}", staged.base_snapshot, staged.head_snapshot)
+    moved = Moved(staged.full_name, staged.base_snapshot, staged.head_snapshot)
     for left in reversed(range(_COMMIT_TRIES)):
         table = known_table(catalog, staged.namespace, staged.name)
         if is_published(table, staged):
@@ -177,7 +178,7 @@ def rollback_table(
     """
     table = catalog.load_table((namespace, name))
     current = head(table)
-    full = f"{namespace}.{name}"
+    full = full_name(namespace, name)
     if current == base:
         return Moved(full, current, base)
     refuse_rollback(table, current, head_snapshot, base, batch_id)

@@ -57,6 +57,7 @@ from sluice.config.sourcetables import OnTruncate, SourceTables, refuse_shared_s
 from sluice.config.yamlfile import Document, by_name, read_yaml
 from sluice.errors import ConfigError
 from sluice.modes import CURRENT, Modes, needs_key
+from sluice.names import full_name
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
@@ -205,6 +206,10 @@ class Pipeline(ToldTables):
     def holds_transactions(self) -> bool:
         """Whether the events of a transaction wait until its end has landed."""
         return self.on_open_transaction == HOLD
+
+    def full_name(self, target: str) -> str:
+        """One of its tables, for people."""
+        return full_name(self.namespace, target)
 
     def too_many_bad(self, bad: int, read: int) -> bool:
         """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""

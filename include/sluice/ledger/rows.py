@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from sluice.ledger.details import HALF_PUBLISHED
+from sluice.names import full_name
 
 FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
@@ -129,3 +130,8 @@ class Publication:
     state: str = INTENT
     seq: int = 0
     at: datetime | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, for people."""
+        return full_name(self.namespace, self.table_name)

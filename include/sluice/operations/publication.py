@@ -27,7 +27,7 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
         begun = begun or is_published(now, table)
         if not is_published(now, table) and head(now) != table.base_snapshot:
             raise PublishRefused(
-                f"{table.namespace}.{table.name}: main is at {head(now)}, "
+                f"{table.full_name}: main is at {head(now)}, "
                 f"the batch was staged on {table.base_snapshot}"
             )
     compared = (other for table in result.tables for other in table.compared)
@@ -35,7 +35,7 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
         at = head(known_table(ctx.catalog, other.namespace, other.name))
         if at != other.snapshot:
             raise PublishRefused(
-                f"{other.namespace}.{other.name}: main is at {at}, "
+                f"{other.full_name}: main is at {at}, "
                 f"the batch was compared with {other.snapshot}, and had nothing for it then"
             )
 

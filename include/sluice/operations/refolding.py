@@ -79,14 +79,14 @@ def rebuild(ctx: Context, table: str = "", dry_run: bool = False) -> list[str]:
     _end_abandoned(ctx, dry_run)
     undoable.refuse_in_use(ctx, [])
     if dry_run:
-        return [f"would make again: {ctx.pipeline.namespace}.{t}" for t in chosen]
+        return [f"would make again: {ctx.pipeline.full_name(t)}" for t in chosen]
     return _carry_out(ctx, Rebuild(tuple(chosen), _now()))
 
 
 def named_targets(ctx: Context, table: str = "") -> list[str]:
     """The pipeline's targets, or the one that is named; raises TerminalError where it is none."""
     known = list(undoable.changelogs(ctx))
-    chosen = [t for t in known if table in ("", t, f"{ctx.pipeline.namespace}.{t}")]
+    chosen = [t for t in known if table in ("", t, ctx.pipeline.full_name(t))]
     if not chosen:
         listed = ", ".join(known) or "none"
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")
@@ -104,7 +104,7 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
     logs = undoable.changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
     told = [
-        f"{ctx.pipeline.namespace}.{c.target}: {c.records} changes of batch {c.batch_id}"
+        f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
         for c in changes
     ]
     if dry_run:
@@ -160,7 +160,7 @@ def _changes(
             found.append(Changes(batch_id, target, records))
         elif mine and _has_floor(ctx, target):
             raise RollbackRefused(
-                f"{ctx.pipeline.namespace}.{target}: maintenance has forgotten the changes of "
+                f"{ctx.pipeline.full_name(target)}: maintenance has forgotten the changes of "
                 f"batch {batch_id} (changelog_days); it cannot be undone any more"
             )
     return found
@@ -171,7 +171,7 @@ def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
     strangers = [] if table is None else strangers_since(table, p.head_snapshot)
     if strangers:
         raise RollbackRefused(
-            f"{p.namespace}.{p.table_name}: somebody else wrote {', '.join(strangers)} after batch "
+            f"{p.full_name}: somebody else wrote {', '.join(strangers)} after batch "
             f"{p.batch_id}; take that back first, by set_current_snapshot (docs/operations.md)"
         )
 
@@ -196,9 +196,7 @@ def _carry_out(ctx: Context, asked: Rebuild) -> list[str]:
     except BaseException:  # Airflow's own limit of time among them: no later task would know of it
         _give_up(ctx, batch_id)
         raise
-    return [
-        f"{s.namespace}.{s.name}: main {s.base_snapshot} → {s.head_snapshot}" for s in result.staged
-    ]
+    return [f"{s.full_name}: main {s.base_snapshot} → {s.head_snapshot}" for s in result.staged]
 
 
 def _record(ctx: Context, manifest: Manifest) -> str:

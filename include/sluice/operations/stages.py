@@ -157,7 +157,7 @@ def _move(ctx: Context, result: BatchResult) -> None:
     for table in result.staged:
         publish_table(ctx.catalog, table, result.batch_id)
         reach(Point.PUBLISH_TABLE)
-        ctx.say(f"publish: {table.namespace}.{table.name} is at snapshot {table.head_snapshot}")
+        ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
     require_mine(ctx, result)
     ctx.ledger.record_publications(intents(ctx, result, states.PUBLISHED))
     reach(Point.PUBLISH_RECORDED)

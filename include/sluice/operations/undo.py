@@ -26,6 +26,7 @@ from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
     branch_name,
+    full_name,
     tag_name,
 )
 from sluice.operations.context import Context
@@ -207,7 +208,7 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
             current = heads[name] if name in heads else head(table)
             refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
             heads[name] = p.base_snapshot
-            moves.append(f"batch {batch_id}: {'.'.join(name)}: main {current} → {p.base_snapshot}")
+            moves.append(f"batch {batch_id}: {p.full_name}: main {current} → {p.base_snapshot}")
     return moves
 
 
@@ -356,7 +357,7 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
     dropped = []
     for namespace, name in tables(ctx):
         for branch in take(ctx.catalog, namespace, name, prefix):
-            dropped.append(f"{namespace}.{name}: branch {branch} dropped")
+            dropped.append(f"{full_name(namespace, name)}: branch {branch} dropped")
     if not dry_run:
         ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped

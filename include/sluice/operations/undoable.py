@@ -189,7 +189,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     for p in sorted(told, key=lambda p: p.seq, reverse=True):
         before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:
-            did = f"wrote {p.namespace}.{p.table_name} after batch {before}"
+            did = f"wrote {p.full_name} after batch {before}"
             raise Followed(f"batch {p.batch_id} {did}")
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)

@@ -40,7 +40,7 @@ def drop_vacant(ctx: Context) -> list[str]:
     for target in list(_targets(ctx)) if _nobody_stages(ctx) else ():
         if _is_vacant(ctx, target) and _nobody_stages(ctx):
             _drop(ctx, target)
-            dropped.append(f"{ctx.pipeline.namespace}.{target}")
+            dropped.append(ctx.pipeline.full_name(target))
     return dropped
 
 

@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.errors import TerminalError
-from sluice.names import CATALOG, NAMESPACES_OF_SQL
+from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
 from sluice.output.rows import FORMATS, write_rows
 from sluice.output.sqlfilter import BASE_TABLE, Node, nodes, row_filter
 
@@ -47,6 +47,11 @@ class Used:
     namespace: str
     name: str
     version: str | int | None = None
+
+    @property
+    def full_name(self) -> str:
+        """As a statement has it, whose namespace may be left out."""
+        return full_name(self.namespace, self.name) if self.namespace else self.name
 
     @property
     def view(self) -> str:
@@ -274,9 +279,7 @@ def _snapshot(table: Table, used: Used) -> int | None:
         found = table.snapshot_by_name(used.version)
     if found is None:
         known = ", ".join(sorted(table.refs())) or "none"
-        raise TerminalError(
-            f"{used.namespace}.{used.name} has no version {used.version!r}; there are: {known}"
-        )
+        raise TerminalError(f"{used.full_name} has no version {used.version!r}; there are: {known}")
     return found.snapshot_id
 
 
@@ -285,7 +288,7 @@ def _load(catalog: Catalog, used: Used) -> Table:
     try:
         return catalog.load_table((used.namespace, used.name))
     except NoSuchTableError:
-        wanted = f"{used.namespace}.{used.name}".lower()
+        wanted = used.full_name.lower()
         near = [i for i in _all_tables(catalog) if ".".join(i).lower() == wanted]
         if len(near) != 1:
             raise TerminalError(_unknown(catalog, used)) from None
@@ -298,7 +301,7 @@ def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
 
 def _unknown(catalog: Catalog, used: Used) -> str:
     known = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
-    name = f"{used.namespace}.{used.name}" if used.namespace else used.name
+    name = used.full_name
     return f"there is no table {name}; there are: {known}"
 
 

@@ -44,7 +44,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "conflicts": asdict(t.conflicts),
                 "snapshots": [
                     {
-                        "table": f"{s.namespace}.{s.name}",
+                        "table": s.full_name,
                         "before": _text(s.base_snapshot),
                         "after": _text(s.head_snapshot),
                     }
@@ -97,7 +97,7 @@ def conflicting(result: TableResult) -> str:
 
 
 def _moved(result: TableResult) -> str:
-    main = [s for s in result.staged if f"{s.namespace}.{s.name}" == result.target]
+    main = [s for s in result.staged if s.full_name == result.target]
     if not main:
         return "unchanged, no new snapshot"
     return f"snapshot {main[0].base_snapshot or 'none'} → {main[0].head_snapshot}"
