@@ -12,6 +12,8 @@ from typing import Any, Final
 from sluice.errors import ConfigError
 
 MANIFEST_VERSION: Final = 1
+# Earlier releases ask for it, and the ids of batches that repeat others are of it too.
+_UNUSED: Final = {"window": None}
 BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
 # What holds a file's records.
 JSON_LINES: Final = "jsonl"
@@ -106,7 +108,6 @@ class Manifest:
     batch_id: str
     files: tuple[SourceFile, ...]
     rejects: tuple[LandingReject, ...] = ()
-    window: tuple[str, str] | None = None
     version: int = field(default=MANIFEST_VERSION)
     reprocess: Reprocess | None = None
     tables: tuple[str, ...] = ()
@@ -141,7 +142,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """The manifest as stored: stable key order, one document."""
-        raw = asdict(self)
+        raw = {**asdict(self), **_UNUSED}
         raw["files"] = [_told(file) for file in raw["files"]]
         return json.dumps(raw, sort_keys=True, indent=1)
 
@@ -153,7 +154,8 @@ class Manifest:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
         raw["files"] = tuple(_file(f) for f in raw["files"])
         raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
-        raw["window"] = tuple(raw["window"]) if raw["window"] else None
+        for name in _UNUSED:
+            raw.pop(name, None)
         again = raw.pop("reprocess", None)
         if again is not None:
             if (epoch := again.pop("epoch", None)) is not None:  # where older ones have it

@@ -306,7 +306,7 @@ def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
 def publication(table: str, **changes: object) -> Publication:
     base = {
         "pipeline": "p", "batch_id": "b", "attempt": "a", "namespace": "n", "table_name": table,
-        "base_snapshot": 1, "base_schema": 0, "base_spec": 0, "head_snapshot": 2, "branch": "x",
+        "base_snapshot": 1, "base_schema": 0, "head_snapshot": 2, "branch": "x",
     }  # fmt: skip
     return Publication(**{**base, **changes})  # type: ignore[arg-type]
 

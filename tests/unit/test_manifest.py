@@ -28,7 +28,7 @@ FILES = tuple(
 
 def test_reads_what_it_wrote() -> None:
     rejects = (LandingReject("k", 7, "cut", "AAE="),)
-    manifest = Manifest("p", "b", FILES, rejects, ("2024-01-01T00", "2024-01-02T00"))
+    manifest = Manifest("p", "b", FILES, rejects)
     assert Manifest.from_json(manifest.to_json()) == manifest
     bare = Manifest("p", "b", FILES)
     assert Manifest.from_json(bare.to_json()) == bare
@@ -93,6 +93,18 @@ def test_a_manifest_from_before_reprocess_is_read() -> None:
     assert Manifest.from_json(json.dumps(old)) == Manifest("p", "b", FILES)
     again = Manifest("p", "b", FILES, reprocess=Reprocess(("b1",), 3), epoch=2)
     assert Manifest.from_json(again.to_json()) == again
+
+
+def test_a_window_that_an_older_manifest_may_have_is_left_out() -> None:
+    old = json.loads(Manifest("p", "b", FILES).to_json())
+    assert old.pop("window") is None
+    for window in ({}, {"window": ["2024-01-01T00", "2024-01-02T00"]}):
+        assert Manifest.from_json(json.dumps({**old, **window})) == Manifest("p", "b", FILES)
+
+
+def test_a_batch_that_repeats_others_has_the_id_of_earlier_releases() -> None:
+    share = Manifest("p", "", (SourceFile("a", "file:///a", 1),), tables=("orders",))
+    assert name_by_content(share) == "db897e4ead0c"
 
 
 def test_the_epoch_of_an_older_reprocess_is_read_from_where_it_was() -> None:

@@ -135,7 +135,7 @@ def test_only_the_files_of_a_rolled_back_batch_are_released(context: Context) ->
 def test_what_an_unpublished_batch_leaves_another_ones_column(context: Context) -> None:
     """The column came with a batch that is published: a failed one must not take it back."""
     context.ledger.record_publications(
-        [Publication("shop", "b4", "a1", "shop", "orders", 1, 0, None, 2, "x", state=ROLLED_BACK)]
+        [Publication("shop", "b4", "a1", "shop", "orders", 1, 0, 2, "x", state=ROLLED_BACK)]
     )
     with context.catalog.load_table(("shop", "orders")).update_schema() as schema:
         schema.add_column("coupon", LongType())

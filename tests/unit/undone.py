@@ -74,7 +74,7 @@ def publish(
         if name in tables:
             publish_table(context.catalog, s, batch)
         rows.append(
-            Publication("shop", batch, "a1", "shop", name, s.base_snapshot, 0, None,
+            Publication("shop", batch, "a1", "shop", name, s.base_snapshot, 0,
                         s.head_snapshot, s.branch)
         )  # fmt: skip
     # Of a publication under way the ledger has the intent alone.

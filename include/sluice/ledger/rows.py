@@ -123,7 +123,6 @@ class Publication:
     table_name: str
     base_snapshot: int | None
     base_schema: int | None
-    base_spec: int | None
     head_snapshot: int
     branch: str
     created: bool = False

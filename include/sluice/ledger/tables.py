@@ -87,6 +87,7 @@ _COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
         "holder": _STRING, "lease_until": _TIME, "seq": _LONG, "at": _TIME,
         "manifest": _STRING, "detail": _STRING,
     },
+    # Nothing is written in `base_spec`; earlier releases want the column.
     PUBLICATIONS: {
         "pipeline": _STRING, "batch_id": _STRING, "attempt": _STRING, "namespace": _STRING,
         "table_name": _STRING, "base_snapshot": _LONG, "base_schema": IntegerType(),

@@ -59,7 +59,6 @@ def _intent(
         table_name=staged.name,
         base_snapshot=base_snapshot,
         base_schema=base_schema,
-        base_spec=None,
         head_snapshot=staged.head_snapshot,
         branch=staged.branch,
         created=staged.created,
