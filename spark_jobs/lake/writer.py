@@ -78,6 +78,16 @@ class Writer:
         self.stored_columns = there[0]
         self.now = self._known(defaults.lowest(self.before.defaults, plan.defaults))
 
+    @classmethod
+    def open(
+        cls, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
+    ) -> Writer:
+        """Begin to write for an attempt: notes at the target that its updates leave values out."""
+        writer = cls(lake, plan, attempt, span, created)
+        if writer.partial:
+            lake.set_property(target_id(plan), names.PROP_PARTIALS, "true")
+        return writer
+
     def _known(self, of_events: Defaults) -> Told:
         counted = {*self.attempt.published, self.attempt.batch_id}
         told = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
@@ -141,10 +151,8 @@ class Writer:
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
 
     def _has_partials(self) -> bool:
-        target = target_id(self.plan)
-        if self.plan.found.partial:
-            self.lake.set_property(target, names.PROP_PARTIALS, "true")
-        return self.lake.property(target, names.PROP_PARTIALS) is not None
+        known = self.lake.property(target_id(self.plan), names.PROP_PARTIALS)
+        return self.plan.found.partial or known is not None
 
     def changelog(self) -> DataFrame:
         """What is published of this table's changes, and this batch's own."""

@@ -70,7 +70,7 @@ def merge_table(
 
     `accepts_late`: events from below the floor are among its changes.
     """
-    writer = Writer(lake, plan, attempt, span, created)
+    writer = Writer.open(lake, plan, attempt, span, created)
     overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
     mine = writer.mine()
     rows = mine.where(F.col(names.OP) != OP_TRUNCATE)

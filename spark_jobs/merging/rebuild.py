@@ -92,8 +92,8 @@ def _rebuild_table(job: Job, plan: TablePlan, asked: Rebuild) -> TableResult:
     created = job.lake.ensure(plan)
     plan, span = of_changes(job.lake, plan, job.attempt.published)
     with nothing_forgotten(job.lake, plan):
-        writer = Writer(job.lake, plan, job.attempt, span, created)
-        settle(Remains(writer, asked))
+        writer = Writer.open(job.lake, plan, job.attempt, span, created)
+        settle(Remains.open(writer, asked))
     return TableResult(
         plan.source.name, plan.name, Counts(), writer.staged(), compared=writer.left_alone()
     )

@@ -25,13 +25,11 @@ from spark_jobs.kept import keep
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
+from spark_jobs.merging.before import Before, before_undone, forget_renames
 from spark_jobs.merging.retell import fill, rename
 from spark_jobs.modes import events, history, softdelete
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
-from spark_jobs.planning.additions import additions_of
-from spark_jobs.planning.renames import DECLARED
-from spark_jobs.planning.renames_known import known_renames, of_told, told_of
 from spark_jobs.planning.told import Told
 
 _BEFORE = "_sluice_before"
@@ -41,7 +39,7 @@ _ENDED = "_sluice_ended"
 def remake(writer: Writer) -> None:
     """Make all tables of a target hold what is published of its changes and the batch's own say,
     whatever they hold, and under whatever names; maintenance may have forgotten none of them."""
-    settle(Remains(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
+    settle(Remains.open(writer, Rebuild((writer.plan.target,), at=""), misnamed=True))
 
 
 def settle(remains: Remains) -> None:
@@ -65,15 +63,10 @@ class Remains:
     `misnamed`: its stored rows cannot be read under the names of now.
     """
 
-    def __init__(self, writer: Writer, asked: Rebuild, misnamed: bool = False) -> None:
+    def __init__(self, writer: Writer, asked: Rebuild, before: Before, misnamed: bool) -> None:
         self.writer, self.plan, self.lake = writer, writer.plan, writer.lake
-        self.floor = self.lake.property(target_id(self.plan), names.PROP_FLOOR)
-        self.before = self._before(asked, target_id(self.plan))
-        kept = self.plan.history
-        self.versions_before = self._before(asked, history_id(self.plan)) if kept else None
-        self.misnamed = misnamed or (bool(asked.without) and self._forget_renames())
-        if not self.misnamed:
-            rename(writer)
+        self.floor, self.misnamed = before.floor, misnamed
+        self.before, self.versions_before = before.rows, before.versions
         self.stored = stored_at(self.lake, self.plan, writer.bases, self.now)
         log = writer.changelog()
         self.truncates = log.where(_is_truncate())
@@ -87,32 +80,20 @@ class Remains:
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
         self.changes = self.of_keys(rows)
 
+    @classmethod
+    def open(cls, writer: Writer, asked: Rebuild, misnamed: bool = False) -> Remains:
+        """Write the names of now, as the batches tell that stay, into the rows on the branches, and
+        look at what remains."""
+        before = before_undone(writer, asked)
+        misnamed = misnamed or (bool(asked.without) and forget_renames(writer, before.floor))
+        if not misnamed:
+            rename(writer)
+        return cls(writer, asked, before, misnamed)
+
     @property
     def now(self) -> Told | None:
         """By what stored rows can be read; None: by other names than the changes."""
         return None if self.misnamed else self.writer.now
-
-    def _forget_renames(self) -> bool:
-        """Forget those that the undone batches alone told; True where there are such.
-
-        What stored rows hold under two names in one cannot be told apart, so that all of the
-        table is made again from its changes.
-        """
-        writer, counted = self.writer, self.writer.attempt.published
-        kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
-        catalog, pipeline = self.lake.catalog, self.lake.pipeline
-        told = told_of(catalog, pipeline, self.plan, counted)
-        exact = known_renames(self.plan, of_told(told, self.plan.config), kept)
-        if self.floor and writer.now.renames:
-            raise RollbackRefused(
-                f"{self.plan.name}: columns were renamed, and maintenance has forgotten changes up "
-                f"to {self.floor}: a batch that others followed cannot be undone"
-            )
-        forgets = self.plan.follows and set(writer.now.renames) != set(exact)
-        if forgets:
-            additions = additions_of(told, self.plan.config, writer.types, exact)
-            writer.now = Told(writer.now.defaults, exact, additions)
-        return forgets
 
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
@@ -199,20 +180,6 @@ class Remains:
     def standing(self) -> DataFrame | None:
         """The rows that stand for what is forgotten: those from before the undone batches."""
         return self.stored.rows if self.undone is None else self.before
-
-    def _before(self, asked: Rebuild, table: TableId) -> DataFrame | None:
-        """What the table held before the undone batches; None too where there is no floor."""
-        if self.floor is None or not asked.without:
-            return None
-        base, loaded = asked.bases.get(table.name), self.lake.load(table)
-        if base is not None and loaded and loaded.snapshot_by_id(base) is None:
-            raise RollbackRefused(
-                f"{self.plan.name}: snapshot {base}, from before batches "
-                f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
-            )
-        rows, writer = self.lake.rows(table, base), self.writer
-        # By what these were written is not kept; what is told now fills whatever lacked a column.
-        return None if rows is None else writer.now.rows(rows, Told(), writer.types)
 
 
 def _is_truncate() -> Column:

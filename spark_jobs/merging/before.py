@@ -1,0 +1,76 @@
+"""What a table held before the batches that are undone, and which names its rows have without
+them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from sluice import names
+from sluice.errors import RollbackRefused
+from sluice.manifest import Rebuild
+from spark_jobs.lake.tables import TableId, history_id, target_id
+from spark_jobs.lake.writer import Writer
+from spark_jobs.planning.additions import additions_of
+from spark_jobs.planning.renames import DECLARED
+from spark_jobs.planning.renames_known import known_renames, of_told, told_of
+from spark_jobs.planning.told import Told
+
+
+@dataclass(frozen=True)
+class Before:
+    """A table's floor, and what target and history held before the batches that are undone; None
+    where they are not asked for, or there is no floor."""
+
+    floor: str | None
+    rows: DataFrame | None
+    versions: DataFrame | None
+
+
+def before_undone(writer: Writer, asked: Rebuild) -> Before:
+    """Read it at the snapshots that the batches were merged onto; raises RollbackRefused where one
+    has expired."""
+    plan = writer.plan
+    floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
+    if floor is None or not asked.without:
+        return Before(floor, None, None)
+    rows = _held_before(writer, asked, target_id(plan))
+    return Before(
+        floor, rows, _held_before(writer, asked, history_id(plan)) if plan.history else None
+    )
+
+
+def _held_before(writer: Writer, asked: Rebuild, table: TableId) -> DataFrame | None:
+    """What the table held before the undone batches."""
+    base, loaded = asked.bases.get(table.name), writer.lake.load(table)
+    if base is not None and loaded and loaded.snapshot_by_id(base) is None:
+        raise RollbackRefused(
+            f"{writer.plan.name}: snapshot {base}, from before batches "
+            f"{', '.join(asked.without)}, has expired; they cannot be undone any more"
+        )
+    rows = writer.lake.rows(table, base)
+    # By what these were written is not kept; what is told now fills whatever lacked a column.
+    return None if rows is None else writer.now.rows(rows, Told(), writer.types)
+
+
+def forget_renames(writer: Writer, floor: str | None) -> bool:
+    """Forget those that the undone batches alone told; True where there are such.
+
+    What stored rows hold under two names in one cannot be told apart, so that all of the table is
+    made again from its changes. Raises RollbackRefused where maintenance has forgotten some.
+    """
+    plan, counted = writer.plan, writer.attempt.published
+    kept = tuple(r for r in writer.before.renames if r.below == DECLARED)
+    told = told_of(writer.lake.catalog, writer.lake.pipeline, plan, counted)
+    exact = known_renames(plan, of_told(told, plan.config), kept)
+    if floor and writer.now.renames:
+        raise RollbackRefused(
+            f"{plan.name}: columns were renamed, and maintenance has forgotten changes up "
+            f"to {floor}: a batch that others followed cannot be undone"
+        )
+    forgets = plan.follows and set(writer.now.renames) != set(exact)
+    if forgets:
+        additions = additions_of(told, plan.config, writer.types, exact)
+        writer.now = Told(writer.now.defaults, exact, additions)
+    return forgets
