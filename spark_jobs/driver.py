@@ -134,7 +134,7 @@ class Driver:
                     raise
                 say_left_out(error)
                 self._left_out |= error.tables
-            self._restored()
+            self._restore_schemas()
             self._drop_branches()
             retried = True
 
@@ -292,7 +292,7 @@ class Driver:
     def _fail(self, error: BaseException) -> None:
         """A failed batch leaves no column behind, and its reason in the ledger."""
         with suppress(Exception):  # the first error is the one to tell
-            for table in self._restored():
+            for table in self._restore_schemas():
                 tell(f"{table}: schema as before the batch")
             self._drop_branches()
         self.ledger.record_batch(
@@ -307,8 +307,8 @@ class Driver:
         for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
             drop_branches(self.catalog, namespace, name, mine)
 
-    def _restored(self) -> list[str]:
-        """Only where nobody else is at work, who may have rows for the new columns."""
+    def _restore_schemas(self) -> list[str]:
+        """Take new columns back, only where nobody else is at work, who may have rows for them."""
         rows = self.ledger.unfinished(self.pipeline.name)
         if self.lake is None or any(map(self._is_anothers, rows)):
             return []

@@ -132,7 +132,7 @@ def _decode_watched(
 
 def _decode_as_found(job: Job) -> DecodedBatch:
     """Look through the batch, plan its tables, decode them, and remember what they look like."""
-    kept, written = _kept(job, whole_envelope(job))
+    kept, written = _write_parts(job, whole_envelope(job))
     envelope, found = look_through(job, kept)
     _require_all(job, written, found)
     envelope, found, left_out = apart.without(job, envelope, found)
@@ -177,9 +177,9 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     return droptables.by_policy(job, envelope, found)
 
 
-def _kept(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
-    """Written once by source table, for each table's pass to read no more than its own part; and
-    how many records were."""
+def _write_parts(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
+    """Write the records once by source table, for each table's pass to read no more than its own
+    part; also how many were."""
     written = Observation()
     names_of = (F.coalesce(part, F.lit("")) for part in SOURCE_PARTS)
     part = _folder(F.concat_ws(".", *names_of)).alias(_PART)

@@ -47,14 +47,14 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     """
     started = time.monotonic()
     if job.pipeline.holds_transactions:  # which events wait depends on what is published
-        job = _leased(job, hold_lease)
+        job = _take_lease(job, hold_lease)
     batch = decode_batch(job)
     if batch.left_out and not batch.tables:
         raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
     reach(Point.LOAD_DECODED)
     unassigned = _set_apart(job, batch, retried)
     # Only with the lease nobody publishes: now it is known which changes count.
-    job = _leased(job, hold_lease)
+    job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
     tables = _merge_all(job, batch)
     result = BatchResult(
@@ -97,13 +97,13 @@ def _merge_all(job: Job, batch: DecodedBatch) -> tuple[TableResult, ...]:
     return tuple(merged)
 
 
-def _leased(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
+def _take_lease(job: Job, hold_lease: Callable[[], tuple[str, ...]]) -> Job:
     return replace(job, attempt=replace(job.attempt, published=hold_lease()))
 
 
 def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     try:
-        return _merged(job, envelope, table)
+        return _merge_and_count(job, envelope, table)
     except (TransientError, PlanError):
         raise
     except Exception as error:  # whatever two rows of one key make fail, Spark's own among it
@@ -111,7 +111,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
         raise
 
 
-def _merged(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
+def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
     accepted = job.manifest.accepts_late
     with nothing_forgotten(job.lake, plan):

@@ -60,7 +60,7 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     driver.attempt, driver.lake = "mine", NewColumns()
     lease = Lease("elsewhere:1", 60 if alive else -1)
     context.ledger.record_batch("shop", batch, state, attempt=attempt, lease=lease)
-    assert bool(driver._restored()) == restored
+    assert bool(driver._restore_schemas()) == restored
 
 
 @pytest.mark.parametrize("replaced", ["before", "while"])

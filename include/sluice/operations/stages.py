@@ -211,7 +211,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     `loads`: which batches the caller loads at once. These get its lease, so that of runs at the
     same time one has a batch, and the others do not return it.
     """
-    done = [_reconciled(ctx, row, loads) for row in _without_rollbacks(ctx)]
+    done = [_reconcile_batch(ctx, row, loads) for row in _without_rollbacks(ctx)]
     again = [key for key in done if key is not None]
     newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
@@ -220,11 +220,11 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     return again
 
 
-def _reconciled(
+def _reconcile_batch(
     ctx: Context, row: states.BatchRow, loads: Callable[[Manifest], bool]
 ) -> str | None:
-    """The manifest of a batch that is to be loaded again; None for one that others have, or that
-    is finished or undone now."""
+    """Finish or undo what is left of one batch; returns its manifest where it is to be loaded
+    again, None where others have it, or it is finished or undone now."""
     if not ctx.ledger.has_lapsed(row):
         ctx.say(f"reconcile: batch {row.batch_id} is {row.state}, held by {row.holder}")
         return None
