@@ -34,7 +34,7 @@ from spark_jobs.merging.forecast import forecast
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
-from spark_jobs.verify import verify
+from spark_jobs.verifying.changelogs import verify
 
 NAMESPACE = "shop"
 

@@ -14,7 +14,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.result import BatchResult
 from spark_jobs.lake.tables import Lake
-from spark_jobs.maintain import maintain
+from spark_jobs.maintaining.agenda import maintain
 from spark_jobs.maintaining.upkeep import Upkeep
 from tests.spark.sandbox import NAMESPACE, Sandbox
 

@@ -15,7 +15,7 @@ from sluice.ledger.ledger import Ledger
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex
 from spark_jobs.lake.cut import Cutter
-from spark_jobs.verify import verify
+from spark_jobs.verifying.changelogs import verify
 from tests.spark.envelopes import by_name, jsonl
 from tests.spark.sandbox import NAMESPACE, Sandbox
 

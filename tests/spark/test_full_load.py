@@ -14,7 +14,7 @@ from sluice.errors import AuditFailed
 from sluice.operations import refolding, stages
 from sluice.result import BatchResult, Counts
 from spark_jobs.lake.cut import Cutter
-from spark_jobs.verify import verify
+from spark_jobs.verifying.changelogs import verify
 from tests import reference
 from tests.spark.deliveries import Delivery, written
 from tests.spark.dialects.debezium import DIALECT

@@ -9,9 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice.names import branch_name
-from spark_jobs import maintain
 from spark_jobs.lake.tables import TableId
-from spark_jobs.maintaining import procedures
+from spark_jobs.maintaining import procedures, steps
 from tests.spark.shop import Shop, orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -45,11 +44,11 @@ def test_what_was_staged_of_finished_batches_goes(shop: Shop) -> None:
     dead, other = branch_name(done, "a-1"), branch_name("of-nobody", "a-1")
     for name in (dead, other):
         table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, name).commit()
-    assert maintain.drop_dead_branches(shop.upkeep(dry_run=True), ORDERS) == "1 branches"
-    assert maintain.drop_dead_branches(shop.upkeep(), ORDERS) == "1 branches"
+    assert steps.drop_dead_branches(shop.upkeep(dry_run=True), ORDERS) == "1 branches"
+    assert steps.drop_dead_branches(shop.upkeep(), ORDERS) == "1 branches"
     refs = shop.table("orders").metadata.refs
     assert (dead in refs, other in refs) == (False, True)
-    assert maintain.drop_dead_branches(shop.upkeep(), ORDERS) == ""
+    assert steps.drop_dead_branches(shop.upkeep(), ORDERS) == ""
 
 
 def delete_files(shop: Shop) -> int:
@@ -62,19 +61,19 @@ def manifests(shop: Shop) -> int:
 
 def test_many_manifests_become_few_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, before = shop.seen(), manifests(shop)
-    assert maintain.rewrite_manifests(shop.upkeep(), ORDERS) == ""  # not many yet
+    assert steps.rewrite_manifests(shop.upkeep(), ORDERS) == ""  # not many yet
     monkeypatch.setattr(procedures, "MANIFESTS", before)
-    assert maintain.rewrite_manifests(shop.upkeep(), ORDERS).startswith(f"{before} → ")
+    assert steps.rewrite_manifests(shop.upkeep(), ORDERS).startswith(f"{before} → ")
     assert manifests(shop) < before
     assert shop.seen() == rows
-    assert maintain.rewrite_manifests(shop.upkeep(), ORDERS) == ""
+    assert steps.rewrite_manifests(shop.upkeep(), ORDERS) == ""
 
 
 def test_delete_files_of_one_data_file_each_are_as_few_as_can_be(shop: Shop) -> None:
     """A rewrite would make the same again, in every run."""
     update_two_by_two(shop)
     assert delete_files(shop) >= len(KEYS)
-    assert maintain.rewrite_deletes(shop.upkeep(), ORDERS) == ""
+    assert steps.rewrite_deletes(shop.upkeep(), ORDERS) == ""
 
 
 def test_delete_files_of_several_data_files_become_few_once(shop: Shop) -> None:
@@ -83,7 +82,7 @@ def test_delete_files_of_several_data_files_become_few_once(shop: Shop) -> None:
     update_two_by_two(shop)
     rows, before = shop.seen(), delete_files(shop)
     assert before == len(KEYS)
-    assert maintain.rewrite_deletes(shop.upkeep(), ORDERS) != ""
+    assert steps.rewrite_deletes(shop.upkeep(), ORDERS) != ""
     assert delete_files(shop) < before
     assert shop.seen() == rows
-    assert maintain.rewrite_deletes(shop.upkeep(), ORDERS) == ""
+    assert steps.rewrite_deletes(shop.upkeep(), ORDERS) == ""

@@ -14,7 +14,7 @@ from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.undo import release, rollback
 from spark_jobs.lake.cut import Cutter
-from spark_jobs.verify import verify
+from spark_jobs.verifying.changelogs import verify
 from tests import reference
 from tests.reference import Change
 from tests.spark.deliveries import load

@@ -18,7 +18,7 @@ from spark_jobs.folding import nokey, resolve
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import merge
-from spark_jobs.verify import verify
+from spark_jobs.verifying.changelogs import verify
 from tests.reference import Change, row
 from tests.spark.deliveries import Delivery, deliver, shown
 from tests.spark.dialects.debezium import DIALECT, PLACEHOLDER, event

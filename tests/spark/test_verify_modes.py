@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sluice.driver.verification import Comparison
 from sluice.operations import stages
 from spark_jobs.lake.cut import Cutter
-from spark_jobs.verify import verify
+from spark_jobs.verifying.changelogs import verify
 from tests.spark.dialects.debezium import PLACEHOLDER
 from tests.spark.notes import event, pipeline, truncate
 from tests.spark.sandbox import NAMESPACE, Sandbox

@@ -1,0 +1,145 @@
+"""The steps of maintenance. Each asks the table itself whether there is anything to do, and tells
+what it did, or with a dry run would do; empty: nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pyiceberg.table import Table
+
+from sluice import names
+from sluice.catalog.gaps import gap_followed
+from sluice.catalog.snapshots import drop_branches, drop_tags
+from sluice.ledger.compaction import compact_ledger
+from sluice.ledger.rows import FINISHED
+from sluice.operations.expiry import Promise, expirable, promise, stale_tags
+from sluice.operations.sweep import sweep
+from spark_jobs.lake.tables import TableId
+from spark_jobs.maintaining import procedures
+from spark_jobs.maintaining.upkeep import Upkeep
+
+_POSITION_DELETES: Final = 2  # the format version that has them as files
+
+
+def _loaded(upkeep: Upkeep, table: TableId) -> Table | None:
+    """The table where it has rows; one whose first batch was rolled back has no `main`."""
+    loaded = upkeep.lake.load(table)
+    return loaded if loaded is not None and loaded.current_snapshot() is not None else None
+
+
+def drop_stale_tags(upkeep: Upkeep, table: TableId) -> str:
+    """Drop the tags of batches beyond `keep_tags`: they hold snapshots."""
+    loaded = upkeep.lake.load(table)
+    tags = stale_tags(loaded, _promised(upkeep)) if loaded is not None else []
+    if tags and loaded is not None and not upkeep.dry_run:
+        drop_tags(upkeep.lake.catalog, loaded, tags)
+    return f"{len(tags)} tags" if tags else ""
+
+
+def _promised(upkeep: Upkeep) -> Promise:
+    return promise(upkeep.ledger, upkeep.pipeline)
+
+
+def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
+    """Drop what was staged of batches that are finished: who was suspended when others looked may
+    have written since, and a branch holds its snapshots for good."""
+    loaded = upkeep.lake.load(table)
+    refs = (
+        [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
+    )
+    batches = upkeep.ledger.batches(upkeep.pipeline.name) if refs else []
+    ended = tuple(names.branch_name(b.batch_id, "") for b in batches if b.state in FINISHED)
+    dead = [ref for ref in refs if ref.startswith(ended)]
+    for ref in () if upkeep.dry_run else dead:
+        drop_branches(upkeep.lake.catalog, table.namespace, table.name, ref)
+    return f"{len(dead)} branches" if dead else ""
+
+
+def rewrite_data(upkeep: Upkeep, table: TableId) -> str:
+    """Rewrite data files where many are small or deletes hide many rows."""
+    if _loaded(upkeep, table) is None:
+        return ""
+    due = procedures.debt(upkeep.spark, table, upkeep.pipeline.maintenance)
+    if not due.crowded and not due.hidden:
+        return ""
+    if upkeep.dry_run:
+        return f"{due.crowded} partitions of small files, {due.hidden} with many deletes"
+    return procedures.rewrite_data(upkeep.spark, table, upkeep.pipeline.maintenance)
+
+
+def rewrite_deletes(upkeep: Upkeep, table: TableId) -> str:
+    """Rewrite position-delete files where fewer would do; version 3 has none of them."""
+    loaded = _loaded(upkeep, table)
+    if loaded is None or loaded.metadata.format_version > _POSITION_DELETES:
+        return ""
+    spare = procedures.spare_deletes(upkeep.spark, table)
+    if spare < upkeep.pipeline.maintenance.small_files:
+        return ""
+    if upkeep.dry_run:
+        return f"{spare} delete files more than needed"
+    return procedures.rewrite_deletes(upkeep.spark, table, upkeep.pipeline.maintenance)
+
+
+def rewrite_manifests(upkeep: Upkeep, table: TableId) -> str:
+    """Rewrite manifests where many are small."""
+    if _loaded(upkeep, table) is None:
+        return ""
+    small = procedures.small_manifests(upkeep.spark, table)
+    if small < procedures.MANIFESTS:
+        return ""
+    if upkeep.dry_run:
+        return f"{small} small manifests"
+    return procedures.rewrite_manifests(upkeep.spark, table)
+
+
+def expire_snapshots(upkeep: Upkeep, table: TableId) -> str:
+    """Expire old snapshots, but none that a branch, a tag or a rollback needs."""
+    loaded = upkeep.lake.load(table)
+    if loaded is None:
+        return ""
+    promised = _promised(upkeep)
+    before = upkeep.days_ago(upkeep.pipeline.maintenance.snapshot_days)
+    stale = stale_tags(loaded, promised) if upkeep.dry_run else []
+    snapshots = expirable(loaded, promised.snapshots, before, dropped=stale)
+    if not snapshots:
+        return ""
+    if upkeep.dry_run:
+        return f"{len(snapshots)} snapshots"
+    if followed := gap_followed(loaded):
+        upkeep.lake.set_property(table, names.PROP_GAP, followed)
+    return procedures.expire_snapshots(upkeep.spark, table, snapshots)
+
+
+def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
+    """Delete files that no snapshot has, of an age at which nobody writes them any more.
+
+    The age is by the clock on the wall, whatever `now` is: a file's time is too.
+    """
+    if upkeep.lake.load(table) is None:
+        return ""
+    before = datetime.now(UTC) - timedelta(days=upkeep.pipeline.maintenance.orphan_days)
+    found = procedures.remove_orphans(upkeep.spark, table, before, upkeep.dry_run)
+    return f"{found} files" if found else ""
+
+
+def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
+    """Remove what dead attempts left beside the tables, as the ledger's files tell."""
+    before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
+    name = upkeep.pipeline.name
+    found = sweep(upkeep.files, upkeep.ledger, name, before, upkeep.dry_run)
+    return f"{found} files" if found else ""
+
+
+def compact(upkeep: Upkeep, table: TableId) -> str:
+    """Compact one table of the ledger, which all pipelines share."""
+    done = compact_ledger(upkeep.lake.catalog, table.name, upkeep.dry_run)
+    return f"{done.before} → {done.after} rows" if done.after < done.before else ""
+
+
+def mark(upkeep: Upkeep, table: TableId) -> str:
+    """Let the tables that time ran out for come first in the next run."""
+    if not upkeep.dry_run:
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        upkeep.lake.set_property(table, names.PROP_MAINTAINED, moment)
+    return ""

@@ -1,0 +1,90 @@
+"""Targets and tombstones beside what their changelogs, folded again, say that they hold.
+
+It only reads, takes no lease, and reads one cut of the lake by recorded snapshots.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from sluice import names
+from sluice.driver.verification import TableReport, Verification
+from spark_jobs.compare import Layout
+from spark_jobs.folding.judged import above, judged_refold, judged_rows
+from spark_jobs.folding.refold import refold, rows_of, tombstones_of
+from spark_jobs.kept import keep
+from spark_jobs.lake.cut import Cut, Cutter, Trio
+from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
+from spark_jobs.threads import side_by_side, together
+from spark_jobs.verifying.comparison import compared
+from spark_jobs.verifying.modes import compare_modes
+
+
+def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verification:
+    """Compare every table of a pipeline, or one; once more where somebody published meanwhile.
+
+    Raises TerminalError for an unknown table, TransientError while a batch is being published.
+    """
+    started, at = time.monotonic(), datetime.now(UTC)
+    trios, notes = cutter.trios(only), []
+    cut = cutter.cut(trios)
+    reports = _compare_all(spark, trios, cut)
+    if not all(report.agrees for report in reports) and (again := cutter.cut(trios)) != cut:
+        notes.append("the lake moved during the comparison; this is a second one")
+        cut = again
+        reports = _compare_all(spark, trios, cut)
+        if cutter.cut(trios) != cut:
+            notes.append("it moved again; verify when nothing is being published or rolled back")
+    seconds = round(time.monotonic() - started, 2)
+    return Verification(
+        pipeline=cutter.pipeline,
+        at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        batches=len(cut.published),
+        tables=tuple(reports),
+        notes=tuple(notes),
+        seconds=seconds,
+    )
+
+
+def _compare_all(spark: SparkSession, trios: list[Trio], cut: Cut) -> list[TableReport]:
+    return side_by_side(trios, lambda trio: _compare_table(spark, trio, cut))
+
+
+def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
+    floor = cut.floor(trio.target) if trio.key else None
+    changelog = above(changes_at(spark, cut, trio), floor)
+    target = living_at(spark, cut, trio, changelog)
+    data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
+    known = [c for c in data if c in changelog.columns]
+    refolded = keep(refold(changelog, trio.key, known, is_partial(changelog, trio)))
+    graves = tombstones_of(refolded, changelog, trio.key)
+    rows, tombstones, beside = together(
+        lambda: compared(
+            trio.target, cut, rows_of(judged_refold(refolded, floor)),
+            judged_rows(target, refolded, trio.key, floor), _layout(trio.key, data),
+        ),
+        lambda: compared(
+            trio.tombstones, cut, graves,
+            above(rows_at(spark, cut, trio.tombstones, like=graves), floor), _layout(trio.key, ()),
+        ),
+        lambda: compare_modes(spark, trio, cut, changelog, floor),
+    )  # fmt: skip
+    return TableReport(
+        target=trio.target.full_name,
+        key=trio.key,
+        rows=rows,
+        tombstones=tombstones,
+        foreign=cut.foreign(trio.target),
+        floor=floor,
+        beside=beside,
+    )
+
+
+def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:
+    """A row without a key is told apart by its position."""
+    if not key:
+        return Layout((names.POSITION,), data)
+    return Layout(key, (*(c for c in data if c not in key), names.POSITION))
