@@ -41,8 +41,9 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["batch", "to"])
 def test_what_cannot_be_a_batch_is_refused(name: str) -> None:
+    asked: dict[str, Any] = {name: "../b1"}
     with pytest.raises(ConfigError, match="expected a batch as `sluice status` lists it"):
-        RollbackRequest(**{name: "../b1"})
+        RollbackRequest(**asked)
 
 
 @pytest.mark.parametrize(
