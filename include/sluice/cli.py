@@ -178,7 +178,13 @@ def plan(
 def reprocess(
     pipeline: str,
     batch: Annotated[str, typer.Option(help="Only what this batch quarantined")] = "",
-    reason: Annotated[str, typer.Option(help="Kept in the ledger")] = "",
+    reason: Annotated[
+        str,
+        typer.Option(
+            help="Only batches with records in quarantine for it; any other text is a note, and "
+            "both are kept in the ledger"
+        ),
+    ] = "",
     accept_late: Annotated[
         bool, typer.Option("--accept-late", help="Apply what is beyond_floor, at its own place")
     ] = False,

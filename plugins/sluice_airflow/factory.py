@@ -290,7 +290,12 @@ def reprocess_dag(project: Project) -> DAG:
     with _manual_dag("reprocess", about, project) as dag:
         dag.max_active_runs = 1
         dag.params["batch"] = batch_id("Batch", "Only what this batch quarantined.")
-        dag.params["reason"] = line_of_text("Reason", "Kept in the ledger.", LONGEST_REASON)
+        dag.params["reason"] = line_of_text(
+            "Reason",
+            "A reason of sluice.quarantine: only batches with such records. Any other text is kept"
+            " in the ledger alone.",
+            LONGEST_REASON,
+        )
         dag.params["accept_late"] = tick(
             "Accept late", "Apply what is beyond_floor, at its own place."
         )

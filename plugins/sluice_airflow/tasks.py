@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -294,9 +293,9 @@ def land_again(
     with advised("land", pipeline):
         require_spark_connection()
         use_connections_master()
-        if user:
-            asked = replace(asked, reason=f"{asked.reason} (asked for by {user})".strip())
-        manifests = reprocess.land_again(open_context(project, pipeline), batch_id, asked)
+        signature = f"(asked for by {user})" if user else ""
+        ctx = open_context(project, pipeline)
+        manifests = reprocess.land_again(ctx, batch_id, asked, signature=signature)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
         return mappable(pipeline, manifests)

@@ -61,7 +61,9 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module.published_after = lambda ctx, batch: ["b8", "b7"]
     module.release = lambda ctx, batch: fake.note("release", batch) or 3
     again: Any = ModuleType("reprocess")
-    again.land_again = lambda ctx, *given: landed_again(fake, ctx.pipeline.name, *given)
+    again.land_again = lambda ctx, *given, signature: landed_again(
+        fake, ctx.pipeline.name, *given, signature
+    )
     refolding: Any = ModuleType("refolding")
     refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
     refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
@@ -379,10 +381,9 @@ def test_the_reprocess_form_loads_and_publishes_its_batches(stages: Stages, run:
     stages.batches = ["r1"]
     conf = {"pipeline": "shop", "batch": "b7", "reason": "mended", "accept_late": True}
     finished, states = run("sluice_reprocess", run_conf=conf)
-    told = f"mended (asked for by {USER})"
-    asked = Reprocess(reason=told, accept_late=True)
+    asked = Reprocess(reason="mended", accept_late=True)
     assert finished.state == "success"
-    assert stages.of("again") == [("shop", "b7", asked)]
+    assert stages.of("again") == [("shop", "b7", asked, f"(asked for by {USER})")]
     assert [call[0] for call in stages.of("load")] == ["r1"]
     assert stages.of("publish") == [("r1",)]
     assert states["batch.rollback[0]"] == "success"

@@ -38,21 +38,26 @@ def play(ctx: Context, answer: Callable[[Manifest], tuple[Counts, tuple[LeftOut,
     return submit
 
 
-def quarantine(ctx: Context, batch_id: str, file: str) -> None:
+def quarantine(ctx: Context, batch_id: str, file: str, reason: str = "does_not_fit") -> None:
     table = LedgerTables(ctx.catalog).open(QUARANTINE)
     row = {
         "pipeline": "shop", "batch_id": batch_id, "file": file, "record": 1, "raw": b"{}",
-        "reason": "does_not_fit", "source_table": "d.s.notes", "at": datetime.now(UTC),
+        "reason": reason, "source_table": "d.s.notes", "at": datetime.now(UTC),
     }  # fmt: skip
     schema = table.schema().as_arrow()
     table.append(pa.Table.from_pylist([{f.name: row.get(f.name) for f in schema}], schema=schema))
 
 
-def quarantined(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> str:
+def quarantined(
+    ctx: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str = "a.jsonl",
+    reason: str = "does_not_fit",
+) -> str:
     """Publish a batch of one file whose only record is in quarantine; returns its id."""
-    (ctx.project.root / "landing" / "a.jsonl").write_text('{"x":1}\n')
+    (ctx.project.root / "landing" / file).write_text(f'{{"x":"{file}"}}\n')
     bad = Counts(read=1, quarantined=1)
     monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (bad, ())))
     (first,), _ = stages.run(ctx)
-    quarantine(ctx, first.batch_id, "a.jsonl")
+    quarantine(ctx, first.batch_id, file, reason)
     return first.batch_id

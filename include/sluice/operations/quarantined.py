@@ -24,17 +24,23 @@ from sluice.operations.context import Context
 class Unresolved:
     """A published batch whose quarantined records wait: how many of them in which file.
 
-    `epoch`: the one it was loaded at, None where that is not known.
+    `epoch`: the one it was loaded at, None where that is not known. `reasons`: why they wait.
     """
 
     batch_id: str
     files: Counter[str]
     epoch: int | None = None
+    reasons: frozenset[str] = frozenset()
 
     @property
     def records(self) -> int:
         """All of them."""
         return self.files.total()
+
+    def waits_for(self, reason: str) -> bool:
+        """Whether a record of it is in quarantine for a reason, with or without what follows its
+        colon."""
+        return any(reason in (told, told.partition(":")[0]) for told in self.reasons)
 
 
 def repeated(rows: Iterable[BatchRow]) -> dict[str, list[str]]:
@@ -93,9 +99,15 @@ def _counted(ctx: Context, epochs: dict[str, int | None]) -> list[Unresolved]:
     if not batches:
         return []
     where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg]
-    rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file"))
-    places = zip(rows.column("batch_id").to_pylist(), rows.column("file").to_pylist(), strict=True)
+    rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file", "reason"))
+    grouped = rows.group_by(["batch_id", "file", "reason"]).aggregate([([], "count_all")])
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}
-    for batch_id, file in places:
-        files[batch_id][file] += 1
-    return [Unresolved(b, counted, epochs[b]) for b, counted in files.items() if counted]
+    reasons: dict[str, set[str]] = {batch_id: set() for batch_id in batches}
+    for row in grouped.to_pylist():
+        files[row["batch_id"]][row["file"]] += row["count_all"]
+        reasons[row["batch_id"]].add(row["reason"])
+    return [
+        Unresolved(batch, counted, epochs[batch], frozenset(reasons[batch]))
+        for batch, counted in files.items()
+        if counted
+    ]

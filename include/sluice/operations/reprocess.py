@@ -56,26 +56,43 @@ def reprocess(
 ) -> tuple[list[BatchResult], SluiceError | None]:
     """Decode the unresolved records of the pipeline, or of one batch, through all stages.
 
-    `asked`: the reason, and what is accepted. Returns what was published and the first failure;
+    `asked`: the reason, and what is accepted; a reason of `sluice.quarantine` chooses the batches
+    with such records, any other is kept alone. Returns what was published and the first failure;
     ([], None) where nothing is in quarantine.
     """
     return load_and_publish(ctx, land_again(ctx, batch_id, asked, ctx.lease))
 
 
 def land_again(
-    ctx: Context, batch_id: str = "", asked: Reprocess = AS_EVER, lease: Lease | None = None
+    ctx: Context,
+    batch_id: str = "",
+    asked: Reprocess = AS_EVER,
+    lease: Lease | None = None,
+    signature: str = "",
 ) -> list[str]:
     """Make batches of the files that hold unresolved records; returns their manifests' keys.
 
-    `lease`: for whoever loads them at once, so that nobody else takes them for left.
+    `lease`: for whoever loads them at once, so that nobody else takes them for left. `signature`:
+    kept in the ledger behind the reason.
     A reprocess that an earlier run left unfinished is given up first, for its manifest tells how
     files were read before what was mended since. Raises TerminalError naming a file that is gone,
     changed or denied; then no batch is made.
     """
     _give_up(ctx, reconcile(ctx))
-    taken = [take(ctx, batch) for batch in unresolved(ctx, batch_id)]
+    waiting = _for_reason(ctx, unresolved(ctx, batch_id), asked.reason)
+    taken = [take(ctx, batch) for batch in waiting]
+    asked = replace(asked, reason=f"{asked.reason} {signature}".strip())
     manifests = [read_again(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
     return [_record(ctx, manifest, lease) for manifest in manifests]
+
+
+def _for_reason(ctx: Context, waiting: list[Unresolved], reason: str) -> list[Unresolved]:
+    """The batches of which a record waits for a reason; all of them for words of one's own, which
+    say why the operator asks."""
+    mine = [batch for batch in waiting if batch.waits_for(reason)]
+    if waiting and reason and not mine:
+        ctx.say(f"reprocess: no record is in quarantine for {reason!r}; all that wait are taken")
+    return mine or waiting
 
 
 def _give_up(ctx: Context, unfinished: list[str]) -> None:

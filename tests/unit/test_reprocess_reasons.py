@@ -1,0 +1,45 @@
+"""reprocess --reason: a reason of the quarantine chooses batches, any other text is a note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.manifest import Reprocess
+from sluice.operations.context import Context
+from sluice.operations.reprocess import land_again
+from tests.unit.played import quarantined
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+WAITING = {"a.jsonl": "does_not_fit", "b.jsonl": "unknown_op:MERGE", "c.jsonl": "not_json"}
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """Three published batches, each with a record in quarantine for a reason of its own."""
+    ctx = open_shop(tmp_path)
+    for file, reason in WAITING.items():
+        quarantined(ctx, monkeypatch, file, reason)
+    return ctx
+
+
+@pytest.mark.parametrize(
+    ("reason", "files"),
+    [
+        ("does_not_fit", ["a.jsonl"]),
+        ("unknown_op", ["b.jsonl"]),
+        ("unknown_op:MERGE", ["b.jsonl"]),
+        ("unknown_op:UPSERT", [*WAITING]),
+        ("the hint was too narrow", [*WAITING]),
+        ("", [*WAITING]),
+    ],
+)
+def test_which_files_are_taken(context: Context, reason: str, files: list[str]) -> None:
+    (key,) = land_again(context, asked=Reprocess(reason=reason), signature="(asked for by ann)")
+    manifest = context.files.read_manifest(key)
+    assert sorted(file.key for file in manifest.files) == files
+    assert manifest.reprocess is not None
+    assert manifest.reprocess.reason == f"{reason} (asked for by ann)".strip()
