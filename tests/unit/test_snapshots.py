@@ -229,6 +229,8 @@ def test_drop_branches_takes_only_those_of_the_batch(catalog: Catalog) -> None:
         requests.ReadTimeout("no answer"),
         requests.ConnectionError("reset"),
         ServiceUnavailableError("503"),
+        OSError(28, "No space left on device"),
+        OSError("When completing multiple part upload: AWS Error SLOW_DOWN"),
     ],
 )
 def test_a_commit_without_an_answer_is_unknown(
@@ -246,6 +248,24 @@ def test_a_commit_without_an_answer_is_unknown(
     ) as told:
         publish_table(catalog, staged, "b1")
     assert "UPDATE" not in str(told.value)
+
+
+def test_a_commit_that_happened_all_the_same_is_found_when_it_is_tried_again(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = stage(catalog, "b1", 1)
+    commit = catalog.commit_table
+
+    def break_off(*asked: Any) -> None:
+        commit(*asked)
+        raise OSError("curlCode: 56, Failure when receiving data from the peer")
+
+    monkeypatch.setattr(catalog, "commit_table", break_off)
+    with pytest.raises(CommitStateUnknown, match="curlCode: 56"):
+        publish_table(catalog, staged, "b1")
+    at = table(catalog).metadata_location
+    publish_table(catalog, staged, "b1")
+    assert (ids(catalog), table(catalog).metadata_location) == ([1], at)
 
 
 def test_a_commit_of_something_else_in_between_refuses_no_publication(

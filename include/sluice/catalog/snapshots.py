@@ -367,10 +367,10 @@ def commit(
     """Commit updates of a table under their requirements.
 
     Raises PublishRefused where one of them does not hold, CommitStateUnknown where the catalog did
-    not answer.
+    not answer, or the store while the catalog wrote there.
     """
     name = ".".join(table.name())
-    unknown: Errors = (CommitStateUnknownException, DBAPIError, *transient_errors())
+    unknown: Errors = (CommitStateUnknownException, DBAPIError, OSError, *transient_errors())
     try:
         catalog.commit_table(table, requirements, updates)
     except CommitFailedException as error:
