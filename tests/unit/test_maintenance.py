@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
@@ -18,10 +16,10 @@ from sluice.ledger.leases import this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, PUBLICATIONS
-from sluice.ledger.turns import Turns
+from sluice.ledger.turns import PAUSE_SECONDS, STRETCH_SECONDS, Turns
 from sluice.names import LEDGER_NAMESPACE
 from sluice.operations.maintenance import MaintenanceResult, Step
-from tests.unit.clocks import fails_once
+from tests.unit.clocks import Clock, fails_once
 
 pytestmark = pytest.mark.catalog
 
@@ -62,14 +60,38 @@ def test_the_row_of_the_lease_is_no_batch(ledger: Ledger) -> None:
         assert ledger.unfinished("p") == []
 
 
-def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(taking, "STRETCH_SECONDS", 0.0)
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: held(ledger, "a1"))
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
     monkeypatch.setattr(taking, "time", clock)
-    with Turns(ledger, "p", 60, 60) as turns, pytest.raises(LeaseHeld, match="batch b"):
-        turns.next()
+    return clock
+
+
+def nothing() -> None: ...
+
+
+def test_a_load_that_waits_gets_the_lease_between_two_pieces_of_work_and_is_waited_for(
+    ledger: Ledger, clock: Clock
+) -> None:
+    clock.meanwhile(lambda: held(ledger, "a1"), nothing)
+    clock.meanwhile(lambda: ledger.release_lease("p", "b", "a1"))
+    with Turns(ledger, "p", 60, 60) as turns:
+        clock.now += STRETCH_SECONDS + 1
+        assert turns.next()
+        assert len(clock.slept) == 3
+        with pytest.raises(LeaseHeld, match="maintenance"):
+            held(ledger, "a2")
+
+
+def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_error(
+    ledger: Ledger, clock: Clock
+) -> None:
+    clock.meanwhile(lambda: held(ledger, "a1"))
+    with Turns(ledger, "p", 60, budget=60) as turns:
+        clock.now += STRETCH_SECONDS + 1
+        assert not turns.next()
+        assert clock.now == pytest.approx(60, abs=PAUSE_SECONDS)
+    ledger.renew_lease("p", "b", "a1", this_holder(), 60)
 
 
 def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

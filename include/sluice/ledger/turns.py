@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,7 +20,8 @@ PAUSE_SECONDS: Final = 5.0
 
 
 class Turns:
-    """Holds and renews the pipeline's lease; entering raises LeaseHeld where a load has it."""
+    """Holds and renews the pipeline's lease; entering raises LeaseHeld where a load has it, and a
+    load that gets it between two pieces of work is waited for."""
 
     def __init__(self, ledger: Ledger, pipeline: str, lease_seconds: float, budget: float) -> None:
         self._ledger = ledger
@@ -46,7 +48,7 @@ class Turns:
     def next(self) -> bool:
         """Whether there is time for one more piece of work; a load that waits goes first.
 
-        Raises LeaseHeld where the lease was lost, or went to a load.
+        Raises LeaseHeld where the lease was lost.
         """
         if self._lost.is_set():
             raise LeaseHeld(f"pipeline {self._pipeline}: maintenance lost its lease; run it again")
@@ -54,9 +56,18 @@ class Turns:
             return False
         if time.monotonic() - self._since > STRETCH_SECONDS:
             self._give_back()
-            time.sleep(PAUSE_SECONDS)
-            self._take()
+            return self._take_again()
         return True
+
+    def _take_again(self) -> bool:
+        """Wait until nobody else has the lease; False, and without it, where time is up first."""
+        while True:
+            time.sleep(PAUSE_SECONDS)
+            if time.monotonic() >= self._ends:
+                return False
+            with suppress(LeaseHeld):
+                self._take()
+                return True
 
     def _take(self) -> None:
         holder = this_holder()
