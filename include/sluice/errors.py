@@ -46,6 +46,10 @@ class Unsettled(TransientError):
     """A landed file is still being written, or was taken away: the next run looks again."""
 
 
+class NoRoom(TransientError):
+    """A disk has no room for the copy of one file; of the other files that says nothing."""
+
+
 class LeaseHeld(TransientError):
     """Another batch of the pipeline is between branch and publish; wait or retry later."""
 
@@ -101,8 +105,8 @@ class FilesLeftOut(TerminalError):
 
 
 class FilesUnread(TransientError):
-    """What else has landed is taken, without files that the store failed to hand out; the message
-    says which, and why. The next run asks for them again."""
+    """What else has landed is taken, without files that the store failed to hand out, or for whose
+    copies there is no room; the message says which, and why. The next run asks for them again."""
 
     layout = LINES
 

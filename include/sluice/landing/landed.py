@@ -31,7 +31,7 @@ from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import Unsettled
 from sluice.landing.reading import PLAIN, Reading
 from sluice.manifest import AVRO, JSON_LINES, PARQUET, LandingReject, SourceFile
-from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLarge
+from sluice.objects.staging import STAGED_TOO_LARGE, Copy, StagedTooLarge, room_for_a_copy
 from sluice.objects.store import (
     ObjectStore,
     StoredObject,
@@ -211,7 +211,8 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
         if head.startswith(avrofile.MAGIC):
             return _look_at_avro(_until_damage(plain), head, reading.thorough)
         if reading.tables and head.startswith(parquetfile.MAGIC):
-            return _look_at_parquet(plain, head, reading.thorough)
+            with room_for_a_copy(key):
+                return _look_at_parquet(plain, head, reading.thorough)
         if reading.framing and datums.are_in(head):
             look = _Look(container=AVRO, framing=reading.framing)
         elif not look.framed_as and (reason := _unreadable(head, look.csv is not None)):
@@ -286,14 +287,15 @@ def _stage(
     store: ObjectStore, staging: ObjectStore, prefix: str, look: _Look, file: SourceFile,
     reading: Reading,
 ) -> Inspection:  # fmt: skip
-    with Copy(IN_MEMORY, reading.bounds.staged_room(file.size)) as copy:
+    room = reading.bounds.staged_room(file.size)
+    with room_for_a_copy(file.key), Copy(IN_MEMORY, room) as copy:
         rejects = _refuse_or_copy(store, copy, look, file, reading)
         if rejects.whole:
             copy.empty()
             file = replace(file, container=JSON_LINES, avro_schema="")
         copy.seek(0)
         key = f"{prefix}{_staged_name(file)}"
-        with faults_of_the_store(key):
+        with faults_of_the_store(key), room_for_a_copy(file.key, staging.url(prefix)):
             staging.put_stream(key, copy)  # type: ignore[arg-type]
     return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all())
 

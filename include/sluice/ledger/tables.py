@@ -54,6 +54,7 @@ from sluice.catalog.patience import (
 from sluice.errors import CommitStateUnknown, SluiceError, TerminalError, TransientError
 from sluice.ledger.scans import ALL_COLUMNS, Scans, scan
 from sluice.names import LEDGER_NAMESPACE
+from sluice.objects.store import FULL
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -243,7 +244,7 @@ def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
 
 
 def _is_full(problem: Exception) -> bool:
-    return isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(problem, OSError) and problem.errno in FULL
 
 
 def _is_closed(problem: Exception) -> bool:

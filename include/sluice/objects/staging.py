@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
+
+from sluice.errors import NoRoom
+from sluice.objects.store import FULL
 
 STAGED_TOO_LARGE: Final = "staged_copy_too_large"
 
@@ -30,3 +35,22 @@ class Copy(tempfile.SpooledTemporaryFile[bytes]):
         """Take all back that was written."""
         self.seek(0)
         self.truncate()
+
+
+@contextmanager
+def room_for_a_copy(key: str, folder: str = "") -> Iterator[None]:
+    """Make a disk that is full an error of the one object that is copied to it, in a `folder` of
+    the warehouse, else in the temporary one; raises NoRoom.
+
+    Goes around the copy's own `with`: a file that could not be written fails again when it closes.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        elsewhere = "" if folder else " set TMPDIR,"
+        raise NoRoom(
+            f"{key}: no room in {folder or tempfile.gettempdir()} for its copy; make room there,"
+            f"{elsewhere} or lower max_staged_bytes_per_file"
+        ) from error

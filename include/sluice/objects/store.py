@@ -26,8 +26,9 @@ _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=
 _HOUR: Final = "%Y%m%dT%H"
 S3_SCHEME: Final = "s3://"
 _TEMPORARY: Final = ".put-"
+FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 # Of what this machine has run out, whatever file it is that is asked for.
-_OUT_OF: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+_OUT_OF: Final = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 @dataclass(frozen=True)

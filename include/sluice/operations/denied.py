@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice.catalog.patience import pause
-from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, TransientError, Unsettled
+from sluice.errors import FileDenied, FilesLeftOut, FilesUnread, NoRoom, TransientError, Unsettled
 from sluice.landing.landed import Inspection
 from sluice.operations.context import Say
 
@@ -45,9 +45,12 @@ class Denied:
         self._answered, self._in_a_row = True, 0
 
     def fail(self, key: str, error: TransientError) -> None:
-        """The store failed to hand out a file; raises its error where it seems to be away."""
+        """The store failed to hand out a file, or there is no room for its copy; raises the store's
+        error where it seems to be away."""
         self._failed += 1
         self._in_a_row += 1
+        if isinstance(error, NoRoom):
+            self.answer()
         if self._in_a_row >= AWAY_AFTER:
             raise error
         self.errors[key] = error
@@ -63,8 +66,9 @@ def or_left_out(
 ) -> Inspection | None:
     """What the look at one object tells; None for one that is left out.
 
-    That is one that is not settled, or that the store fails to hand out, unless it was `named`; and
-    one that is denied. Where there is no `denied` to tell, these raise.
+    That is one that is not settled, that the store fails to hand out, or for whose copy there is no
+    room, unless it was `named`; and one that is denied. Where there is no `denied` to tell, these
+    raise.
     """
     asked = Denied() if denied is None else denied
     try:

@@ -1,0 +1,114 @@
+"""A disk without room for the copy of a file: an error of that file, which names both."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from sluice.containers.csvrows import CsvStyle
+from sluice.errors import FilesUnread, NoRoom
+from sluice.landing import landed as landed_module
+from sluice.objects.store import LocalStore
+from sluice.operations import denied as denied_module
+from sluice.operations import stages
+from sluice.operations.context import Context
+from sluice.operations.denied import AWAY_AFTER, Denied
+from sluice.operations.land import land
+from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
+from tests.unit.test_landing_tables import look, parquet_bytes
+
+pytestmark = pytest.mark.catalog
+
+FULL = Path("/dev/full")
+COPIED = '[{"b": 1}, {"b": "NAME"}]'
+AS_IT_IS = '{"a": "NAME"}\n'
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every copy goes to disk, and the disk is full."""
+    monkeypatch.setattr(landed_module, "IN_MEMORY", 8)
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: FULL.open("w+b"))
+    monkeypatch.setattr(denied_module, "pause", lambda _turn: 0.0)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    context = open_shop(tmp_path, PIPELINE)
+    write(context, COPIED, "b.jsonl")
+    write(context, AS_IT_IS, "a.jsonl", "c.jsonl")
+    return context
+
+
+def write(context: Context, content: str, *names: str) -> None:
+    for name in names:
+        (context.project.root / "landing" / name).write_text(content.replace("NAME", name))
+
+
+@pytest.mark.usefixtures("full")
+def test_a_file_whose_copy_fills_the_temporary_disk_keeps_no_other_waiting(
+    context: Context,
+) -> None:
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    assert {key: str(error) for key, error in denied.errors.items()} == {
+        "b.jsonl": f"b.jsonl: no room in {tempfile.gettempdir()} for its copy; make room there, "
+        "set TMPDIR, or lower max_staged_bytes_per_file"
+    }
+
+
+@pytest.mark.usefixtures("full")
+def test_a_run_loads_what_there_was_room_for_and_ends_as_an_error_to_try_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = files_of_loads(monkeypatch)
+    _, failure = stages.run(context)
+    assert loaded == ["a.jsonl", "c.jsonl"]
+    assert isinstance(failure, FilesUnread)
+    assert "b.jsonl: no room in" in str(failure)
+
+
+@pytest.mark.usefixtures("full")
+def test_without_room_for_many_the_store_is_not_taken_for_one_that_is_away(
+    context: Context,
+) -> None:
+    many = [f"m{n:02}.jsonl" for n in range(2 * AWAY_AFTER)]
+    write(context, COPIED, *many)
+    write(context, AS_IT_IS, "z.jsonl")
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl", "z.jsonl"]
+    assert sorted(denied.errors) == ["b.jsonl", *many]
+
+
+@pytest.mark.usefixtures("full")
+def test_asked_for_by_name_it_is_an_error(context: Context) -> None:
+    with pytest.raises(NoRoom, match=r"b\.jsonl: no room"):
+        land(context, files=["b.jsonl"], denied=Denied())
+
+
+@pytest.mark.usefixtures("full")
+def test_a_look_into_parquet_needs_room_too(tmp_path: Path) -> None:
+    with pytest.raises(NoRoom, match=r"a\.parquet: no room in"):
+        look(tmp_path, "a.parquet", parquet_bytes(), CsvStyle())
+
+
+def test_a_warehouse_without_room_for_the_copy_is_named(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = LocalStore.put_stream
+
+    def put(store: LocalStore, key: str, content: BinaryIO) -> Any:
+        if "/staged/" in key:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+        return really(store, key, content)
+
+    monkeypatch.setattr(LocalStore, "put_stream", put)
+    denied = Denied()
+    assert keys(context, land(context, denied=denied)) == ["a.jsonl", "c.jsonl"]
+    told = str(denied.errors["b.jsonl"])
+    assert f"b.jsonl: no room in file://{context.project.root}/warehouse/_sluice/shop/" in told
+    assert told.endswith("for its copy; make room there, or lower max_staged_bytes_per_file")
