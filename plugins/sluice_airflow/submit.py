@@ -76,7 +76,8 @@ class MaintainOperator(SparkSubmitOperator):
         if not params["dry_run"]:
             reconcile(self.project, self.pipeline)
         with advised("maintain", self.pipeline):
-            told = arguments(self.pipeline, params["budget"], params["dry_run"])
+            project = load_sound(self.project)
+            told = arguments(project, self.pipeline, params["budget"], params["dry_run"])
             self.application_args = ["--project", self.project, *told]
             _run(self, self.project)
 

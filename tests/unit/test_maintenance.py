@@ -18,8 +18,11 @@ from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, PUBLICATIONS
 from sluice.ledger.turns import PAUSE_SECONDS, STRETCH_SECONDS, Turns
 from sluice.names import LEDGER_NAMESPACE
+from sluice.operations import maintenance
+from sluice.operations.context import open_context
 from sluice.operations.maintenance import MaintenanceResult, Step
 from tests.unit.clocks import Clock, fails_once
+from tests.unit.projects import PROJECT, open_shop
 
 pytestmark = pytest.mark.catalog
 
@@ -149,3 +152,23 @@ def test_the_changelog_outlives_the_tombstones() -> None:
 def test_a_result_survives_its_json() -> None:
     result = MaintenanceResult("p", False, (Step("a.b", "tags", "1 tags"),), ("a.c",), 1.5)
     assert MaintenanceResult.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asked", "budget"),
+    [(21_600, 60, "60"), (21_600, 600, "288.0"), (1_200, 60, "16.0"), (60, 0.5, "0.5")],
+)
+def test_maintenance_begins_nothing_when_its_driver_is_soon_to_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, asked: float, budget: str
+) -> None:
+    open_shop(tmp_path)
+    (tmp_path / "sluice.yaml").write_text(f"{PROJECT}spark: {{max_load_seconds: {seconds}}}\n")
+    asked_for: list[str] = []
+
+    def submitted(*told: object) -> str:
+        asked_for.extend(map(str, told))
+        return MaintenanceResult("shop", True, ()).to_json()
+
+    monkeypatch.setattr(maintenance, "submit", submitted)
+    maintenance.maintain(open_context(tmp_path, "shop", lambda _: None), asked, dry_run=True)
+    assert asked_for[-2] == budget

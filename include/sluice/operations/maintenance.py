@@ -6,12 +6,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from sluice.config.project import Project
 from sluice.driver.submit import ENTRY_POINTS, submit
 from sluice.operations.context import Context
 from sluice.operations.stages import reconcile
 
 MAINTAIN: Final = ENTRY_POINTS / "maintain.py"
 DEFAULT_BUDGET_MINUTES: Final = 60
+# Of the time that a driver may take. The rest is for its start and for its last step.
+_SHARE_FOR_WORK: Final = 0.8
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,26 @@ class MaintenanceResult:
         return MaintenanceResult(**{**raw, "steps": steps, "left": tuple(raw["left"])})
 
 
-def arguments(pipeline: str, budget_minutes: float, dry_run: bool) -> list[str]:
+def budget(project: Project, minutes: float) -> float:
+    """So many minutes, or fewer where a driver is stopped before: then what leaves time for the
+    step that is under way."""
+    return min(minutes, project.spark.max_load_seconds / 60 * _SHARE_FOR_WORK)
+
+
+def arguments(project: Project, pipeline: str, minutes: float, dry_run: bool) -> list[str]:
     """The driver's arguments after `--project`."""
-    given = ["--pipeline", pipeline, "--budget", str(budget_minutes)]
+    given = ["--pipeline", pipeline, "--budget", str(budget(project, minutes))]
     return [*given, "--dry-run"] if dry_run else given
 
 
-def maintain(ctx: Context, budget_minutes: float, dry_run: bool = False) -> MaintenanceResult:
+def maintain(ctx: Context, minutes: float, dry_run: bool = False) -> MaintenanceResult:
     """Finish what dead attempts left, then run the driver; a dry run does neither.
 
     Raises LeaseHeld (as TransientError of the driver) while a load has the pipeline's lease.
     """
     if not dry_run:
         reconcile(ctx)
-    ctx.say(f"maintain: pipeline {ctx.pipeline.name}, {budget_minutes} minutes at most")
-    told = submit(ctx.project, MAINTAIN, *arguments(ctx.pipeline.name, budget_minutes, dry_run))
+    name, project = ctx.pipeline.name, ctx.project
+    ctx.say(f"maintain: pipeline {name}, {budget(project, minutes)} minutes at most")
+    told = submit(project, MAINTAIN, *arguments(project, name, minutes, dry_run))
     return MaintenanceResult.from_json(told)
