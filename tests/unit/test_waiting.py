@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.errors import LeaseHeld
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import LANDED, LOADING, PUBLISHED
-from sluice.operations import waiting
+from sluice.operations import reprocess, stages, waiting
 from sluice.operations.context import Context
 from sluice.operations.waiting import keeping, renew_waiting, wait_for_others, wait_for_turn
 from tests.unit.clocks import Clock, fails_once
@@ -114,3 +116,28 @@ def test_one_error_of_the_store_does_not_end_the_keeping(
     monkeypatch.setattr(waiting, "renew_waiting", again)
     with keeping(replace(context, pipeline=short)):
         assert renewed.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("module", "lands", "work"),
+    [
+        (stages, "land", stages.run),
+        (stages, "land_tables", partial(stages.run, tables=("s.orders",))),
+        (reprocess, "land_again", reprocess.reprocess),
+    ],
+)
+def test_what_a_run_took_up_is_kept_while_it_lands_the_rest(
+    context: Context, monkeypatch: pytest.MonkeyPatch, module: Any, lands: str, work: Any
+) -> None:
+    """To look into large files takes longer than a lease lasts."""
+    short = context.pipeline.model_copy(update={"lease_seconds": 0.03})
+    renewed, kept = threading.Event(), []
+
+    def land(*_: object) -> list[str]:
+        kept.append(renewed.wait(5))
+        return []
+
+    monkeypatch.setattr(waiting, "renew_waiting", lambda _: renewed.set())
+    monkeypatch.setattr(module, lands, land)
+    assert work(replace(context, pipeline=short)) == ([], None)
+    assert kept == [True]

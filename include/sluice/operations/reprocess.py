@@ -24,6 +24,7 @@ from sluice.operations.land import inspect_all, open_landing
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.stages import load_and_publish, reconcile
 from sluice.operations.undo import rollback
+from sluice.operations.waiting import keeping
 from sluice.positions import arrival_again
 from sluice.result import BatchResult
 
@@ -60,7 +61,8 @@ def reprocess(
     with such records, any other is kept alone. Returns what was published and the first failure;
     ([], None) where nothing is in quarantine.
     """
-    return load_and_publish(ctx, land_again(ctx, batch_id, asked, ctx.lease))
+    with keeping(ctx):
+        return load_and_publish(ctx, land_again(ctx, batch_id, asked, ctx.lease))
 
 
 def land_again(

@@ -303,13 +303,14 @@ def run(
         )
     wait_for_others(ctx)
     denied = Denied()
-    if tables:
-        reconcile(ctx)
-        manifests = land_tables(ctx, tables, window, None, files, ctx.lease, denied)
-    else:
-        left = _left(ctx, window, files)
-        manifests = [*left, *land(ctx, window, None, files, ctx.lease, denied, changed)]
-    results, failure = load_and_publish(ctx, manifests)
+    with keeping(ctx):
+        if tables:
+            reconcile(ctx)
+            manifests = land_tables(ctx, tables, window, None, files, ctx.lease, denied)
+        else:
+            left = _left(ctx, window, files)
+            manifests = [*left, *land(ctx, window, None, files, ctx.lease, denied, changed)]
+        results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, denied)
 
 
@@ -331,25 +332,24 @@ def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[
 def load_and_publish(
     ctx: Context, manifests: list[str]
 ) -> tuple[list[BatchResult], SluiceError | None]:
-    """The stages of landed batches, one after the other; see `run`."""
+    """The stages of landed batches, one after the other; see `run`. Whoever calls keeps them."""
     results: list[BatchResult] = []
     failure: SluiceError | None = None
-    with keeping(ctx):
-        for key in manifests:
-            try:
-                result = _load_in_turn(ctx, key)
-            except SluiceError as error:
-                # Another run may have had the batch too: then it is in the tables, and stays there.
-                if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
-                    # The first is handed back, and told by whoever called.
-                    told = f": {error}" if failure is not None else ""
-                    ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
-                    failure = failure or error
-                    _give_up(ctx, key)
-            else:
-                if result is not None:
-                    results.append(result)
-                    failure = failure or left_out(ctx, ctx.files.read_manifest(key), result)
+    for key in manifests:
+        try:
+            result = _load_in_turn(ctx, key)
+        except SluiceError as error:
+            # Another run may have had the batch too: then it is in the tables, and stays there.
+            if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
+                # The first is handed back, and told by whoever called.
+                told = f": {error}" if failure is not None else ""
+                ctx.say(f"batch {batch_of(key)} is not published, {type(error).__name__}{told}")
+                failure = failure or error
+                _give_up(ctx, key)
+        else:
+            if result is not None:
+                results.append(result)
+                failure = failure or left_out(ctx, ctx.files.read_manifest(key), result)
     return results, failure
 
 
