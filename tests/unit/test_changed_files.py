@@ -14,7 +14,7 @@ from sluice.manifest import Manifest
 from sluice.operations import stages
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import candidates, land
+from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.reprocess import land_again
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
@@ -81,6 +81,25 @@ def test_a_changed_file_is_told_with_the_way_to_load_it(context: Context, said: 
     assert land(context) == []
     assert f"land: a.jsonl has changed since batch {first} loaded it" in said[-1]
     assert "sluice run shop --changed" in said[-1]
+
+
+def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded(
+    context: Context,
+) -> None:
+    what = (
+        "1 files, such as a.jsonl, have changed since files of their names were loaded, and are "
+        "left alone (sluice run shop --changed; where landing.url is another place now: "
+        "docs/operations.md, Landing in another place)"
+    )
+    landing = context.pipeline.landing.url
+    assert why_nothing(context) == (
+        f"{what}, and every other one of {landing} is in the ledger already"
+    )
+    assert why_nothing(context, files=["a.jsonl", "b.jsonl"]) == (
+        f"{what}, and every other one that was asked for is in the ledger already"
+    )
+    context.ledger.mark_files("shop", batch_of(context, "a.jsonl"), "held")
+    assert "have changed" not in why_nothing(context)
 
 
 def test_a_changed_file_is_taken_by_a_run_that_is_told(context: Context, said: list[str]) -> None:

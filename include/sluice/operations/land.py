@@ -141,33 +141,46 @@ def _refuse_missing(ctx: Context) -> None:
 def why_nothing(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> str:
     """Why a run for all that has landed, or for these files, found nothing to load."""
     landing = ctx.pipeline.landing
-    known = ctx.ledger.known_files(ctx.pipeline.name)
-    asked = landed(ctx, window, None, files) if window or files else []
-    if asked:
-        held = _held(known[o.key] for o in asked if o.key in known)
-        told = f"; {_release(ctx, held)}" if held else ""
-        return f"the {len(asked)} files that were asked for are in the ledger already{told}"
-    if window:
+    found = landed(ctx, window, None, files)
+    if window and not found:
         return (
             f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
             "dt=…/hr=… in its name, else of its last change"
         )
-    if not any(open_landing(ctx).list(landing.pattern)):
+    if not found:
         return f"no file in {landing.url} matches {landing.pattern}"
-    if held := _held(known.values()):
-        told = _release(ctx, held)
-        return f"{told}, and every other one of {landing.url} is in the ledger already"
+    asked = bool(window or files)
+    known = ctx.ledger.known_files(ctx.pipeline.name)
+    left = [*_held(ctx, found if asked else None, known), *_replaced(ctx, found, known)]
+    if left:
+        others = "that was asked for" if asked else f"of {landing.url}"
+        return f"{', '.join(left)}, and every other one {others} is in the ledger already"
+    if asked:
+        return f"the {len(found)} files that were asked for are in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
 
 
-def _held(files: Iterable[FileRow]) -> list[str]:
-    """The batches that were rolled back, and of which these files are."""
-    return sorted({row.batch_id for row in files if row.state == FILE_HELD})
+def _held(
+    ctx: Context, asked: list[StoredObject] | None, known: Mapping[str, FileRow]
+) -> Iterator[str]:
+    """What to say of files, those that were asked for or all, whose batch was rolled back."""
+    rows = known.values() if asked is None else [known[o.key] for o in asked if o.key in known]
+    if held := sorted({row.batch_id for row in rows if row.state == FILE_HELD}):
+        command = f"sluice release {ctx.pipeline.name} --batch ID"
+        yield f"files of {', '.join(held)} are held ({command})"
 
 
-def _release(ctx: Context, held: list[str]) -> str:
-    command = f"sluice release {ctx.pipeline.name} --batch ID"
-    return f"files of {', '.join(held)} are held ({command})"
+def _replaced(
+    ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
+) -> Iterator[str]:
+    """What to say of files that are there in the place of loaded ones."""
+    keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
+    if keys:
+        yield (
+            f"{len(keys)} files, such as {shown(keys[0])}, have changed since files of their names "
+            f"were loaded, and are left alone (sluice run {ctx.pipeline.name} --changed; where "
+            "landing.url is another place now: docs/operations.md, Landing in another place)"
+        )
 
 
 def _can_be_named(ctx: Context, key: str) -> bool:
