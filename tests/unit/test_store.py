@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -128,6 +129,24 @@ def test_a_folder_that_may_not_be_read_is_not_empty(
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(PermissionError):
         list(lake.landing.list())
+
+
+def test_what_vanishes_while_a_folder_is_listed_is_left_out(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("a", "b", "x/c"):
+        lake.landing.put(key, b"1")
+    really = Path.is_file
+
+    def is_there_still(path: Path) -> bool:
+        there = really(path)
+        if path.name == "b":
+            path.unlink()
+            shutil.rmtree(path.parent / "x")
+        return there
+
+    monkeypatch.setattr(Path, "is_file", is_there_still)
+    assert [o.key for o in lake.landing.list()] == ["a"]
 
 
 def test_an_absent_folder_is_empty(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from dataclasses import replace
 from pathlib import Path
+from typing import Never
 
 import pytest
 from pyiceberg.types import LongType
@@ -190,3 +193,21 @@ def test_what_was_to_undo_a_batch_that_is_undone_is_given_up(context: Context) -
     rollback(context, "b3", hold=True)
     assert stages.reconcile(context) == []
     assert state(context, "r1") == ROLLED_BACK
+
+
+def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_rollback(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    context.ledger.record_batch("shop", "b4", FAILED)
+
+    def refuse(*_: object) -> Never:
+        raise OSError(errno.EBUSY, "Device or resource busy", "decoded-a1")
+
+    monkeypatch.setattr(context.files, "forget_scratch", refuse)
+    rollback(replace(context, say=said.append), "b4", hold=True)
+    assert state(context, "b4") == ROLLED_BACK
+    assert said == [
+        "batch b4: files beside the tables are left to maintenance: "
+        "[Errno 16] Device or resource busy: 'decoded-a1'"
+    ]

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -149,15 +149,22 @@ class LocalStore:
         self.folder = folder.resolve()
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
-        """See `ObjectStore`; a folder that is not there yet is empty."""
+        """See `ObjectStore`; a folder that is not there yet is empty, and what vanishes meanwhile
+        is left out."""
         wanted = glob_pattern(pattern)
         for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
             folders[:] = sorted(name for name in folders if not is_hidden(name))
             for name in sorted(names):
                 path = Path(parent, name)
                 key = path.relative_to(self.folder).as_posix()
-                if not is_hidden(name) and wanted.fullmatch(key) and self._is_inside(path):
-                    yield _describe(key, path)
+                if not is_hidden(name) and wanted.fullmatch(key):
+                    yield from self._described(key, path)
+
+    def _described(self, key: str, path: Path) -> Iterator[StoredObject]:
+        """The object at a path, if it is one and is there still."""
+        with suppress(FileNotFoundError):
+            if self._is_inside(path):
+                yield _describe(key, path)
 
     def _is_inside(self, path: Path) -> bool:
         if not path.is_symlink():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,13 +40,20 @@ def sweep(
 
 
 def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) -> None:
-    """Remove what a finished batch has beside the tables. Where that fails the batch is in the
-    tables none the less, and `sweep` removes it."""
-    try:
+    """Remove what a finished batch has beside the tables."""
+    with left_to_maintenance(manifest.batch_id, say):
         _forget_copies(files, ledger, manifest)
         files.forget_scratch(manifest.pipeline, manifest.batch_id)
+
+
+@contextmanager
+def left_to_maintenance(batch_id: str, say: Say) -> Iterator[None]:
+    """Where files beside the tables cannot be removed say so: the batch is in the tables, or out
+    of them, none the less, and `sweep` removes what is left."""
+    try:
+        yield
     except (SluiceError, OSError) as error:
-        say(f"batch {manifest.batch_id}: files beside the tables are left to maintenance: {error}")
+        say(f"batch {batch_id}: files beside the tables are left to maintenance: {error}")
 
 
 def _forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:

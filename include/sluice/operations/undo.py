@@ -30,6 +30,7 @@ from sluice.names import (
     tag_name,
 )
 from sluice.operations.context import Context
+from sluice.operations.sweep import left_to_maintenance
 from sluice.operations.undoable import (
     known_batch,
     publications,
@@ -359,5 +360,6 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
         for branch in take(ctx.catalog, namespace, name, prefix):
             dropped.append(f"{full_name(namespace, name)}: branch {branch} dropped")
     if not dry_run:
-        ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
+        with left_to_maintenance(batch_id, ctx.say):
+            ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped
