@@ -145,6 +145,19 @@ def test_s3_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "never-in-spark" not in conf.values()
 
 
+def test_hadoop_finds_the_keys_where_the_other_clients_do() -> None:
+    conf = spark_catalog_conf(project("https://catalog", "s3://b/w", "rest"))
+    providers = conf["spark.hadoop.fs.s3a.aws.credentials.provider"].split(",")
+    assert [name.rsplit(".", 1)[-1] for name in providers] == [
+        "TemporaryAWSCredentialsProvider",
+        "SimpleAWSCredentialsProvider",
+        "EnvironmentVariableCredentialsProvider",
+        "WebIdentityTokenFileCredentialsProvider",
+        "ProfileCredentialsProvider",
+        "IAMInstanceCredentialsProvider",
+    ]
+
+
 def test_class_of_the_catalog(embedded: Project) -> None:
     assert isinstance(open_catalog(embedded), SqlCatalog)
 

@@ -30,6 +30,16 @@ _POSTGRES_LIMITS: Final = {
     ".jdbc.tcpKeepAlive": "true",
 }
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+# Hadoop's own four, and before the machine's role (of a container or an instance) what boto3 and
+# pyarrow find besides: a web identity, and a profile.
+_S3A_CREDENTIALS: Final = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
+)
 
 
 def spark_catalog_conf(project: Project) -> dict[str, str]:
@@ -97,10 +107,14 @@ def _password(uri: SplitResult) -> str | None:
 
 
 def _hadoop_conf(project: Project) -> dict[str, str]:
-    """Hadoop's S3 client; it takes the keys from the environment by itself."""
+    """Hadoop's S3 client; it takes the keys from where they are by itself."""
     if not uses_s3(project):
         return {}
-    conf = {"fs.s3.impl": _S3A, "fs.s3a.impl": _S3A}
+    conf = {
+        "fs.s3.impl": _S3A,
+        "fs.s3a.impl": _S3A,
+        "fs.s3a.aws.credentials.provider": ",".join(_S3A_CREDENTIALS),
+    }
     if endpoint := os.environ.get(ENV_S3_ENDPOINT):
         conf["fs.s3a.endpoint"] = endpoint
         conf["fs.s3a.path.style.access"] = "true"
