@@ -10,6 +10,8 @@ FILE_BYTES: Final = 20 * 1024 * MEBIBYTE
 RATIO: Final = 1000
 LEAST_REJECTS: Final = 1000
 MOST_REJECTS: Final = 10_000
+# Of distinct schemas, which a manifest tells and every task reads.
+SCHEMA_BYTES_OF_A_BATCH: Final = 64 * MEBIBYTE
 
 
 @dataclass(frozen=True)

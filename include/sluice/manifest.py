@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ BATCH_ID_PATTERN: Final = "^[0-9A-Za-z-]{1,64}$"
 JSON_LINES: Final = "jsonl"
 AVRO: Final = "avro"
 PARQUET: Final = "parquet"
+# The distinct schemas of a stored manifest by their hashes, which its files name.
+_SCHEMAS: Final = "avro_schemas"
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,13 @@ class Manifest:
         return self.reprocess is not None and self.reprocess.accept_open
 
     def to_json(self) -> str:
-        """The manifest as stored: stable key order, one document."""
-        raw = {**asdict(self), **_UNUSED}
-        raw["files"] = [_told(file) for file in raw["files"]]
-        return json.dumps(raw, sort_keys=True, indent=1)
+        """The manifest as stored: stable key order, one document, in it each schema once."""
+        raw, schemas = _told(self), dict[str, str]()
+        for file in raw["files"]:
+            if schema := file["avro_schema"]:
+                file["avro_schema"] = named = hashlib.sha256(schema.encode()).hexdigest()
+                schemas[named] = schema
+        return "".join(_as_json(raw | ({_SCHEMAS: schemas} if schemas else {})))
 
     @staticmethod
     def from_json(text: str) -> Manifest:
@@ -152,7 +157,9 @@ class Manifest:
         raw: dict[str, Any] = json.loads(text)
         if raw["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {raw['version']} is not {MANIFEST_VERSION}")
-        raw["files"] = tuple(_file(f) for f in raw["files"])
+        # Without them each file tells its own.
+        schemas: dict[str, str] = raw.pop(_SCHEMAS, {})
+        raw["files"] = tuple(_file(f, schemas) for f in raw["files"])
         raw["rejects"] = tuple(LandingReject(**r) for r in raw["rejects"])
         for name in _UNUSED:
             raw.pop(name, None)
@@ -169,13 +176,23 @@ class Manifest:
         return Manifest(**raw, reprocess=again, tables=tables, rebuild=rebuild)
 
 
-def _told(file: dict[str, Any]) -> dict[str, Any]:
+def _told(manifest: Manifest) -> dict[str, Any]:
     """Without what most files have nothing of, so that batches keep the ids of earlier releases."""
-    return {name: value for name, value in file.items() if name != "replaces" or value}
+    raw = {**asdict(manifest), **_UNUSED}
+    files = raw["files"]
+    raw["files"] = [{k: v for k, v in file.items() if k != "replaces" or v} for file in files]
+    return raw
 
 
-def _file(raw: dict[str, Any]) -> SourceFile:
-    return SourceFile(**{**raw, "replaces": tuple(raw.get("replaces", ()))})
+def _as_json(raw: dict[str, Any]) -> Iterator[str]:
+    return json.JSONEncoder(sort_keys=True, indent=1).iterencode(raw)
+
+
+def _file(raw: dict[str, Any], schemas: dict[str, str]) -> SourceFile:
+    """Files of one schema share its text; `schemas` has it by name, and gets it otherwise."""
+    told = raw.get("avro_schema", "")
+    schema = schemas.setdefault(told, told)
+    return SourceFile(**{**raw, "avro_schema": schema, "replaces": tuple(raw.get("replaces", ()))})
 
 
 def as_batch_id(text: str) -> str:
@@ -188,7 +205,7 @@ def as_batch_id(text: str) -> str:
 def name_batch(pipeline: str, files: tuple[SourceFile, ...]) -> str:
     """Name a batch by what it takes: the newest hour of its files and a digest of the list."""
     identity = [(f.key, f.size, f.etag, f.version_id) for f in sorted(files, key=lambda f: f.key)]
-    return _name(files, json.dumps([pipeline, identity]))
+    return _name(files, [json.dumps([pipeline, identity])])
 
 
 def name_by_content(manifest: Manifest, *more: str) -> str:
@@ -199,11 +216,22 @@ def name_by_content(manifest: Manifest, *more: str) -> str:
     is another batch too.
     """
     again = None if manifest.reprocess is None else replace(manifest.reprocess, reason="")
-    content = replace(manifest, batch_id="", reprocess=again).to_json()
-    return _name(manifest.files, content if not more else json.dumps([content, *more]))
+    # With its schema in each file, as earlier releases stored it; so never in one piece.
+    content = _as_json(_told(replace(manifest, batch_id="", reprocess=again)))
+    return _name(manifest.files, content if not more else _listed(content, more))
 
 
-def _name(files: tuple[SourceFile, ...], content: str) -> str:
-    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+def _listed(pieces: Iterable[str], more: tuple[str, ...]) -> Iterator[str]:
+    """A list of texts as JSON has it, of which the first comes in pieces."""
+    yield '["'
+    yield from (json.dumps(piece)[1:-1] for piece in pieces)
+    yield f'", {json.dumps(more)[1:]}'
+
+
+def _name(files: tuple[SourceFile, ...], content: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for piece in content:
+        digest.update(piece.encode())
     newest = max((f.hour for f in files), default="")
-    return f"{newest}-{digest}" if newest else digest
+    named = digest.hexdigest()[:12]
+    return f"{newest}-{named}" if newest else named

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.manifest import (
+    AVRO,
     LandingReject,
     Manifest,
     Reprocess,
@@ -113,3 +114,43 @@ def test_the_epoch_of_an_older_reprocess_is_read_from_where_it_was() -> None:
     del raw["epoch"]
     raw["reprocess"]["epoch"] = 2
     assert Manifest.from_json(json.dumps(raw)) == now
+
+
+SCHEMA = '{"type": "record", "name": "r\u00e9", "fields": []}'
+
+
+def of_avro(count: int, schema: str = SCHEMA) -> Manifest:
+    files = (
+        SourceFile(f"k{n}", f"file:///{n}", n, container=AVRO, avro_schema=schema)
+        for n in range(count)
+    )
+    return Manifest("p", "", (*files, SourceFile("k9", "file:///9", 9)))
+
+
+def inline(manifest: Manifest) -> str:
+    """As earlier releases stored it: with its schema in each file."""
+    raw = json.loads(manifest.to_json())
+    schemas = raw.pop("avro_schemas", {})
+    for file in raw["files"]:
+        file["avro_schema"] = schemas.get(file["avro_schema"], file["avro_schema"])
+    return json.dumps(raw, sort_keys=True, indent=1)
+
+
+def test_a_schema_is_stored_and_held_once() -> None:
+    few, many = (of_avro(n, "x" * 100_000) for n in (1, 9))
+    assert len(many.to_json()) < len(few.to_json()) + 10_000
+    read = Manifest.from_json(many.to_json())
+    assert read == many
+    assert len({id(file.avro_schema) for file in read.files[:-1]}) == 1
+
+
+def test_schemas_in_each_file_of_an_older_manifest_are_read_and_held_once() -> None:
+    read = Manifest.from_json(inline(of_avro(3)))
+    assert read == of_avro(3)
+    assert len({id(file.avro_schema) for file in read.files[:-1]}) == 1
+
+
+def test_where_its_schemas_are_stored_does_not_rename_a_batch() -> None:
+    again = replace(of_avro(3), reprocess=Reprocess(("b1",), 3))
+    assert name_by_content(again) == "f3838786be56"
+    assert name_by_content(again, "shop", "t") == "6f4ad77217d7"

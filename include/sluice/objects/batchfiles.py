@@ -48,8 +48,9 @@ class BatchFiles:
 
     def fix_manifest(self, manifest: Manifest) -> bool:
         """The same; False where the one that is there is another."""
-        key, text = self.manifest_key(manifest.pipeline, manifest.batch_id), manifest.to_json()
-        return self.store.put_if_absent(key, text.encode()) or self.store.get(key) == text.encode()
+        key = self.manifest_key(manifest.pipeline, manifest.batch_id)
+        fixed = self.store.put_if_absent(key, manifest.to_json().encode())
+        return fixed or self.read_manifest(key) == manifest
 
     def read_manifest(self, key: str) -> Manifest:
         """Read a manifest; raises TerminalError where there is none."""

@@ -23,7 +23,7 @@ from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
-from sluice.operations.land import chunks, inspect_all, open_landing, selected
+from sluice.operations.land import batches_of, open_landing, selected
 from sluice.operations.loadedfiles import arrivals, of_one_load, told_apart
 from sluice.operations.window import Window
 
@@ -56,8 +56,7 @@ def land_tables(
     refused = Denied() if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
-        for chunk in chunks(ctx, objects):
-            looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
+        for looks in batches_of(ctx, store, objects, files is not None, refused):
             key = _record(ctx, _batch(ctx, names, epoch, looks, known, seen), lease)
             made += [key] if key else []
     refused.refuse_silence()

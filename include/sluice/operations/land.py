@@ -29,6 +29,7 @@ from sluice.operations.changed import grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out, or_left_out
+from sluice.operations.schemas import by_schemas
 from sluice.operations.window import Window
 from sluice.shown import shown
 
@@ -61,8 +62,7 @@ def land(
     known = ctx.ledger.known_files(ctx.pipeline.name)
     found = _to_take(ctx, selected(ctx, store, window, until, files), known, changed)
     for group in grouped(ctx, found, known):
-        for chunk in chunks(ctx, group.objects):
-            looks = inspect_all(ctx, store, chunk, named=files is not None, denied=refused)
+        for looks in batches_of(ctx, store, group.objects, files is not None, refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
     refused.refuse_silence()
@@ -289,6 +289,14 @@ def chunks(ctx: Context, objects: list[StoredObject]) -> Iterator[list[StoredObj
         yield chunk
 
 
+def batches_of(
+    ctx: Context, store: ObjectStore, objects: list[StoredObject], named: bool, denied: Denied
+) -> Iterator[list[Inspected]]:
+    """What `inspect_all` tells of the objects, a list for each batch that the ceilings make."""
+    for chunk in chunks(ctx, objects):
+        yield from by_schemas(_inspect_in_turn(ctx, store, chunk, named, denied=denied))
+
+
 def inspect_all(
     ctx: Context,
     store: ObjectStore,
@@ -303,6 +311,19 @@ def inspect_all(
     Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
     unless told.
     """
+    looks = by_schemas(_inspect_in_turn(ctx, store, objects, named, prefix, reading, denied))
+    return [one for some in looks for one in some]
+
+
+def _inspect_in_turn(
+    ctx: Context,
+    store: ObjectStore,
+    objects: list[StoredObject],
+    named: bool,
+    prefix: str = "",
+    reading: Reading | None = None,
+    denied: Denied | None = None,
+) -> Iterator[Inspected]:
     prefix = prefix or ctx.files.staging_prefix(ctx.pipeline.name)
     read_as = reading or reading_of(ctx.pipeline)
 
@@ -311,12 +332,9 @@ def inspect_all(
         return or_left_out(ctx.say, found.key, whole, named, denied)
 
     kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))
-    looks = zip(objects, _in_turn(look, objects), strict=True)
-    return [
-        Inspected(found, replace(seen, rejects=kept.take(seen.rejects)))
-        for found, seen in looks
-        if seen is not None
-    ]
+    for found, seen in zip(objects, _in_turn(look, objects), strict=True):
+        if seen is not None:
+            yield Inspected(found, replace(seen, rejects=kept.take(seen.rejects)))
 
 
 def _in_turn(

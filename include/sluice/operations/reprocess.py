@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
 from sluice.errors import SluiceError, TerminalError
 from sluice.landing.landed import Inspection
 from sluice.ledger import rows as states
@@ -50,6 +51,11 @@ class Taken:
     def bytes(self) -> int:
         """The size of its files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def schemas(self) -> set[str]:
+        """The distinct schemas of its files."""
+        return {file.avro_schema for file in self.files}
 
 
 def reprocess(
@@ -155,14 +161,23 @@ def _chunks(ctx: Context, taken: list[Taken]) -> Iterator[list[Taken]]:
     chunk: list[Taken] = []
     for one in taken:
         together = [*chunk, one]
-        files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
-        full = files > ctx.pipeline.max_files_per_batch or size > ctx.pipeline.max_bytes_per_batch
-        if chunk and (full or chunk[0].alike != one.alike):
+        if chunk and (_too_much(ctx, together) or chunk[0].alike != one.alike):
             yield chunk
             together = [one]
         chunk = together
     if chunk:
         yield chunk
+
+
+def _too_much(ctx: Context, together: list[Taken]) -> bool:
+    """Whether these are above a ceiling of one batch."""
+    files, size = sum(len(t.files) for t in together), sum(t.bytes for t in together)
+    schemas = sum(len(s.encode()) for s in set[str]().union(*(t.schemas for t in together)))
+    return (
+        files > ctx.pipeline.max_files_per_batch
+        or size > ctx.pipeline.max_bytes_per_batch
+        or schemas > SCHEMA_BYTES_OF_A_BATCH
+    )
 
 
 def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> Manifest:
