@@ -140,6 +140,8 @@ def test_the_same_bytes_under_another_name_count_once(ledger: Ledger) -> None:
     third = some_files("c", sha256="s")
     assert ledger.claim_files("p", third, named("p"), once_by=by_bytes)[1] == ()
     assert ledger.known_contents("p", by_bytes) == {"s"}
+    copies = {row.object_key: row.batch_id for row in ledger.copies("p").values()}
+    assert copies == dict.fromkeys(("b", "c"), ledger.known_files("p")["a"].batch_id)
 
 
 def test_claimants_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
@@ -388,7 +390,7 @@ def test_rows_are_made_of_the_files_that_are_asked_for_alone(
     copy = some_files("d", sha256="s")
     assert ledger.claim_files("p", copy, named("p"), once_by=by_bytes) == ("", ())
     assert ledger.known_contents("p", by_bytes) == {"s", "t"}
-    assert made == {"c"}
+    assert made == {"c", "d"}
 
 
 def test_quarantine_is_partitioned_by_batch(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from datetime import datetime
 
-from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, FileRow
+from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED, FileRow
 from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
@@ -49,3 +50,44 @@ def fresh_content(
             fresh.append(file)
         seen.add(brings)
     return tuple(fresh)
+
+
+def copies_among(
+    files: tuple[SourceFile, ...],
+    won: tuple[SourceFile, ...],
+    batch_id: str,
+    brought: Mapping[str, str],
+    content: Content,
+) -> Iterator[tuple[SourceFile, str]]:
+    """The files that are not fresh, each with the batch that has its content: the one of what was
+    `won`, or that of what was `brought` before."""
+    mine = {content(file.key, file.sha256) for file in won}
+    taken = {file.key for file in won}
+    for file in files:
+        if file.key not in taken:
+            brings = content(file.key, file.sha256)
+            yield file, batch_id if brings in mine else brought[brings]
+
+
+def file_row(
+    pipeline: str,
+    batch_id: str,
+    file: SourceFile,
+    modified: datetime | None,
+    at: datetime,
+    state: str = FILE_CLAIMED,
+) -> FileRow:
+    """What the ledger keeps of a file that landed."""
+    return FileRow(
+        pipeline=pipeline,
+        object_key=file.key,
+        size=file.size,
+        etag=file.etag,
+        version_id=file.version_id,
+        sha256=file.sha256,
+        modified=modified,
+        hour=file.hour,
+        batch_id=batch_id,
+        state=state,
+        at=at,
+    )

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, BooleanExpression, In
+from pyiceberg.expressions import And, BooleanExpression, In, Not
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
-from sluice.ledger.claims import Content, available, fresh_content
+from sluice.ledger.claims import Content, available, copies_among, file_row, fresh_content
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
 from sluice.ledger.leases import Lease, is_dead
 from sluice.ledger.newest import (
@@ -33,6 +33,7 @@ from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, t
 from sluice.ledger.rows import (
     AT_REST,
     FILE_CLAIMED,
+    FILE_COPY,
     FINISHED,
     FOLLOWS,
     LANDED,
@@ -81,20 +82,27 @@ class Ledger:
 
     def known_files(self, pipeline: str) -> dict[str, FileRow]:
         """Every object that a batch ever claimed, by key."""
-        found = self._tables.read(FILES, _of(pipeline))
+        found = self._tables.read(FILES, _taken(pipeline))
         return latest(FileRow, found, "object_key")
+
+    def copies(self, pipeline: str) -> dict[str, FileRow]:
+        """The objects that only brought the bytes of others when they were read, by key; with the
+        batch that had those bytes then."""
+        copies = And(_of(pipeline), equals("state", FILE_COPY))
+        return latest(FileRow, self._tables.read(FILES, copies), "object_key")
 
     def known_contents(
         self, pipeline: str, content: Content, epochs: Container[int] | None = None
     ) -> set[str]:
         """What the objects brought that are claimed, loaded or held, without what was loaded at
         other `epochs`: there the same bytes are other events."""
-        return self._contents(pipeline, self._tables.read(FILES, _of(pipeline)), content, epochs)
+        found = self._tables.read(FILES, _taken(pipeline))
+        return set(self._contents(pipeline, found, content, epochs))
 
     def replaced_files(self, pipeline: str) -> list[FileRow]:
         """The objects that published batches loaded, and in whose place a later batch has taken
         another one."""
-        found = self._tables.read(FILES, _of(pipeline))
+        found = self._tables.read(FILES, _taken(pipeline))
         return list(rows_of(FileRow, self._replaced(pipeline, found)))
 
     def claim_files(
@@ -114,22 +122,28 @@ class Ledger:
         manifest, a claim never stands without one. A changed object (other ETag, version or
         size) under a known key is taken only where what is known of it still is what was seen,
         among the `replaced`. `once_by` leaves out content that another object brought, at one of
-        the `epochs` where some are given. Returns ("", ()) when nothing is left.
+        the `epochs` where some are given, and records it as a copy: as nothing that a batch has.
+        Returns ("", ()) when nothing is left.
         """
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
-            found = self._tables.scan(table, _of(pipeline))
+            found = self._tables.scan(table, _taken(pipeline))
             asked = having(found, "object_key", (file.key for file in files))
-            won = available(files, latest(FileRow, asked, "object_key"), replaced)
+            won = free = available(files, latest(FileRow, asked, "object_key"), replaced)
+            brought: dict[str, str] = {}
             if once_by is not None:
-                seen = self._contents(pipeline, found, once_by, epochs)
-                won = fresh_content(won, seen, once_by)
-            if not won:
-                return [], ("", ())
-            batch_id = name(won)
-            rows = [self._file_row(pipeline, batch_id, f, times.get(f.key)) for f in won]
-            return rows, (batch_id, won)
+                brought = self._contents(pipeline, found, once_by, epochs)
+                won = fresh_content(free, set(brought), once_by)
+            batch_id = name(won) if won else ""
+            now = self._clock()
+            rows = [file_row(pipeline, batch_id, f, times.get(f.key), now) for f in won]
+            if once_by is not None:
+                rows += [
+                    file_row(pipeline, batch, f, times.get(f.key), now, FILE_COPY)
+                    for f, batch in copies_among(free, won, batch_id, brought, once_by)
+                ]
+            return [asdict(row) for row in rows], (batch_id, won)
 
         return self._tables.append(FILES, decide)
 
@@ -140,7 +154,7 @@ class Ledger:
         What was held or released stays so, and what was told of a file since it was `seen`."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            found = newest(self._tables.scan(table, _of(pipeline)), "object_key")
+            found = newest(self._tables.scan(table, _taken(pipeline)), "object_key")
             may = having(having(found, "batch_id", [batch_id]), "state", FOLLOWS[state])
             mine = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
@@ -149,7 +163,7 @@ class Ledger:
 
     def batch_files(self, pipeline: str, batch_id: str) -> list[FileRow]:
         """The files that the batch has now."""
-        found = newest(self._tables.read(FILES, _of(pipeline)), "object_key")
+        found = newest(self._tables.read(FILES, _taken(pipeline)), "object_key")
         mine = having(found, "batch_id", [batch_id])
         return sorted(rows_of(FileRow, mine), key=lambda row: row.object_key)
 
@@ -160,30 +174,11 @@ class Ledger:
 
     def _contents(
         self, pipeline: str, found: Any, content: Content, epochs: Container[int] | None
-    ) -> set[str]:
+    ) -> dict[str, str]:
         told = {} if epochs is None else self.epochs(pipeline)
         other = [b for b, at in told.items() if at is not None and at not in (epochs or ())]
         known, before = newest(found, "object_key"), self._replaced(pipeline, found)
         return contents(known, content, other) | contents(before, content, other)
-
-    def _file_row(
-        self, pipeline: str, batch_id: str, file: SourceFile, modified: datetime | None
-    ) -> Row:
-        return asdict(
-            FileRow(
-                pipeline=pipeline,
-                object_key=file.key,
-                size=file.size,
-                etag=file.etag,
-                version_id=file.version_id,
-                sha256=file.sha256,
-                modified=modified,
-                hour=file.hour,
-                batch_id=batch_id,
-                state=FILE_CLAIMED,
-                at=self._clock(),
-            )
-        )
 
     # --- batches
 
@@ -241,7 +236,7 @@ class Ledger:
         so is one that was rolled back, and whose released files were claimed anew.
         """
         recorded = {row.batch_id: row for row in self.batches(pipeline)}
-        found = newest(self._tables.read(FILES, _of(pipeline)), "object_key")
+        found = newest(self._tables.read(FILES, _taken(pipeline)), "object_key")
         for file in rows_of(FileRow, having(found, "state", [FILE_CLAIMED])):
             known = recorded.get(file.batch_id)
             if landed_anew(known):
@@ -376,6 +371,11 @@ class Ledger:
 
 def _of(pipeline: str) -> BooleanExpression:
     return equals("pipeline", pipeline)
+
+
+def _taken(pipeline: str) -> BooleanExpression:
+    """The files that batches have or had: without copies, whose rows change nothing of these."""
+    return And(_of(pipeline), Not(equals("state", FILE_COPY)))
 
 
 def _among(batch_ids: Iterable[str]) -> BooleanExpression:

@@ -61,14 +61,16 @@ def replaced_rows(found: Any) -> Any:
     return loaded.join(now, now.column_names, join_type="left anti").sort_by("seq")
 
 
-def contents(found: Any, content: Content, elsewhere: Iterable[str]) -> set[str]:
-    """What the objects brought that are claimed, loaded or held, without what the batches
-    `elsewhere` have loaded. What is claimed is not, whatever became of its batch before."""
+def contents(found: Any, content: Content, elsewhere: Iterable[str]) -> dict[str, str]:
+    """What the objects brought that are claimed, loaded or held, with the batch of each, without
+    what the batches `elsewhere` have loaded. What is claimed is not, whatever became of its batch
+    before."""
     claimed = pc.equal(found["state"], FILE_CLAIMED)
     here = pc.or_(claimed, pc.invert(_is_among(found, "batch_id", elsewhere)))
     taken = pc.and_(pc.not_equal(found["sha256"], ""), pc.not_equal(found["state"], FILE_RELEASED))
     rows = found.filter(pc.and_(here, taken))
-    return set(map(content, rows["object_key"].to_pylist(), rows["sha256"].to_pylist()))
+    told = map(content, rows["object_key"].to_pylist(), rows["sha256"].to_pylist())
+    return dict(zip(told, rows["batch_id"].to_pylist(), strict=True))
 
 
 def publications_of(found: Any) -> list[Publication]:

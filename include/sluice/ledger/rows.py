@@ -15,6 +15,8 @@ FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
 FILE_HELD: Final = "held"
 FILE_RELEASED: Final = "released"
+# The bytes of another object: no batch has it. Read by `Ledger.copies` alone.
+FILE_COPY: Final = "copy"
 # The states that a file may have before it gets the one named.
 FOLLOWS: Final = {
     FILE_LOADED: frozenset({FILE_CLAIMED}),

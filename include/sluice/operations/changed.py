@@ -15,6 +15,7 @@ from sluice.ledger.rows import FileRow
 from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
+from sluice.operations.copies import without_copies
 from sluice.operations.loadedfiles import arrivals
 from sluice.positions import arrival_changed
 
@@ -52,10 +53,17 @@ class Group:
 
 
 def grouped(ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]) -> list[Group]:
-    """What a run takes, by what may share a batch: new objects first.
+    """What a run reads, by what may share a batch: new objects first, without known copies.
 
     A changed one is apart, for it may be refused, and must not keep others from being loaded.
     """
+    groups = _by_epoch(ctx, objects, known)
+    return [replace(one, objects=without_copies(ctx, one.objects, one.epoch)) for one in groups]
+
+
+def _by_epoch(
+    ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow]
+) -> list[Group]:
     loaded = _loaded(ctx, objects, known)
     if not loaded:
         return [Group(objects)]

@@ -78,9 +78,10 @@ def candidates(
     files: list[str] | None = None,
     changed: bool = False,
 ) -> list[StoredObject]:
-    """What `land` would claim now; claims nothing."""
+    """What `land` would read now, and claim but for copies; claims nothing."""
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    return _to_take(ctx, landed(ctx, window, until, files), known, changed)
+    found = _to_take(ctx, landed(ctx, window, until, files), known, changed)
+    return [found for group in grouped(ctx, found, known) for found in group.objects]
 
 
 def landed(

@@ -1,0 +1,31 @@
+"""Objects with the bytes of others: read once, then known by the checksum that the ledger has.
+
+Whether one is left out is asked anew by every run, as of an object that was just read: what it
+repeats may be released since, or be of an epoch before the last full load. So its row only saves
+the reading.
+"""
+
+from __future__ import annotations
+
+from sluice.landing.tablefolders import content_of
+from sluice.ledger.claims import is_replaced
+from sluice.objects.store import StoredObject
+from sluice.operations.context import Context
+from sluice.operations.loadedfiles import of_one_load
+
+
+def without_copies(
+    ctx: Context, objects: list[StoredObject], epoch: int | None
+) -> list[StoredObject]:
+    """Those that a claim at the epoch may win: known copies only where nothing else has their
+    bytes any more."""
+    copies = ctx.ledger.copies(ctx.pipeline.name)
+    same = [o for o in objects if o.key in copies and not is_replaced(o, copies[o.key])]
+    if not same:
+        return objects
+    content = content_of(ctx.pipeline)
+    seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_one_load(ctx, epoch))
+    left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in seen}
+    if left_out:
+        ctx.say(f"land: {len(left_out)} files bring the bytes of others, and are left out unread")
+    return [o for o in objects if o.key not in left_out]

@@ -1,0 +1,222 @@
+"""Files with the bytes of others are read once: the ledger knows them, and asks each time anew
+whether what they repeat counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.ledger.rows import FILE_COPY, FILE_HELD, FILE_LOADED, FILE_RELEASED, FileRow
+from sluice.operations import land as land_module
+from sluice.operations import preview as preview_module
+from sluice.operations.context import Context
+from sluice.operations.land import candidates, land, why_nothing
+from sluice.operations.preview import Forecast, preview
+from sluice.operations.undo import release, rollback
+from tests.unit.projects import keys, open_shop
+from tests.unit.test_same_bytes import PIPELINE, load, publish, raised, undo, write
+
+pytestmark = pytest.mark.catalog
+
+FIRST, SECOND = "orders/first.csv", "orders/second.csv"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def context(tmp_path: Path, said: list[str]) -> Context:
+    """A pipeline of dumps, the first of which is loaded, and a copy of it that a run has seen."""
+    context = open_shop(tmp_path, PIPELINE, said.append)
+    write(context, FIRST)
+    load(context)
+    write(context, SECOND)
+    assert land(context) == []
+    return context
+
+
+@pytest.fixture
+def read(context: Context, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Gets the name of each file that is read through from now on."""
+    seen: list[str] = []
+    inspect = land_module.inspect
+
+    def noted(*given: Any) -> Any:
+        seen.append(given[2].key)
+        return inspect(*given)
+
+    monkeypatch.setattr(land_module, "inspect", noted)
+    return seen
+
+
+def first(context: Context) -> FileRow:
+    return context.ledger.known_files("shop")[FIRST]
+
+
+def remove(context: Context, key: str) -> None:
+    (context.project.root / "landing" / key).unlink()
+
+
+def test_a_copy_is_read_once_and_is_in_the_ledger(
+    context: Context, read: list[str], said: list[str]
+) -> None:
+    row = context.ledger.copies("shop")[SECOND]
+    assert (row.state, row.batch_id, row.sha256) == (
+        FILE_COPY, first(context).batch_id, first(context).sha256,
+    )  # fmt: skip
+    assert land(context) == []
+    assert read == []
+    assert said[-1].startswith("land: 1 files bring the bytes of others")
+    assert candidates(context) == []
+    assert "in the ledger already" in why_nothing(context)
+
+
+def test_so_is_a_copy_of_a_file_of_the_same_batch(context: Context, read: list[str]) -> None:
+    write(context, "orders/third.csv", "id\n3\n")
+    write(context, "orders/third_copy.csv", "id\n3\n")
+    batch = load(context)
+    assert context.ledger.copies("shop")["orders/third_copy.csv"].batch_id == batch
+    assert sorted(read) == ["orders/third.csv", "orders/third_copy.csv"]
+    assert land(context) == []
+    assert len(read) == 2
+
+
+def test_a_copy_that_changes_is_read_and_loaded(context: Context, read: list[str]) -> None:
+    write(context, SECOND, "id\n3\n")
+    assert keys(context, land(context)) == [SECOND]
+    assert read == [SECOND]
+
+
+def test_a_full_load_of_a_raised_epoch_takes_a_known_copy(context: Context) -> None:
+    later = raised(context)
+    assert keys(later, land(later)) == [SECOND]
+
+
+def test_an_epoch_without_a_full_load_leaves_it(context: Context, read: list[str]) -> None:
+    assert land(raised(context, full_load=False)) == []
+    assert read == []
+
+
+def test_while_what_it_repeats_is_held_it_waits_and_once_released_is_loaded(
+    context: Context, read: list[str]
+) -> None:
+    batch = first(context).batch_id
+    undo(context.ledger, batch)
+    remove(context, FIRST)
+    assert land(context) == []
+    assert read == []
+    assert release(context, batch) == 1
+    assert keys(context, land(context)) == [SECOND]
+
+
+def test_of_two_that_count_again_one_is_loaded_and_the_other_is_its_copy(
+    context: Context, read: list[str]
+) -> None:
+    batch = first(context).batch_id
+    undo(context.ledger, batch)
+    release(context, batch)
+    again = load(context)
+    assert first(context).batch_id == again
+    assert context.ledger.copies("shop")[SECOND].batch_id == again
+    read.clear()
+    assert land(context) == []
+    assert read == []
+
+
+def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path: Path) -> None:
+    context = open_shop(tmp_path, PIPELINE)
+    write(context, FIRST)
+    write(context, SECOND)
+    (key,) = land(context)
+    assert (keys(context, [key]), set(context.ledger.copies("shop"))) == ([FIRST], {SECOND})
+    batch = context.files.read_manifest(key).batch_id
+    rollback(context, batch, hold=True)
+    release(context, batch)
+    remove(context, FIRST)
+    assert keys(context, land(context)) == [SECOND]
+
+
+def test_a_copy_that_was_loaded_is_a_file_as_any(context: Context) -> None:
+    undo(context.ledger, first(context).batch_id)
+    release(context, first(context).batch_id)
+    remove(context, FIRST)
+    batch = load(context)
+    assert context.ledger.known_files("shop")[SECOND].state == FILE_LOADED
+    undo(context.ledger, batch)
+    assert context.ledger.known_files("shop")[SECOND].state == FILE_HELD
+    assert land(context) == []
+    release(context, batch)
+    assert context.ledger.known_files("shop")[SECOND].state == FILE_RELEASED
+    assert keys(context, land(context)) == [SECOND]
+
+
+def test_no_batch_has_a_copy(context: Context) -> None:
+    batch = first(context).batch_id
+    assert [row.object_key for row in context.ledger.batch_files("shop", batch)] == [FIRST]
+    assert SECOND not in context.ledger.known_files("shop")
+    assert context.ledger.mark_files("shop", batch, FILE_HELD) == 1
+    assert context.ledger.copies("shop")[SECOND].state == FILE_COPY
+
+
+def test_a_changed_file_that_brings_known_bytes_stays_its_own_batchs(
+    context: Context, read: list[str]
+) -> None:
+    """It is known as a copy beside what was loaded under its name, not in the place of that."""
+    write(context, "orders/other.csv", "id\n7\n")
+    other = load(context)
+    write(context, FIRST, "id\n7\n")
+    for _ in range(2):
+        assert land(context, changed=True) == []
+    assert read.count(FIRST) == 1
+    assert context.ledger.copies("shop")[FIRST].batch_id == other
+    batch = first(context).batch_id
+    assert first(context).state == FILE_LOADED
+    undo(context.ledger, batch)
+    release(context, batch)
+    undo(context.ledger, other)
+    release(context, other)
+    remove(context, "orders/other.csv")
+    assert set(keys(context, land(context))) == {FIRST, SECOND}
+
+
+def test_bytes_put_back_count_as_those_of_the_batch_that_loaded_them(
+    context: Context, read: list[str]
+) -> None:
+    write(context, FIRST, "id\n5\n")
+    later = load(context, changed=True)
+    undo(context.ledger, later)
+    release(context, later)
+    write(context, FIRST)
+    assert land(context) == []
+    read.clear()
+    assert land(context) == []
+    assert read == []
+    write(context, "orders/third.csv")
+    assert land(context) == []
+
+
+def test_a_plan_reads_a_known_copy_no_more_either(
+    context: Context, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
+    found = preview(context)
+    assert (found.files, found.repeated, read) == ((), (), [])
+    assert preview(raised(context)).files == (SECOND,)
+
+
+def test_a_batch_that_is_published_again_has_its_copies_still(
+    context: Context, read: list[str]
+) -> None:
+    batch = first(context).batch_id
+    undo(context.ledger, batch)
+    release(context, batch)
+    (key,) = land(context)
+    assert keys(context, [key]) == [FIRST]
+    publish(context.ledger, context.files.read_manifest(key).batch_id, 0)
+    read.clear()
+    assert land(context) == []
+    assert read == []
