@@ -42,16 +42,20 @@ class LoadOperator(SparkSubmitOperator):
         self.project = project
 
     def execute(self, context: Any) -> None:
-        """Submit and wait; a batch that is published or rolled back meanwhile is left alone."""
-        from sluice_airflow.tasks import advised, finished_as
+        """Submit and wait; a batch that is published or rolled back meanwhile is left alone, and
+        one that another run has loaded is left to be published."""
+        from sluice_airflow.queued import waiting
+        from sluice_airflow.tasks import advised, loaded_as
 
         manifest = str((self.application_args or [])[-1])
         pipeline = pipeline_of(manifest)
         with advised("load", pipeline):
-            if state := finished_as(self.project, pipeline, manifest):
+            if state := loaded_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
-            _run(self, self.project, _is_small(self.project, manifest))
+            behind = context["ti"].xcom_pull(task_ids="land") or []
+            with waiting(self.project, pipeline, behind):
+                _run(self, self.project, _is_small(self.project, manifest))
 
 
 class MaintainOperator(SparkSubmitOperator):

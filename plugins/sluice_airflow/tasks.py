@@ -14,7 +14,7 @@ from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from sluice.errors import ConfigError, FilesLeftOut, FilesUnread
-from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, PUBLISHING
+from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
 from sluice.objects.batchfiles import batch_of
@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 # What the task `denied` raises, by the name under which `land` leaves its message.
 DENIED: Final = {kind.__name__: kind for kind in (FilesLeftOut, FilesUnread)}
-# A landed batch of another run may wait this long for its load to begin.
+# A landed batch of another run may wait this long for its load to begin, or for the next word of
+# the load that it is behind.
 STALE: Final = timedelta(minutes=30)
 ADVICE: Final = {
     "reconcile": "it is safe to clear this task: reconcile only completes what was recorded",
@@ -256,10 +257,15 @@ def summary(result: BatchResult) -> dict[str, Any]:
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 
-def finished_as(project: str, pipeline: str, manifest: str) -> str:
-    """The batch's state when nothing is left to do for it, else empty."""
-    row = open_context(project, pipeline).ledger.batch(pipeline, batch_of(manifest))
-    return row.state if row is not None and row.state in FINISHED else ""
+def loaded_as(project: str, pipeline: str, manifest: str) -> str:
+    """The batch's state when there is nothing to load, else empty: it is finished, or another run
+    has loaded it and is about to publish it."""
+    ledger = open_context(project, pipeline).ledger
+    row = ledger.batch(pipeline, batch_of(manifest))
+    if row is None:
+        return ""
+    handed_on = row.state in (LOADED, PUBLISHING) and not ledger.has_lapsed(row)
+    return row.state if handed_on or row.state in FINISHED else ""
 
 
 def clean_up(project: str, pipeline: str, manifest: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,11 +12,21 @@ from typing import Any
 import pytest
 
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger.rows import FAILED, LANDED, LOADING, PUBLISHING, BatchRow, FileRow
+from sluice.ledger.rows import (
+    FAILED,
+    LANDED,
+    LOADED,
+    LOADING,
+    PUBLISHED,
+    PUBLISHING,
+    ROLLED_BACK,
+    BatchRow,
+    FileRow,
+)
 from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.window import Window
-from sluice_airflow import submit, tasks
+from sluice_airflow import queued, submit, tasks
 from sluice_airflow.selection import Selection
 from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
 
@@ -106,6 +117,58 @@ def test_a_manual_run_that_waited_for_its_task_still_takes_everything() -> None:
 
 def test_a_batch_that_somebody_holds_is_left_alone() -> None:
     assert taken_over(context(LOADING, OLD, lapsed=False), EVERYTHING, True) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "lapsed", "told"),
+    [
+        (LANDED, True, ""),
+        (FAILED, True, ""),
+        (LOADING, False, ""),
+        (LOADED, False, LOADED),
+        (LOADED, True, ""),
+        (PUBLISHING, False, PUBLISHING),
+        (PUBLISHING, True, ""),
+        (PUBLISHED, True, PUBLISHED),
+        (ROLLED_BACK, True, ROLLED_BACK),
+    ],
+)
+def test_a_batch_that_another_run_is_about_to_publish_is_not_loaded_again(
+    monkeypatch: pytest.MonkeyPatch, state: str, lapsed: bool, told: str
+) -> None:
+    row = BatchRow("shop", "b", "a1", state)
+    ledger = SimpleNamespace(batch=lambda pipeline, batch: row, has_lapsed=lambda row: lapsed)
+    monkeypatch.setattr(tasks, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
+    assert tasks.loaded_as("/project", "shop", "shop/b/manifest.json") == told
+
+
+def test_while_one_batch_is_loaded_those_behind_it_are_told_to_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[list[str]] = []
+
+    def keep_waiting(pipeline: str, batches: list[str]) -> None:
+        told.append(batches)
+        if len(told) == 2:
+            raise TransientError("the catalog is away")
+
+    ledger = SimpleNamespace(keep_waiting=keep_waiting)
+    monkeypatch.setattr(queued, "open_context", lambda *_: SimpleNamespace(ledger=ledger))
+    monkeypatch.setattr(queued, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(tasks, "loaded_as", lambda *_: "")
+    monkeypatch.setattr(submit, "_is_small", lambda *_: True)
+
+    def loads(*_: Any) -> None:
+        until = time.monotonic() + 10
+        while len(told) < 4 and time.monotonic() < until:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(submit, "_run", loads)
+    run = SimpleNamespace(xcom_pull=lambda task_ids: [f"shop/{b}/manifest.json" for b in "abc"])
+    load = submit.LoadOperator(task_id="load", project="/p", manifest="shop/b/manifest.json")
+    load.execute({"ti": run})
+    assert len(told) >= 4
+    assert told[0] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

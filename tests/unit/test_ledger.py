@@ -283,6 +283,19 @@ def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:
         ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
 
 
+def test_batches_that_wait_are_told_of_anew_and_no_others(ledger: Ledger, clock: Clock) -> None:
+    ledger.record_batch("p", "waits", LANDED, manifest="m")
+    ledger.record_batch("p", "decodes", LANDED, attempt="a1", lease=Lease("elsewhere:1:1", 9))
+    ledger.record_batch("p", "failed", FAILED)
+    ledger.record_batch("p", "another", LANDED)
+    clock.forward(600)
+    ledger.keep_waiting("p", ["waits", "decodes", "failed", "unknown"])
+    rows = {row.batch_id: row for row in ledger.batches("p")}
+    assert [name for name, row in rows.items() if row.at == clock()] == ["waits"]
+    assert (rows["waits"].state, rows["waits"].manifest) == (LANDED, "m")
+    assert len(rows) == 4
+
+
 def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
     ledger.acquire_lease("p", "b1", "a1", "elsewhere:1:1", 600)
     ledger.record_batch("p", "b1", FAILED)

@@ -218,6 +218,18 @@ class Ledger:
 
         return self._tables.append(BATCHES, decide)
 
+    def keep_waiting(self, pipeline: str, batch_ids: Iterable[str]) -> None:
+        """Say anew of those of the batches that are landed, and that nobody holds, that they are:
+        they wait behind others, and are not left."""
+
+        def decide(table: Table) -> tuple[list[Row], None]:
+            known = self._batches_at(table, pipeline)
+            rows = [known[batch] for batch in batch_ids if batch in known]
+            waiting = [row for row in rows if row.state == LANDED and not row.holder]
+            return [asdict(replace(row, at=self._clock())) for row in waiting], None
+
+        self._tables.append(BATCHES, decide)
+
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
         told = self._tables.read(BATCHES, _of(pipeline))
