@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sluice.landing import landed
 from sluice.ledger.rows import FILE_COPY, FILE_HELD, FILE_LOADED, FILE_RELEASED, FileRow
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
@@ -15,8 +16,8 @@ from sluice.operations.context import Context
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.preview import Forecast, preview
 from sluice.operations.undo import release, rollback
+from tests.unit.dumps import PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
-from tests.unit.test_same_bytes import PIPELINE, load, publish, raised, undo, write
 
 pytestmark = pytest.mark.catalog
 
@@ -43,11 +44,10 @@ def context(tmp_path: Path, said: list[str]) -> Context:
 def read(context: Context, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Gets the name of each file that is read through from now on."""
     seen: list[str] = []
-    inspect = land_module.inspect
 
     def noted(*given: Any) -> Any:
         seen.append(given[2].key)
-        return inspect(*given)
+        return landed.inspect(*given)
 
     monkeypatch.setattr(land_module, "inspect", noted)
     return seen

@@ -19,7 +19,7 @@ from sluice.operations.context import Context
 from sluice.operations.denied import AWAY_AFTER, Denied
 from sluice.operations.land import land
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
-from tests.unit.test_landing_tables import look, parquet_bytes
+from tests.unit.tablefiles import look, parquet_bytes
 
 pytestmark = pytest.mark.catalog
 

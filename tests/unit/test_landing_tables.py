@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import zstandard
 
 from sluice.containers.csvrows import CsvStyle
-from sluice.landing.landed import Inspection, inspect
-from sluice.landing.reading import Reading
+from sluice.landing.landed import Inspection
 from sluice.landing.tablefolders import folders
 from sluice.manifest import AVRO, JSON_LINES, PARQUET
-from sluice.objects.store import LocalStore
+from tests.unit.tablefiles import look, parquet_bytes
 
 CSV = b'a,b\n1,\n2,""\n'
 LINES = b'{"a":"1","b":null}\n{"a":"2","b":""}\n'
-
-
-def parquet_bytes() -> bytes:
-    out = io.BytesIO()
-    fields = [pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int32())]
-    pq.write_table(pa.Table.from_pylist([{"id": 1}], pa.schema(fields)), out)
-    return out.getvalue()
-
-
-def look(root: Path, key: str, content: bytes, tables: CsvStyle | None) -> Inspection:
-    landing = LocalStore(root / "landing")
-    landing.put(key, content)
-    (found,) = landing.list()
-    return inspect(
-        landing, LocalStore(root / "staging"), found, "p/staged/", Reading(1 << 20, tables)
-    )
 
 
 def taken(inspection: Inspection) -> bytes:

@@ -17,6 +17,7 @@ from sluice.manifest import (
     name_batch,
     name_by_content,
 )
+from tests.unit.oldmanifests import inline
 
 FILES = tuple(
     SourceFile(
@@ -125,15 +126,6 @@ def of_avro(count: int, schema: str = SCHEMA) -> Manifest:
         for n in range(count)
     )
     return Manifest("p", "", (*files, SourceFile("k9", "file:///9", 9)))
-
-
-def inline(manifest: Manifest) -> str:
-    """As earlier releases stored it: with its schema in each file."""
-    raw = json.loads(manifest.to_json())
-    schemas = raw.pop("avro_schemas", {})
-    for file in raw["files"]:
-        file["avro_schema"] = schemas.get(file["avro_schema"], file["avro_schema"])
-    return json.dumps(raw, sort_keys=True, indent=1)
 
 
 def test_a_schema_is_stored_and_held_once() -> None:

@@ -17,8 +17,8 @@ from sluice.operations.context import Context
 from sluice.operations.land import inspect_all, land, open_landing, selected
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import Taken
+from tests.unit.oldmanifests import inline
 from tests.unit.projects import PIPELINE, keys, open_shop
-from tests.unit.test_manifest import inline
 
 pytestmark = pytest.mark.catalog
 

@@ -6,25 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ledger.ledger import Ledger
-from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FILE_RELEASED, PUBLISHED, ROLLED_BACK
+from sluice.ledger.rows import FILE_LOADED, FILE_RELEASED, PUBLISHED
 from sluice.manifest import SourceFile, name_batch
 from sluice.operations import preview as preview_module
 from sluice.operations.ahead import land_tables
-from sluice.operations.context import Context, open_context
+from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
+from tests.unit.dumps import DUMP, PIPELINE, load, publish, raised, undo, write
 from tests.unit.projects import keys, open_shop
 
 pytestmark = pytest.mark.catalog
-
-PIPELINE = """name: shop
-namespace: shop
-format: rows
-landing: {url: landing}
-tables: {orders: {key: [id]}}
-"""
-DUMP = "id\n1\n2\n"
 
 
 @pytest.fixture
@@ -34,38 +26,6 @@ def context(tmp_path: Path) -> Context:
     write(context, "orders/first.csv")
     load(context)
     return context
-
-
-def write(context: Context, key: str, text: str = DUMP) -> None:
-    path = context.project.root / "landing" / key
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-
-
-def load(context: Context, changed: bool = False) -> str:
-    """What a run leaves in the ledger; returns its batch."""
-    (key,) = land(context, changed=changed)
-    manifest = context.files.read_manifest(key)
-    publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
-    return manifest.batch_id
-
-
-def publish(ledger: Ledger, batch: str, epoch: int) -> None:
-    ledger.mark_files("shop", batch, FILE_LOADED)
-    ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
-
-
-def undo(ledger: Ledger, batch: str) -> None:
-    """What a rollback of a published batch leaves in the ledger."""
-    ledger.mark_files("shop", batch, FILE_HELD)
-    ledger.record_batch("shop", batch, ROLLED_BACK)
-
-
-def raised(context: Context, epoch: int = 1, full_load: bool = True) -> Context:
-    path = context.project.root / "pipelines" / "shop.yaml"
-    told = f"full_loads: [{{epoch: {epoch}, at: '2026-01-01T00:00:00Z'}}]\n" if full_load else ""
-    path.write_text(f"{PIPELINE}epoch: {epoch}\n{told}")
-    return open_context(context.project.root, "shop")
 
 
 def test_of_one_epoch_they_are_skipped(context: Context) -> None:

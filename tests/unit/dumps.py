@@ -1,0 +1,48 @@
+"""A pipeline of dumps, whose batches are published and undone as the ledger has it."""
+
+from __future__ import annotations
+
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import FILE_HELD, FILE_LOADED, PUBLISHED, ROLLED_BACK
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import land
+
+PIPELINE = """name: shop
+namespace: shop
+format: rows
+landing: {url: landing}
+tables: {orders: {key: [id]}}
+"""
+DUMP = "id\n1\n2\n"
+
+
+def write(context: Context, key: str, text: str = DUMP) -> None:
+    path = context.project.root / "landing" / key
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+
+def load(context: Context, changed: bool = False) -> str:
+    """What a run leaves in the ledger; returns its batch."""
+    (key,) = land(context, changed=changed)
+    manifest = context.files.read_manifest(key)
+    publish(context.ledger, manifest.batch_id, context.pipeline.epoch)
+    return manifest.batch_id
+
+
+def publish(ledger: Ledger, batch: str, epoch: int) -> None:
+    ledger.mark_files("shop", batch, FILE_LOADED)
+    ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+
+
+def undo(ledger: Ledger, batch: str) -> None:
+    """What a rollback of a published batch leaves in the ledger."""
+    ledger.mark_files("shop", batch, FILE_HELD)
+    ledger.record_batch("shop", batch, ROLLED_BACK)
+
+
+def raised(context: Context, epoch: int = 1, full_load: bool = True) -> Context:
+    path = context.project.root / "pipelines" / "shop.yaml"
+    told = f"full_loads: [{{epoch: {epoch}, at: '2026-01-01T00:00:00Z'}}]\n" if full_load else ""
+    path.write_text(f"{PIPELINE}epoch: {epoch}\n{told}")
+    return open_context(context.project.root, "shop")
