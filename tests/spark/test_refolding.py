@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sluice import names
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
+from sluice.operations.context import Context
 from sluice.operations.undo import release, rollback
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
@@ -188,5 +190,29 @@ def test_a_row_goes_with_the_last_batch_that_tells_of_it(
     batches = [told("1.jsonl", paid), told("2.jsonl", paid.replace('"op"', ' "op"'))]
     for batch in batches:
         refolding.rollback(shop.context(), batch)
+    assert [row["id"] for row in shop.rows("orders")] == [9]
+    assert shop.agrees()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("back", [refolding.rollback, refolding.rollback_to])
+def test_a_row_that_was_taken_out_beneath_its_delete_does_not_come_back(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    back: Callable[[Context, str], list[str]],
+) -> None:
+    """When it was taken out nothing was to be written, for the key was gone already."""
+    tables = {"orders": {"key": ["id"], "columns": {"id": "int"}}}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    first, second, third = shop.run_each(
+        [paper("c", "orders", 5, id=9, status="base")],
+        [paper("c", "orders", 20, id=1, status="paid")],
+        [paper("d", "orders", 30, id=1, status="paid")],
+    )
+    refolding.rollback(shop.context(), second)
+    back(shop.context(), third if back is refolding.rollback else first)
+    assert state(shop, third) == states.ROLLED_BACK
     assert [row["id"] for row in shop.rows("orders")] == [9]
     assert shop.agrees()

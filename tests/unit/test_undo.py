@@ -17,6 +17,7 @@ from sluice.errors import (
     TerminalError,
 )
 from sluice.faults import Point
+from sluice.ledger.details import UNDONE
 from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages, undo
@@ -168,6 +169,24 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
     publish(context, "b5", 5, tables=("users",))
     with pytest.raises(Followed, match="b5 came after batch b4, which tells of orders"):
         rollback(context, "b4")
+
+
+def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: Context) -> None:
+    """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
+    undo.take_out(context, "b2")
+    context.ledger.record_batch("shop", "r1", PUBLISHED, attempt="a1", detail={UNDONE: ["b2"]})
+    for undone in (
+        lambda: rollback(context, "b3", hold=True),
+        lambda: rollback(context, "r1", hold=True),
+        lambda: rollback_to(context, "b1"),
+        lambda: rollback_to(context, "b3"),
+    ):
+        with pytest.raises(Followed, match="batch r1 took out b2"):
+            undone()
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    publish(context, "b4", 4)
+    rollback(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3]] * 2
 
 
 def test_changes_of_other_tables_and_of_batches_before_bind_nobody(context: Context) -> None:

@@ -171,10 +171,12 @@ def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
 
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
-    """Raise Followed for a batch that undid others: `main` from before it holds their rows."""
+    """Raise Followed for a batch that undid others: `main` from before it holds their rows, be it
+    that without them nothing was to be written."""
     for batch_id in batches:
-        undone = known_batch(ctx, batch_id).details.get(UNDONE)
-        if undone and publications(ctx, batch_id):
+        row = known_batch(ctx, batch_id)
+        undone = row.details.get(UNDONE)
+        if undone and (row.state == states.PUBLISHED or publications(ctx, batch_id)):
             raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
 
 
@@ -191,8 +193,20 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         if p.state == states.PUBLISHED and before is not None:
             did = f"wrote {p.full_name} after batch {before}"
             raise Followed(f"batch {p.batch_id} {did}")
+    _refuse_if_undone_beneath(ctx, published)
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)
+
+
+def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    """`main` from before a batch has what was beneath it, also where what was undone there since
+    left nothing to write, as of keys that the batch deleted."""
+    rows = _published(ctx)
+    for batch_id in published:
+        for later in _followers(rows, batch_id, published):
+            if undone := later.details.get(UNDONE):
+                did = f"took out {', '.join(undone)} after batch {batch_id}"
+                raise Followed(f"batch {later.batch_id} {did}")
 
 
 def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -> None:
