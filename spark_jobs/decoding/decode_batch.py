@@ -138,7 +138,7 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     envelope, found, left_out = apart.without(job, envelope, found)
     transactions.remember(job, envelope)
     told = told_by(job, envelope, found)
-    if told:
+    if told or job.left_out:  # an attempt before may have told of the tables that are left out
         batch = (job.pipeline.name, job.manifest.batch_id)
         record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
     plans = make_plans(job, found, told)

@@ -43,15 +43,23 @@ class ToldRename:
 
 
 def record(catalog: Catalog, pipeline: str, batch_id: str, told: Collection[ToldRename]) -> None:
-    """Write what a batch tells, in the place of what an earlier attempt at it did."""
+    """Write what a batch tells, and be it nothing, in the place of what an earlier attempt at it
+    did."""
     rows = [{"pipeline": pipeline, "batch_id": batch_id, **_row(rename)} for rename in told]
     LedgerTables(catalog).append(RENAMES, partial(_unless_there, rows, pipeline, batch_id))
 
 
 def _unless_there(rows: list[Row], pipeline: str, batch_id: str, table: Table) -> Decision[None]:
     there = [r for r in _newest(_of_pipeline(table, pipeline)) if r["batch_id"] == batch_id]
-    known = {tuple(row[name] for name in _TOLD) for row in there}
-    return ([] if known == {tuple(row[name] for name in _TOLD) for row in rows} else rows), None
+    told = rows or ([_nothing(pipeline, batch_id)] if there else [])
+    known, wanted = ({tuple(row[name] for name in _TOLD) for row in some} for some in (there, told))
+    return ([] if known == wanted else told), None
+
+
+def _nothing(pipeline: str, batch_id: str) -> Row:
+    """Of a batch that tells nothing any more, for rows only grow."""
+    nothing = ToldRename("", "", (), "", "nothing is left of what the batch told before")
+    return {"pipeline": pipeline, "batch_id": batch_id, **_row(nothing)}
 
 
 def _row(rename: ToldRename) -> Row:

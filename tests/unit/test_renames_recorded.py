@@ -1,0 +1,22 @@
+"""What the ledger has of a batch's DDL, attempt after attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.ledger.renamelog import ToldRename, record, recorded
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+TOLD = ToldRename("s.notes", "0000.2.1", (("a", "b"),), "ALTER TABLE notes RENAME COLUMN a TO b")
+
+
+def test_an_attempt_that_tells_nothing_takes_back_what_the_one_before_told(tmp_path: Path) -> None:
+    """The second one goes on without the table that the statement is of."""
+    catalog = open_shop(tmp_path).catalog
+    for told, known in (([], []), ([TOLD], ["b1"]), ([], []), ([], []), ([TOLD], ["b1"])):
+        record(catalog, "shop", "b1", told)
+        assert [one.batch_id for one in recorded(catalog, "shop")] == known
