@@ -113,10 +113,11 @@ class Remains:
         return max(found, default=None)
 
     def _keys(self, log: DataFrame) -> DataFrame:
-        """Those that the undone batches changed; all, where a TRUNCATE goes with them, or none
-        is undone."""
+        """Those that the undone batches changed; all, where a TRUNCATE goes with them, or what
+        other rows were put together by, or none is undone."""
         key = [quoted(k) for k in self.plan.key]
-        all_of_them = self.misnamed or self._lacks_versions() or bool(self.truncates_gone)
+        retold = self.misnamed or self.writer.refolds()
+        all_of_them = retold or self._lacks_versions() or bool(self.truncates_gone)
         if self.undone is not None and not all_of_them:
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())

@@ -1,0 +1,38 @@
+"""A batch that told ADD COLUMN … DEFAULT, and what is left when it is undone beneath others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.operations import refolding, stages
+from tests.spark.renamed import PLACEHOLDER, ddl, event, shop_of
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+ADD = ddl(10, "ALTER TABLE orders ADD c text DEFAULT '5'")
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """With all modes; drivers run in here."""
+    shop = shop_of(spark, tmp_path, modes=["current", "history", "append"])
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    return shop
+
+
+def test_rows_that_were_put_together_with_the_default_lose_it(lake: Sandbox) -> None:
+    """Those of keys that the batch did not touch, above the statement."""
+    _, told, _ = lake.run_each(
+        [event("c", 1, id=1, v="x")],
+        [ADD, event("c", 11, id=2, v="x", c="7")],
+        [event("u", 12, id=1, v="y", c=PLACEHOLDER)],
+    )
+    assert [(r["id"], r["c"]) for r in lake.rows("orders") if r["id"] == 1] == [(1, "5")]
+    refolding.rollback(lake.context(), told)
+    assert [(r["id"], r["v"], r["c"]) for r in lake.rows("orders")] == [(1, "y", None)]
+    assert [(r["id"], r["c"]) for r in lake.rows("orders__history")] == [(1, None)] * 2
+    assert lake.agrees()
