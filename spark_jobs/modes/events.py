@@ -124,7 +124,9 @@ def rebuild(writer: Writer, log: DataFrame, undone: DataFrame | None, floor: str
     gone = None
     if undone is not None:
         gone = _brought_alone(writer, there, without(once(undone, writer.plan.data), wanted), floor)
-    if gone is not None and not behind(writer, events_id(writer.plan)):
+    # Where a default is not told any more, the events are stored with it and `gone` is without.
+    as_stored = not writer.retells() and not behind(writer, events_id(writer.plan))
+    if gone is not None and as_stored:
         _take_out(writer, gone)
         return
     if floor is not None:

@@ -24,6 +24,19 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return shop
 
 
+def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
+    """The undoing batch reads them without it, while they are stored with it."""
+    _, told, _ = lake.run_each(
+        [event("c", 1, id=1, v="x")],
+        [event("c", 5, id=2, v="x"), ADD, event("c", 12, id=3, v="x", c="7")],
+        [event("c", 20, id=4, v="x", c="8")],
+    )
+    refolding.rollback(lake.context(), told)
+    for table in ("orders", "orders__events"):
+        assert sorted((r["id"], r["c"]) for r in lake.rows(table)) == [(1, None), (4, "8")], table
+    assert lake.agrees()
+
+
 def test_rows_that_were_put_together_with_the_default_lose_it(lake: Sandbox) -> None:
     """Those of keys that the batch did not touch, above the statement."""
     _, told, _ = lake.run_each(
