@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, by_name, quoted
+from spark_jobs.canonical import ALL_BUT, OP_DELETE, by_name, literal, quoted
 from spark_jobs.folding.places import places
 
 RECORDS: Final = "_sluice_records"
@@ -168,17 +168,33 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
 
 
 def carried(column: str) -> Column:
-    """True where a change carries a value of the column, NULL values among them."""
-    listed = F.array_contains(names.ABSENT, F.lit(column))
+    """True where a change carries a value of the column, NULL values among them.
+
+    Of the columns that it does not list, one that lists what it carries has nothing but the default
+    of one that came later, which the row holds since, as it would by a change that is whole.
+    """
     all_but = F.array_contains(names.ABSENT, F.lit(ALL_BUT))
-    return F.coalesce(F.when(all_but, listed).otherwise(~listed), F.lit(True))
+    default = F.coalesce(all_but & F.col(quoted(column)).isNotNull(), F.lit(False))
+    return F.expr(listed_as_carried(column)) | default
+
+
+def listed_as_carried(column: str, row: str = "") -> str:
+    """In SQL whether an event says itself that it carries the column; `row` stands before its
+    columns."""
+    absent = f"{row}{names.ABSENT}"
+    listed = f"array_contains({absent}, {literal(column)})"
+    all_but = f"array_contains({absent}, {literal(ALL_BUT)})"
+    return f"coalesce(CASE WHEN {all_but} THEN {listed} ELSE NOT {listed} END, true)"
 
 
 def listed(columns: Sequence[str]) -> Column:
     """What a change does not carry of the columns, each by its name; NULL where it is whole."""
-    absent = F.col(names.ABSENT)
-    others = F.array_except(F.array(*map(F.lit, columns)), absent)
-    return F.when(F.array_contains(absent, ALL_BUT), others).otherwise(absent)
+    left_out = F.filter(
+        F.array(*(F.when(~carried(c), F.lit(c)) for c in columns)), lambda name: name.isNotNull()
+    )
+    return F.when(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), left_out).otherwise(
+        F.col(names.ABSENT)
+    )
 
 
 def _newest_carried(column: str, order: Column) -> Column:

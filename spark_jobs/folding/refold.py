@@ -234,12 +234,17 @@ def _first_of(steps: DataFrame) -> DataFrame:
 
 
 def _carried_last(column: str) -> Column:
+    """One that came after an event which lists what it carries has its default there."""
     value = F.struct(F.col(quoted(column)).alias("v"))
-    return F.last(F.when(~left_out(column), value), ignorenulls=True)
+    told = ~left_out(column) | (_lists_carried() & F.col(quoted(column)).isNotNull())
+    return F.last(F.when(told, value), ignorenulls=True)
 
 
 def left_out(column: str) -> Column:
     """Whether an event says nothing of a column: `_absent` lists those, or all that it does."""
     listed = F.coalesce(F.array_contains(names.ABSENT, F.lit(column)), F.lit(False))
-    all_but = F.coalesce(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), F.lit(False))
-    return listed != all_but
+    return listed != _lists_carried()
+
+
+def _lists_carried() -> Column:
+    return F.coalesce(F.array_contains(names.ABSENT, F.lit(ALL_BUT)), F.lit(False))

@@ -10,6 +10,7 @@ from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.errors import ELSEWHERE
 from spark_jobs.canonical import OP_TRUNCATE, literal, quoted
+from spark_jobs.folding.fold import listed_as_carried
 from spark_jobs.lake.tables import TableId, events_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gap import written_by
@@ -94,9 +95,16 @@ def _fill(writer: Writer, table: TableId, refills: list[Refill]) -> None:
         return
     told = defaults.as_row(writer.lake.spark, refills)
     among = f"t.{names.BATCH_ID} <> {literal(writer.attempt.batch_id)}"
+    values = {refill.name: refill.value for refill in refills}
     if table == events_id(writer.plan):
         among += f" AND t.{names.OP} <> {literal(OP_TRUNCATE)}"
-    _update(writer, table, told, {refill.name: refill.value for refill in refills}, among)
+        values = {column: _where_said(column, value) for column, value in values.items()}
+    _update(writer, table, told, values, among)
+
+
+def _where_said(column: str, value: str) -> str:
+    """An event says nothing of a column that it left out, nor of one that came later."""
+    return f"CASE WHEN {listed_as_carried(column, 't.')} THEN {value} ELSE t.{quoted(column)} END"
 
 
 def _update(

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_TRUNCATE, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
-from spark_jobs.folding.fold import carried, event_hash
+from spark_jobs.folding.fold import event_hash, listed_as_carried
 from spark_jobs.kept import keep
 from spark_jobs.lake.tables import events_id, target_id
 from spark_jobs.lake.writer import Writer
@@ -88,7 +88,7 @@ def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
     """Events with CONTENT, and nothing in the columns of which they say nothing: some formats
     write a text of their own there, and a TRUNCATE is not concerned by defaults."""
     of_rows = F.col(names.OP) != OP_TRUNCATE
-    said = {c: F.when(of_rows & carried(c), F.col(quoted(c))) for c in data}
+    said = {c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data}
     plain = events.withColumns(said)
     return plain.withColumn(CONTENT, event_hash(plain, data))
 
