@@ -1,8 +1,11 @@
-"""A clock for tests of waiting, and what fails for a moment."""
+"""Clocks for tests of waiting and of leases, and what fails for a moment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Clock:
@@ -37,3 +40,16 @@ def fails_once(error: Exception, action: Callable[..., object]) -> Callable[...,
         action()
 
     return call
+
+
+class StandingClock:
+    """One of the time of day that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)

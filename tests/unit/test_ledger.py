@@ -8,7 +8,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -36,23 +35,9 @@ from sluice.ledger.rows import (
 )
 from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import SourceFile, name_batch
+from tests.unit.clocks import StandingClock
 
 pytestmark = pytest.mark.catalog
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
 
 
 def catalog(folder: Path) -> SqlCatalog:
@@ -60,12 +45,12 @@ def catalog(folder: Path) -> SqlCatalog:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> StandingClock:
+    return StandingClock()
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: Clock) -> Ledger:
+def ledger(tmp_path: Path, clock: StandingClock) -> Ledger:
     return Ledger(catalog(tmp_path), clock)
 
 
@@ -201,7 +186,7 @@ def test_unfinished_names_landed_and_claimed_batches(ledger: Ledger) -> None:
     assert [row.batch_id for row in ledger.batches("p", limit=2)] == ["b3", "b2"]
 
 
-def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: Clock) -> None:
+def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: StandingClock) -> None:
     ledger.acquire_lease("p", "b1", "a1", "elsewhere:1:1", 60)
     with pytest.raises(LeaseHeld, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"):
         ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
@@ -215,7 +200,7 @@ def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: Clock) -> None
     ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
 
 
-def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: Clock) -> None:
+def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: StandingClock) -> None:
     ledger.acquire_lease("p", "b1", "old", "elsewhere:1:1", 60)
     ledger.acquire_lease("p", "b1", "new", "elsewhere:2:1", 60)
     with pytest.raises(LeaseHeld, match="attempt new has taken it over; attempt old stops"):
@@ -283,7 +268,9 @@ def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:
         ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
 
 
-def test_batches_that_wait_are_told_of_anew_and_no_others(ledger: Ledger, clock: Clock) -> None:
+def test_batches_that_wait_are_told_of_anew_and_no_others(
+    ledger: Ledger, clock: StandingClock
+) -> None:
     ledger.record_batch("p", "waits", LANDED, manifest="m")
     ledger.record_batch("p", "decodes", LANDED, attempt="a1", lease=Lease("elsewhere:1:1", 9))
     ledger.record_batch("p", "failed", FAILED)
