@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import stages
 from tests.spark.sandbox import Sandbox
-from tests.spark.test_format_shareplex import change
+from tests.spark.shareplex_records import change
 
 pytestmark = pytest.mark.spark
 
