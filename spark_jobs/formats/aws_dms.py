@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.containers import csvrows
-from sluice.landing.tablefolders import folders
+from sluice.landing.tablefolders import CHANGES_FILE, folders
 from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -66,8 +66,6 @@ _SCHEMA: Final = f"""
         `commit-timestamp`:string>
 """
 _FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
-# Named by when its first change was written.
-_CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
 
 
 class AwsDms(Format):
@@ -181,7 +179,7 @@ def _told_by_key(file: SourceFile) -> dict[str, Any]:
     """`<folder>/<schema>/<table>[/<date>]/<file>`, as the S3 target lays out its objects."""
     schema, table = ["", "", *folders(file.key)][-2:]
     name = file.key.rpartition("/")[2]
-    loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, _CHANGES_FILE))
+    loaded, changes = (kind.match(name) is not None for kind in (_FULL_LOAD_FILE, CHANGES_FILE))
     return {"schema": schema, "table": table, "loaded": loaded, "changes": changes}
 
 

@@ -18,7 +18,7 @@ DUMP = "id\n1\n2\n"
 
 def write(context: Context, key: str, text: str = DUMP) -> None:
     path = context.project.root / "landing" / key
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 

@@ -162,3 +162,31 @@ def test_a_batch_that_tells_no_epoch_may_be_of_any(context: Context) -> None:
     publish(ledger, batch, 0)
     assert "s" not in ledger.known_contents("shop", by_bytes, [1])
     assert claimed("b", 1)[1] == 1
+
+
+CHANGES = ("20260302-090001000.csv", "20260302-090101000.csv", "20260302-090201000.csv")
+
+
+@pytest.fixture
+def changes(tmp_path: Path) -> Context:
+    """A pipeline of files that AWS DMS names by when their first change was written."""
+    return open_shop(tmp_path, PIPELINE.replace("rows", "aws_dms"))
+
+
+def test_change_files_of_aws_dms_are_known_by_their_time_too(changes: Context) -> None:
+    """A row that is set to a value for the second time has the bytes of the first."""
+    for name, state in zip(CHANGES, ("on", "off", "on"), strict=True):
+        write(changes, f"shop/t/{name}", f"Op,id,state\nU,1,{state}\n")
+    assert keys(changes, land(changes)) == [f"shop/t/{name}" for name in CHANGES]
+
+
+def test_copies_of_a_change_file_and_of_a_full_load_are_skipped(changes: Context) -> None:
+    names = [CHANGES[0], "LOAD00000001.csv", "LOAD00000002.csv"]
+    landed = [f"a/shop/t/{name}" for name in names[:2]]
+    for key in landed:
+        write(changes, key, f"Op,id\nI,{len(key)}\n")
+    assert keys(changes, land(changes)) == landed
+    copies = [f"b/shop/t/{CHANGES[0]}", f"a/shop/t/2026/{CHANGES[0]}", f"a/shop/t/{names[2]}"]
+    for key, original in zip(copies, (landed[0], landed[0], landed[1]), strict=True):
+        write(changes, key, f"Op,id\nI,{len(original)}\n")
+    assert land(changes) == []

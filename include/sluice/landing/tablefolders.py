@@ -12,6 +12,8 @@ _PARTITION: Final = re.compile(r".*=.*")
 _DATE: Final = re.compile(r"[\d_-]+")
 # How many folders, counted from the file, name its table.
 _NAMING: Final = {"rows": 1, "aws_dms": 2}
+CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
+"""How AWS DMS calls a file of changes: by when its first one was written."""
 
 
 def folders(key: str) -> list[str]:
@@ -26,13 +28,16 @@ def folders(key: str) -> list[str]:
 def content_of(pipeline: Pipeline) -> Content:
     """What files with the same records have in common: their bytes, and the table that is told.
 
-    The same bytes in the folders of two tables are rows of either.
+    The same bytes in the folders of two tables are rows of either, and those of two times are
+    changes of either.
     """
     told = pipeline.format_options.get("table")
     naming = 0 if told else _NAMING.get(pipeline.format, 0)
+    timed = pipeline.format == "aws_dms"
 
     def content(key: str, checksum: str) -> str:
         named = folders(key)[-naming:] if naming and checksum else []
-        return "\n".join((checksum, *named))
+        time = CHANGES_FILE.match(key.rpartition("/")[2]) if timed and checksum else None
+        return "\n".join((checksum, *named, *([time[0]] if time else [])))
 
     return content
