@@ -44,8 +44,9 @@ _FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
 _COLON_TIME: Final = r"^(\d{4}-\d\d-\d\d):(\d\d:\d\d:\d\d(\.\d+)?)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
-# As many of any decimal a double keeps.
+# As many of any decimal a double keeps; as many as any float is written with.
 _DIGITS_OF_DOUBLE: Final = 15
+_DIGITS_OF_FLOAT: Final = 9
 _LEAST_LONG: Final = -(2**63)
 _DAY: Final = 86_400_000_000
 _FIRST_DAY: Final = _LEAST_LONG // _DAY * _DAY + _DAY
@@ -160,6 +161,9 @@ def _float(text: Column, kind: ColumnType) -> Column:
         number &= (F.length(_digits(text)) <= _DIGITS_OF_DOUBLE) | (
             _digits(text) == _digits(value.cast("string"))
         )
+    if kind.name == "float":
+        same = text.try_cast("double") == value.cast("double")
+        number &= same | (F.length(_digits(text)) <= _DIGITS_OF_FLOAT)
     return F.when(number | text.rlike(_NOT_FINITE), value)
 
 
