@@ -3,7 +3,7 @@
 See docs/formats/debezium.md, "Order". PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by
 (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) or in one scn by
 lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and
-in a transaction by arrival; without these, by arrival.
+in a transaction by arrival, TiCDC by commit_ts; without these, by arrival.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _COMPONENT, _NUMBER = "_component_", "_number_"
 _POSTGRESQL: Final = "postgresql"
 MONGODB: Final = "mongodb"
 ORACLE: Final = "oracle"
+_TICDC: Final = "TiCDC"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
 # Longer, and so higher, than any place in a log.
@@ -204,6 +205,7 @@ _ORDERS: Final = {
     "oracle": _oracle(),
     "sqlserver": _sqlserver(),
     "mongodb": (_required("source.ts_ms"), _required("source.ord")),
+    _TICDC: (_required("source.commit_ts"),),
 }
 _FIELDS: Final = {
     _POSTGRESQL: ("lsn", "sequence", SNAPSHOT),
@@ -212,5 +214,6 @@ _FIELDS: Final = {
     "oracle": ("commit_scn", "scn", "rs_id", "ssn", "lcr_position"),
     "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
     "mongodb": ("ord", "txnNumber", "lsid"),
+    _TICDC: ("commit_ts",),
 }
 CONNECTORS: Final = frozenset(_ORDERS)

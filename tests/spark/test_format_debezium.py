@@ -166,6 +166,9 @@ EVENTS: dict[str, Any] = {
                                  change_lsn="00000027:00000758:0003", event_serial_no=2),
     "sqlserver_later": streamed("sqlserver", commit_lsn="00000100:00000001:0001",
                                 change_lsn="00000027:00000001:0001", event_serial_no=1),
+    "ticdc": streamed("TiCDC", file="", pos=0, row=0, commit_ts=447507027004751877),
+    "ticdc_later": streamed("TiCDC", file="", pos=0, row=0, commit_ts=1000000000000000000),
+    "ticdc_unplaced": streamed("TiCDC", file="", pos=0, row=0),
     "other": streamed("db2", change_lsn="x"),
     "vitess": streamed("vitess", db="", keyspace="shop", shard="0", vgtid="[]"),
     "pg_snapshot": event("r", src=source("postgresql", lsn=5, sequence='[null,"5"]'),
@@ -342,6 +345,7 @@ def at(*numbers: int, kind: int = 2) -> str:
         ("oracle_bare", at(5, 5, 0, 0, 0, 0)),
         ("xstream_first", at(200, 200, 200, 200, 200, 1 << 48)), ("xstream_bad", None),
         ("sqlserver", at(0x27, 0x758, 5, 0x27, 0x758, 3, 1)), ("other", None),
+        ("ticdc", at(447507027004751877)), ("ticdc_unplaced", None),
         ("pg_snapshot", at(5, 1704164645000000007, kind=0)),
         ("pg_incremental", at(UNTOLD, 1704164645000009000, kind=0)),
         ("pg_incremental_placed", at(900, 901)),
@@ -365,7 +369,7 @@ def test_positions(rows: dict[str, Row], name: str, position: str | None) -> Non
          "pg_after_start"),
         ("oracle_bare", "oracle_first", "oracle_second"),
         ("xstream_first", "xstream_second", "xstream_third"),
-        ("sqlserver", "sqlserver_second", "sqlserver_later"),
+        ("sqlserver", "sqlserver_second", "sqlserver_later"), ("ticdc", "ticdc_later"),
     ],
 )  # fmt: skip
 def test_positions_sort_as_the_source_orders(rows: dict[str, Row], names: tuple[str, ...]) -> None:
