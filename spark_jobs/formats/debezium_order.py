@@ -39,6 +39,8 @@ KEYSPACE: Final = "keyspace"
 """What Vitess, a connector whose order is arrival, calls a database; its `db` is empty."""
 CAPTURED: Final = "value_capture_type"
 """What Spanner, another such connector, sends of a row: all of it, or what an update changed."""
+VERSION: Final = "version"
+"""Of the connector; YugabyteDB's logical one calls itself PostgreSQL's but for that."""
 SNAPSHOT: Final = "snapshot"
 """Whether a record tells of what a snapshot found; of changes it is `false`, or not there."""
 _AMONG_CHANGES: Final = f"source.{SNAPSHOT} = 'incremental' AND source.sequence IS NOT NULL"
@@ -122,7 +124,7 @@ def _number(component: str, index: int, read: Column) -> Column:
 def source_fields(connector: str | None) -> tuple[str, ...]:
     """What of `source` is read: of one connector's events its own order's fields, else all."""
     orders = [fields for name, fields in _FIELDS.items() if connector in (None, name)]
-    others = () if connector else (KEYSPACE, CAPTURED)
+    others = () if connector else (KEYSPACE, CAPTURED, VERSION)
     return tuple(dict.fromkeys((*_ALL, *others, *(f for order in orders for f in order))))
 
 

@@ -20,7 +20,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats import debezium_documents
 from spark_jobs.formats.debezium_head import SEEMING
-from spark_jobs.formats.debezium_order import CAPTURED, MONGODB, SNAPSHOT
+from spark_jobs.formats.debezium_order import CAPTURED, MONGODB, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
 """What the transform that takes the envelope away may leave of it."""
@@ -29,10 +29,21 @@ STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)
 _STRAY_ROW: Final = "after IS NOT NULL OR (before IS NOT NULL AND key IS NULL)"
 """Whether a record without an operation has a row; of a tombstone its key may stand as `before`."""
 _CELL: Final = '^[{].*"set": *(true|false) *[}]$'
-"""A value as Cassandra's connector writes it, and YugabyteDB's of its own protocol: with whether
-it was set, so that a value that stayed and one that became NULL are told apart."""
-_CELLS: Final = f"""source.connector = 'cassandra' OR (source.connector = 'yugabytedb'
-    AND exists(map_values(coalesce(after, before)), value -> value RLIKE '{_CELL}'))"""
+"""A value as Cassandra's connector writes it, and both of YugabyteDB's: with whether it was set, so
+that a value that stayed and one that became NULL are told apart."""
+_OLD_CELL: Final = '^[{] *"value":.*[}]$'
+"""The same of older versions of YugabyteDB's connector for its own protocol."""
+
+
+def _all(cell: str) -> str:
+    """Whether a row has values, and they are such cells: one alone may be JSON of the source's."""
+    values = "map_values(coalesce(after, before))"
+    return f"array_min(transform({values}, value -> value RLIKE '{cell}'))"
+
+
+_CELLS: Final = f"""source.connector = 'cassandra'
+    OR (source.connector = 'yugabytedb' AND {_all(_OLD_CELL)})
+    OR (source.connector = 'postgresql' AND contains(source.{VERSION}, '.yb.') AND {_all(_CELL)})"""
 _PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'
     AND source.{CAPTURED} IN ('OLD_AND_NEW_VALUES', 'NEW_VALUES')"""
 """Whether a NULL of an update may be a value that stayed."""
@@ -86,7 +97,7 @@ def reason(
 
 
 def _strange() -> str:
-    """Images that do not hold the row, of connectors whose order is arrival."""
+    """Images that do not hold the row, of connectors that are told before any table is known."""
     return f"""WHEN kind IS NOT NULL AND ({_CELLS}) THEN 'cell_envelope'
         WHEN {_PARTS} THEN 'row_not_sent'"""
 

@@ -97,6 +97,7 @@ def strange(connector: str, op: str, row: dict[str, Any], **about: Any) -> dict[
 
 
 SET = {"value": 1, "set": True}
+OF_YUGABYTE = "dz.2.5.2.yb.2024.1"  # its logical connector calls itself PostgreSQL's
 SPANNER = ("spanner", "u", {"id": 1, "name": "b", "doc": None})
 
 
@@ -105,6 +106,13 @@ SPANNER = ("spanner", "u", {"id": 1, "name": "b", "doc": None})
     [
         (strange("yugabytedb", "u", {"id": SET, "doc": None}), ("reject", "cell_envelope")),
         (strange("yugabytedb", "u", {"id": 1, "doc": None}), ("event", None)),
+        (strange("yugabytedb", "u", {"id": {"value": 1}, "doc": None}),
+         ("reject", "cell_envelope")),
+        (strange("yugabytedb", "u", {"id": 1, "doc": {"value": 1}}), ("event", None)),
+        (strange("postgresql", "u", {"id": SET, "doc": None}, version=OF_YUGABYTE),
+         ("reject", "cell_envelope")),
+        (strange("postgresql", "c", {"id": 1, "doc": SET}, version=OF_YUGABYTE), ("event", None)),
+        (strange("postgresql", "c", {"doc": SET}, version="2.5.2.Final"), ("event", None)),
         (strange("cassandra", "r", {"id": {"deletion_ts": None, **SET}}),
          ("reject", "cell_envelope")),
         (strange(*SPANNER, value_capture_type="OLD_AND_NEW_VALUES"), ("reject", "row_not_sent")),
