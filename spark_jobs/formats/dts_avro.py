@@ -268,7 +268,8 @@ def _columns(raw: Column) -> dict[str, Column]:
         "event_id": F.when(op != FULL_LOAD, F.col("_id")),
         "ddl": F.when(op == "DDL", F.col("_statement")),
         "raw": F.when(reason.isNotNull(), raw),
-        "absent": F.when(row & (op != "DELETE"), _absent(names)),
+        "absent": F.when(row & (op != "DELETE"), _unsent(names, F.col("_full"))),
+        "old_absent": F.when(row & op.isin("UPDATE", "DELETE"), _unsent(names, F.col("_before"))),
     }
 
 
@@ -375,9 +376,9 @@ def _image(names: Column, cells: Column) -> Column:
     return F.map_from_arrays(names, F.transform(cells, lambda c: c["text"]))
 
 
-def _absent(names: Column) -> Column:
-    """Columns that were not sent, in the new image nor in the old one."""
-    unsent = F.zip_with(names, F.col("_full"), lambda name, c: F.when(c["absent"], name))
+def _unsent(names: Column, cells: Column) -> Column:
+    """Columns of an image that were not sent; NULL where all were."""
+    unsent = F.zip_with(names, cells, lambda name, c: F.when(c["absent"], name))
     found = F.filter(unsent, _is_there)
     return F.when(F.size(found) > 0, found)
 

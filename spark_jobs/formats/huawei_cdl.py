@@ -47,12 +47,12 @@ from spark_jobs.formats.envelope import (
     read_lines,
     repeats,
     select_envelope,
-    spelled_as,
     with_arrival,
     with_numbers,
 )
+from spark_jobs.formats.huawei_lobs import left_out, lob_columns, old_left_out
 from spark_jobs.formats.tombstones import NULL
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, unsent
+from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 
 VERSIONS: Final = ("1.0", "2.0")
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
@@ -121,7 +121,7 @@ class HuaweiCdl(Format):
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and markers are ignored and counted.
 
-        The envelope also has `absent`.
+        The envelope also has `absent` and `old_absent`.
         """
         whole = read_lines(spark, files, _SCHEMA).withColumn("payload", _message())
         lines = with_arrival(spark, whole.drop(*_PAYLOAD), files)
@@ -130,7 +130,13 @@ class HuaweiCdl(Format):
         told = told.select("*", _op().alias("op"), _ignored().alias("_ignored"))
         placed = with_numbers(told, _numbers()).withColumn("position", _position())
         placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
-        judged = placed.withColumns({"_reason": _reason(), "_left_out": _left_out(placeholder)})
+        judged = placed.withColumns(
+            {
+                "old_absent": old_left_out(placeholder),
+                "_reason": _reason(),
+                "_left_out": left_out(placeholder),
+            }
+        )
         return select_envelope(judged, _envelope())
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -221,6 +227,7 @@ def _envelope() -> dict[str, Column]:
         "ddl": F.when(F.col("op") == OP_DDL, _payload("ddl")),
         "raw": F.when(ignored.isNull() & reason.isNotNull(), line_or("schema", "payload")),
         "absent": F.when(upsert & (F.size("_left_out") > 0), F.col("_left_out")),
+        "old_absent": F.col("old_absent"),
     }
 
 
@@ -263,7 +270,7 @@ def _reason() -> Column:
     lacks_image = (upsert & F.col("_after").isNull()) | (delete & _deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
     told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
-    lobs = _payload("LOB_COLUMNS").isNotNull() & _lob_columns().isNull()
+    lobs = _payload("LOB_COLUMNS").isNotNull() & lob_columns().isNull()
     version = F.concat(F.lit("unknown_version:"), _payload("message_version"))
     unnamed = F.coalesce("table", F.lit("")) == ""
     return (
@@ -359,30 +366,6 @@ def _lsn() -> Column:
     high, low = (F.regexp_extract(text, _HEX_LSN, index) for index in (1, 2))
     whole = hex_number(F.concat(high, F.lpad(low, 8, "0")))
     return F.when(text.rlike(_HEX_LSN), whole).otherwise(text)
-
-
-def _left_out(placeholder: str) -> Column:
-    """Columns that a row does not carry.
-
-    They are large ones that an update lists without a value (a new row has nothing that could
-    stay), ones that hold Debezium's placeholder, and ones that the image before the update has and
-    the one after it has not.
-    """
-    after, none = F.col("_after"), F.array().cast("array<string>")
-    large = spelled_as(_lob_columns(), F.map_keys(after))
-    without = F.filter(large, lambda n: F.try_element_at(after, n).isNull())
-    listed = F.when(F.col("op") == OP_UPDATE, without)
-    only_before = F.array_except(F.map_keys(_payload("before")), F.map_keys(after))
-    parts = [F.coalesce(p, none) for p in (listed, unsent(after, placeholder), only_before)]
-    return F.array_union(F.array_union(parts[0], parts[1]), parts[2])
-
-
-def _lob_columns() -> Column:
-    """The names in LOB_COLUMNS, a list in JSON or with commas; NULL where it cannot be read."""
-    text = F.trim(_payload("LOB_COLUMNS"))
-    listed = F.from_json(text, "array<string>")
-    names = F.when(text.startswith("["), listed).otherwise(F.split(text, r"\s*,\s*"))
-    return F.filter(names, lambda name: name != "")
 
 
 def _key() -> Column:

@@ -72,6 +72,7 @@ MESSAGES: dict[str, Any] = {
     "none": message("UPDATE", after=[integer(1), NONE]),
     "none_in_both": message("UPDATE", before=[integer(1), NONE], after=[NONE, NONE]),
     "none_before": message("UPDATE", before=[integer(1), NONE], after=NEXT),
+    "delete_of_none": message("DELETE", before=[integer(1), NONE]),
     "none_but_known": message("UPDATE", before=ROW, after=[integer(2), NONE]),
     "none_was_null": message("UPDATE", before=[integer(1), None], after=[integer(1), NONE]),
     "three_names": message("INSERT", after=ROW, object="db.s.t"),
@@ -151,6 +152,7 @@ HOSTILE = {
     "many_tags": GOOD[: GOOD.index(b"\x00\x02\x14pk_uk_info") + 1] + b"\xfe\xff\xff\xff\x0f",
 }
 Rows = dict[str, Row]
+MORE = ("absent", "old_absent", "transaction", "ends")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +177,7 @@ def kinds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     found: dict[str, Rows] = {}
     for kind, file in files.items():
         decoded = DtsAvro().read(spark, (file,), {})
-        assert set(decoded.columns) == {*ENVELOPE, "absent", "transaction", "ends"}
+        assert set(decoded.columns) == {*ENVELOPE, *MORE}
         assert envelope_columns(decoded) == list(ENVELOPE)
         found[kind] = in_turn(decoded.collect(), names[kind])
         assert list(found[kind]) == names[kind]
@@ -276,6 +278,17 @@ def test_not_sent_is_not_null(
     rows: Rows, name: str, after: dict[str, Any], absent: list[str]
 ) -> None:
     assert (rows[name]["after"], rows[name]["absent"]) == (after, absent)
+
+
+@pytest.mark.parametrize(
+    ("name", "old_absent"),
+    [
+        ("none_in_both", ["v"]), ("none_before", ["v"]), ("delete_of_none", ["v"]),
+        ("none_was_null", None), ("none", None), ("update", None), ("delete", None),
+    ],
+)  # fmt: skip
+def test_not_sent_of_the_old_row(rows: Rows, name: str, old_absent: list[str] | None) -> None:
+    assert rows[name]["old_absent"] == old_absent
 
 
 def test_numbers_keep_every_digit(rows: Rows) -> None:

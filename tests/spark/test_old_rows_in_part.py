@@ -14,6 +14,7 @@ from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 Row = dict[str, Any]
+UNSENT = "unsent"
 Tell = Callable[[int, Row | None, Row], Row]
 
 
@@ -34,6 +35,41 @@ def debezium(place: int, old: Row | None, new: Row) -> Row:
     """A change as Debezium writes it."""
     source = {"connector": "postgresql", "schema": "S", "table": "T", "lsn": place}
     return {"op": "c" if old is None else "u", "source": source, "before": old, "after": new}
+
+
+def cell(value: str | None) -> Row | None:
+    """A value of DTS."""
+    if value == UNSENT:
+        return {"EmptyObject": "NONE"}
+    return None if value is None else {"Character": {"charset": "utf8mb4", "value": value}}
+
+
+def dts_avro(place: int, old: Row | None, new: Row | None) -> Row:
+    """A change as DTS writes it, printed."""
+    op = "INSERT" if old is None else "UPDATE" if new else "DELETE"
+    fields = [{"name": name, "dataTypeNumber": 253} for name in old or new or {}]
+    images = [image and [cell(value) for value in image.values()] for image in (old, new)]
+    return {
+        "id": place, "sourceTimestamp": 1772442000, "sourcePosition": "1@1", "sourceTxid": "0",
+        "source": {"sourceType": "Oracle", "version": "19"}, "operation": op, "tags": {},
+        "objectName": "S.T", "fields": fields, "beforeImages": images[0], "afterImages": images[1],
+    }  # fmt: skip
+
+
+def huawei_cdl(place: int, old: Row | None, new: Row | None) -> Row:
+    """A change as CDL 1.0 writes it, which lists the large columns and has NULL for them."""
+    unsent = [name for row in (old, new) if row for name in row if row[name] == UNSENT]
+    images = [
+        row and {name: None if value == UNSENT else value for name, value in row.items()}
+        for row in (old, new)
+    ]
+    return {
+        "DATA_STORE": "POSTGRESQL", "SEG_OWNER": "S", "TABLE_NAME": "T", "message_version": "1.0",
+        "TIMESTAMP": 1772442000000, "LOB_COLUMNS": ",".join(dict.fromkeys(unsent)) or None,
+        "OPERATION": "INSERT" if old is None else "UPDATE" if new else "DELETE", "unique": None,
+        "transaction": {"properties": [{"name": "lsn", "value": place}]},
+        "before": images[0], "data": images[1],
+    }  # fmt: skip
 
 
 def key_of(*columns: str) -> Row:
@@ -71,6 +107,25 @@ def test_a_delete_that_leaves_out_a_key_column_that_may_be_null_deletes_nothing(
     assert [(row["A"], row["B"]) for row in lake.rows("T")] == [("1", None)]
     (bad,) = lake.quarantined()
     assert (bad["reason"], bad["detail"]) == ("does_not_fit", "key_is_null:B")
+
+
+@pytest.mark.parametrize("tell", [dts_avro, huawei_cdl])
+def test_without_a_key_an_old_row_whose_value_was_not_sent_takes_none(
+    spark: SparkSession, tmp_path: Path, tell: Callable[[int, Row | None, Row | None], Row]
+) -> None:
+    """An old NULL that was sent is a NULL."""
+    lake = Sandbox(spark, tmp_path, {"format": tell.__name__, "tables": key_of()})
+    told = [
+        tell(1, None, {"A": "1", "X": "x"}), tell(2, {"A": "1", "X": UNSENT}, {"A": "2", "X": "x"}),
+        tell(3, {"A": "1", "X": UNSENT}, {"A": "3", "X": UNSENT}),
+        tell(4, {"A": "1", "X": UNSENT}, None),
+        tell(5, None, {"A": "4", "X": None}), tell(6, {"A": "4", "X": None}, {"A": "5", "X": None}),
+        tell(7, None, {"A": "6", "X": None}), tell(8, {"A": "6", "X": None}, None),
+    ]  # fmt: skip
+    lake.load_records(told)
+    assert sorted(lake.rows("T"), key=str) == [{"A": "1", "X": "x"}, {"A": "5", "X": None}]
+    details = [(bad["reason"], bad["detail"]) for bad in lake.quarantined()]
+    assert details == [("does_not_fit", "not_sent:X")] * 3
 
 
 @pytest.mark.parametrize("tell", [ogg, shareplex])

@@ -1,0 +1,57 @@
+"""Large values that Huawei CDL did not send: what LOB_COLUMNS lists, and Debezium's placeholder."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_jobs.canonical import OP_DELETE, OP_UPDATE
+from spark_jobs.formats.envelope import spelled_as
+from spark_jobs.formats.unsent import unsent
+
+
+def left_out(placeholder: str) -> Column:
+    """Columns that a row does not carry.
+
+    They are large ones that an update lists without a value (a new row has nothing that could
+    stay), ones that hold Debezium's placeholder, and ones that the image before the update has and
+    the one after it has not.
+    """
+    after, before = F.col("_after"), F.col("payload")["before"]
+    listed = F.when(F.col("op") == OP_UPDATE, _without_value(after))
+    only_before = F.array_except(F.map_keys(before), F.map_keys(after))
+    return _together(listed, unsent(after, placeholder), only_before)
+
+
+def old_left_out(placeholder: str) -> Column:
+    """Columns that an image before a change does not carry; NULL where there is none.
+
+    Nothing tells a large one that was not sent from one that was NULL.
+    """
+    before = F.col("payload")["before"]
+    found = _together(_without_value(before), unsent(before, placeholder))
+    has_old = F.col("op").isin(OP_UPDATE, OP_DELETE) & (F.size(before) > 0)
+    return F.when(has_old & (F.size(found) > 0), found)
+
+
+def lob_columns() -> Column:
+    """The names in LOB_COLUMNS, a list in JSON or with commas; NULL where it cannot be read."""
+    text = F.trim(F.col("payload")["LOB_COLUMNS"])
+    listed = F.from_json(text, "array<string>")
+    names = F.when(text.startswith("["), listed).otherwise(F.split(text, r"\s*,\s*"))
+    return F.filter(names, lambda name: name != "")
+
+
+def _without_value(image: Column) -> Column:
+    """The large columns that an image lists without a value."""
+    large = spelled_as(lob_columns(), F.map_keys(image))
+    return F.filter(large, lambda name: F.try_element_at(image, name).isNull())
+
+
+def _together(*lists: Column) -> Column:
+    """All names of several lists, each of which may be NULL."""
+    none = F.array().cast("array<string>")
+    first, *others = (F.coalesce(names, none) for names in lists)
+    for more in others:
+        first = F.array_union(first, more)
+    return first
