@@ -33,6 +33,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.dts_json import bytes_of, image_of, list_of, text_of
+from spark_jobs.formats.dts_names import names_of_record
 from spark_jobs.formats.dts_schema import (
     END,
     FULL_LOAD,
@@ -90,14 +91,6 @@ _JSON: Final = """
     tags map<string,string>, fields string, beforeImages string, afterImages string
 """
 _RAW: Final = ("id", "operation", "objectName", "tags", "fields", "beforeImages", "afterImages")
-# A statement comes as text of any length: what is repeated is so few times, and never in two ways.
-_START: Final = r"(?isU)^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
-_END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
-_GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
-_TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
-_TRUNCATE: Final = rf"{_START}truncate(?:{_GAP}table)?(?:{_GAP}|(?=`)){_TABLE}{_END}"
-_IF: Final = r"(?:if\s+exists\s+)?"
-_DROP: Final = rf"{_START}drop{_GAP}table{_GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{_END}"
 
 
 class DtsAvro(Format):
@@ -238,7 +231,7 @@ def _as_is(raw: Column) -> Column:
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
     """Decoded records as the envelope; `raw` is what a reject shows."""
-    named = rows.select("*", *_names(), _filled().alias("_full"))
+    named = rows.select("*", *names_of_record(), _filled().alias("_full"))
     judged = named.select("*", _reason().alias("_reason"))
     return select_envelope(judged, _columns(raw))
 
@@ -276,38 +269,6 @@ def _columns(raw: Column) -> dict[str, Column]:
 def _transaction() -> Column:
     """Its id; 0 is what sources tell that have none."""
     return F.when(~F.col("_tx").isin("", "0"), F.col("_tx"))
-
-
-def _names() -> list[Column]:
-    """Database, schema and table; a sharded source has its logical names in the tags.
-
-    A TRUNCATE comes as DDL on the database, and so does a DROP TABLE: the statement has the table.
-    A shard's TRUNCATE empties a part of its logical table alone, so it stays DDL.
-    """
-    parts = F.transform(
-        F.split("_object", r"\."), lambda part: F.regexp_replace(part, r"(?i)\\u002e", ".")
-    )
-    count = F.size(parts)
-    of_table = F.when(count == 2, F.get(parts, F.lit(1))).when(count == 3, F.get(parts, F.lit(2)))
-    logical, ddl = _tag("l_tb_name"), F.col("_op") == "DDL"
-    statement = F.when(ddl & F.col("_source").isin(*MYSQL) & logical.isNull(), F.col("_statement"))
-    prefix, truncated = (_unquoted(F.regexp_extract(statement, _TRUNCATE, at)) for at in (1, 2))
-    home, dropped = (_unquoted(F.regexp_extract(statement, _DROP, at)) for at in (1, 2))
-    return [
-        F.coalesce(prefix, home, _tag("l_db_name"), F.get(parts, F.lit(0))).alias("_database"),
-        F.when(count == 3, F.get(parts, F.lit(1))).alias("_schema"),
-        F.coalesce(dropped, logical, F.nullif(of_table, F.lit(""))).alias("_table"),
-        truncated.alias("_truncated"),
-        count.alias("_depth"),
-    ]
-
-
-def _tag(name: str) -> Column:
-    return F.nullif(F.col("_tags")[name], F.lit(""))
-
-
-def _unquoted(name: Column) -> Column:
-    return F.nullif(F.translate(name, "`", ""), F.lit(""))
 
 
 def _filled() -> Column:

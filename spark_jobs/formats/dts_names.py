@@ -1,0 +1,54 @@
+"""Of which table a DTS record is: by its object, its tags, and the text of its statement."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_jobs.formats.dts_schema import MYSQL
+
+# A statement comes as text of any length: what is repeated is so few times, and never in two ways.
+_START: Final = r"(?isU)^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
+_END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
+_GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
+_TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
+_TRUNCATE: Final = rf"{_START}truncate(?:{_GAP}table)?(?:{_GAP}|(?=`)){_TABLE}{_END}"
+_IF: Final = r"(?:if\s+exists\s+)?"
+_DROP: Final = rf"{_START}drop{_GAP}table{_GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{_END}"
+
+
+def names_of_record() -> list[Column]:
+    """Database, schema and table; a sharded source has its logical names in the tags.
+
+    A TRUNCATE comes as DDL on the database, and so does a DROP TABLE: the statement has the table.
+    A shard's TRUNCATE empties a part of its logical table alone, so it stays DDL.
+    """
+    parts = F.transform(
+        F.split("_object", r"\."), lambda part: F.regexp_replace(part, r"(?i)\\u002e", ".")
+    )
+    count = F.size(parts)
+    of_table = F.when(count == 2, F.get(parts, F.lit(1))).when(count == 3, F.get(parts, F.lit(2)))
+    logical, ddl = _tag("l_tb_name"), F.col("_op") == "DDL"
+    statement = F.when(ddl & F.col("_source").isin(*MYSQL) & logical.isNull(), F.col("_statement"))
+    prefix, truncated = (_stated(statement, _TRUNCATE, at) for at in (1, 2))
+    home, dropped = (_stated(statement, _DROP, at) for at in (1, 2))
+    return [
+        F.coalesce(prefix, home, _tag("l_db_name"), F.get(parts, F.lit(0))).alias("_database"),
+        F.when(count == 3, F.get(parts, F.lit(1))).alias("_schema"),
+        F.coalesce(dropped, logical, F.nullif(of_table, F.lit(""))).alias("_table"),
+        truncated.alias("_truncated"),
+        count.alias("_depth"),
+    ]
+
+
+def _tag(name: str) -> Column:
+    return F.nullif(F.col("_tags")[name], F.lit(""))
+
+
+def _stated(statement: Column, pattern: str, at: int) -> Column:
+    """A name in a statement as that of an object, which a server may have in lower case alone."""
+    bare = F.translate(F.regexp_extract(statement, pattern, at), "`", "")
+    lowered = F.when(_tag("lowerCaseTableNames") == "true", F.lower(bare)).otherwise(bare)
+    return F.nullif(lowered, F.lit(""))
