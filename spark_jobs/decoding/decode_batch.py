@@ -16,7 +16,14 @@ from sluice.ledger.renamelog import record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
-from spark_jobs.decoding import apart, droptables, quarantine, tablerenames, transactions
+from spark_jobs.decoding import (
+    apart,
+    droptables,
+    quarantine,
+    tablerenames,
+    transactions,
+    truncates,
+)
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
@@ -173,6 +180,7 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         envelope = held_back
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
+    truncates.tell_of_untold(job.pipeline, envelope, found)
     tablerenames.by_policy(job, envelope, found)
     return droptables.by_policy(job, envelope, found)
 

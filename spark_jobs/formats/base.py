@@ -67,6 +67,9 @@ class Format(ABC):
     tells_defaults: ClassVar[bool] = False
     """Whether the descriptions of columns name the default that one was added with."""
 
+    untold_truncates: ClassVar[str] = ""
+    """Pattern of DDL that is a TRUNCATE, whose table nobody can tell; '' where all are told."""
+
     plain: ClassVar[frozenset[str]] = NUMBERS
     """Types whose values are plain texts in records that describe none; a column that only a script
     of DDL says is of another stays text."""

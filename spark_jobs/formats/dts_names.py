@@ -15,6 +15,8 @@ _END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
 _GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
 _TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
 _TRUNCATE: Final = rf"{_START}truncate(?:{_GAP}table)?(?:{_GAP}|(?=`)){_TABLE}{_END}"
+TRUNCATES: Final = rf"{_START}truncate\b"
+"""Statements that are a TRUNCATE, of a table that need not be told."""
 _IF: Final = r"(?:if\s+exists\s+)?"
 _DROP: Final = rf"{_START}drop{_GAP}table{_GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{_END}"
 

@@ -1,0 +1,36 @@
+"""A TRUNCATE that came as a statement whose table nobody can tell changes nothing, and is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.sandbox import Sandbox, total
+
+pytestmark = pytest.mark.spark
+
+
+def statement(number: int, text: str, source: str, **tags: str) -> dict[str, Any]:
+    """A record of DTS, as printed."""
+    return {
+        "id": number, "sourceTimestamp": 1772442000, "sourcePosition": "1@1", "sourceTxid": "0",
+        "source": {"sourceType": source, "version": "19"}, "operation": "DDL", "tags": tags,
+        "objectName": "db", "fields": None, "beforeImages": None, "afterImages": text,
+    }  # fmt: skip
+
+
+def test_a_truncate_that_nobody_can_follow_is_told(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "dts_avro"})
+    result = lake.load_records([
+        statement(1, "-- nightly\n truncate table S.T", "Oracle"),
+        statement(2, "TRUNCATE TABLE t_3", "DRDS", l_db_name="db", l_tb_name="t"),
+        statement(3, "ALTER TABLE t TRUNCATE PARTITION p0", "MySQL"),
+    ])  # fmt: skip
+    assert total(result).ignored == 3
+    lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
+    assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["db", "db.t"]
