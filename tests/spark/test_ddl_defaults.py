@@ -52,7 +52,6 @@ WANTED = {
     3: ("x", "new", Decimal("1.50"), None, BORN),
     4: ("null", None, Decimal("0.00"), None, None),
 }
-QUICK = ("since", "first", "told")
 
 
 @pytest.fixture
@@ -69,14 +68,8 @@ def held(lake: Sandbox) -> dict[int, tuple[Any, ...]]:
     return {i: (*row[:-1], row[-1] and str(row[-1])) for i, row in rows.items()}
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        pytest.param(order, marks=[] if order == QUICK else [pytest.mark.long])
-        for order in itertools.permutations(BATCHES)
-    ],
-    ids="-".join,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("order", [*itertools.permutations(BATCHES)], ids="-".join)
 def test_rows_from_before_hold_what_the_statement_says(
     lake: Sandbox, order: tuple[str, ...]
 ) -> None:
