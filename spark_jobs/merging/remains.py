@@ -320,6 +320,17 @@ def _versions(remains: Remains, data: list[str], kept: Kept) -> DataFrame:
     return versions(changes, remains.truncates, remains.plan.key, data)
 
 
+def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
+    """What a row that is gone had replaced nobody knows."""
+    counted = F.col(names.BATCH_ID).isin(*remains.writer.attempt.published)
+    if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
+        raise RollbackRefused(
+            f"{remains.plan.name}: of the snapshot from before the batch, which stands for what "
+            f"maintenance has forgotten up to {floor}, rows were undone since: without the batch "
+            "nobody can tell what their keys held"
+        )
+
+
 def _refuse_forgotten(remains: Remains) -> None:
     """Up to the floor the rows before the undone batches stand for all events, where they can."""
     floor, plan = remains.floor, remains.plan
@@ -333,6 +344,7 @@ def _refuse_forgotten(remains: Remains) -> None:
     known = remains.changes.where(F.col(names.POSITION) <= floor)
     keys = [quoted(k) for k in plan.key]
     if remains.before is not None:
+        _refuse_undone(remains, remains.of_keys(remains.before), floor)
         before = remains.before.select(*keys, F.col(names.POSITION).alias(_BEFORE))
         known = known.join(before, list(plan.key), "left")
         known = known.where(F.col(_BEFORE).isNull() | (F.col(names.POSITION) > F.col(_BEFORE)))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.errors import RollbackRefused
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import PUBLISHED
 from sluice.names import PROP_FLOOR
@@ -77,6 +78,20 @@ def test_a_version_ends_with_the_next_event_that_stays(shop: Shop) -> None:
     left = [v for v in found if v[1] != "paid"]
     (first, last) = left
     assert versions(shop) == [(*first[:3], last[2]), last]
+    assert shop.agrees()
+
+
+def test_no_row_stands_for_forgotten_ones_that_was_undone_since(shop: Shop) -> None:
+    """The snapshot from before the second update has the first one, which is undone already."""
+    shop.run(order("c", 10, 1, "new"))
+    first = shop.run(order("u", 20, 1, "paid"))
+    second = shop.run(order("u", 30, 1, "sent"), order("d", 35, 2, "gone"))
+    refolding.rollback(shop.context(), first.batch_id)
+    shop.maintain()
+    assert shop.table("orders").properties[PROP_FLOOR]
+    with pytest.raises(RollbackRefused, match="undone since"):
+        refolding.rollback(shop.context(), second.batch_id)
+    assert shop.seen() == [(1, "sent")]
     assert shop.agrees()
 
 
