@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.types import IcebergType, TimestampType
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -165,12 +166,18 @@ def rewrite(
 def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
     """Another batch may have given the column a type that this one would narrow."""
     for column, kind in types.items():
-        now = str(table.schema().find_field(column).field_type).replace(" ", "")
-        if parse_type(now) != parse_type(kind):
+        now = _in_spark(table.schema().find_field(column).field_type)
+        if now != parse_type(kind).spark:
             raise TransientError(
                 f"{'.'.join(table.name())}: column {column!r} is {now} meanwhile, not {kind}; run "
                 "again"
             )
+
+
+def _in_spark(kind: IcebergType) -> str:
+    """Iceberg's `timestamp` has no zone, Spark's has one."""
+    told = "timestamp_ntz" if isinstance(kind, TimestampType) else str(kind)
+    return parse_type(told).spark
 
 
 def _add_wider(spark: SparkSession, table: Place, columns: Mapping[str, str]) -> None:
@@ -215,7 +222,7 @@ def under_names_of_now(rows: DataFrame, table: Table, snapshot: int) -> DataFram
         if field.field_id in by_id:
             columns.append(F.col(quoted(by_id[field.field_id])).alias(field.name))
         elif field.name in types:
-            kind = parse_type(str(field.field_type)).spark
+            kind = _in_spark(field.field_type)
             columns.append(_wider(field.name, types[field.name], kind).alias(field.name))
     return rows.select(*columns)
 
