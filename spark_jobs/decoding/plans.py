@@ -110,7 +110,7 @@ def _plan(job: Job, asked: _Asked) -> TablePlan:
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, asked.statements)
     plan = following(job.pipeline, _by_events(job, asked, stored, renames or ()), renames, stored)
-    return replace(plan, additions=additions_of(asked.statements, config, plan.data, plan.renames))
+    return replace(plan, additions=additions_of(asked.statements, config, plan.types, plan.renames))
 
 
 def _by_events(job: Job, asked: _Asked, stored: Mapping[str, str], renames: Renames) -> TablePlan:

@@ -21,33 +21,37 @@ from spark_jobs.telling import tell
 @dataclass(frozen=True)
 class Addition:
     """`at`: the statement's position; the rest as `sluice.ddldefaults.AddedColumn` has it, the name
-    as the table has it now."""
+    as the table has it now. `stored`: the type of that column in the table, '' where it is not
+    kept."""
 
     at: str
     name: str
     default: str | None = None
     verbatim: bool = True
+    stored: str = ""
 
 
 Additions = tuple[Addition, ...]
 
 
 def additions_of(
-    told: Iterable[ToldRename], config: TableConfig, columns: Iterable[str], renames: Renames
+    told: Iterable[ToldRename], config: TableConfig, types: Mapping[str, str], renames: Renames
 ) -> Additions:
-    """Which of a table's columns its statements added, in the order of the source.
+    """Which of a table's columns, by their stored types, its statements added, in the order of the
+    source.
 
     Of several sources each adds for its own rows alone, and nothing in those says whose they are.
     """
     if config.sources:
         return ()
-    known = {name.lower(): name for name in columns}
+    known = {name.lower(): name for name in types}
     found = set()
     for one in told:
         for column in one.added:
             now = known.get(name_at(renames, column.name, one.position).lower())
             if now is not None:
-                found.add(Addition(one.position, now, column.default, column.verbatim))
+                default = (column.default, column.verbatim)
+                found.add(Addition(one.position, now, *default, types[now]))
     return tuple(sorted(found, key=_place))
 
 
@@ -63,7 +67,7 @@ def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
     found = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
         told = found.get(one.name, NOTHING)
-        stated = Stated(one.at, one.default, one.verbatim)
+        stated = Stated(one.at, one.default, one.verbatim, one.stored)
         found[one.name] = Default(told.firsts, told.text, told.kind, stated)
     return found
 

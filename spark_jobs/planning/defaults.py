@@ -18,7 +18,7 @@ before, and what lacks it no longer holds NULL again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,7 +30,7 @@ from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE,
 from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found
-from spark_jobs.values import fitted
+from spark_jobs.values import as_type, fitted
 
 _KINDS: Final = (KIND_FULL_LOAD, KIND_ARRIVAL, KIND_SOURCE)
 _ABOVE_ALL: Final = "~"
@@ -43,12 +43,14 @@ _SPELLED_APART: Final = frozenset({"binary", "timestamp"})
 class Stated:
     """What a statement of DDL at a position tells; `text` is as SQL has it, None for NULL.
 
-    `verbatim`: whether a column of text holds it so.
+    `verbatim`: whether a column of text holds it so. `stored`: the type of the column that rows
+    were filled in, '' where that is not kept.
     """
 
     at: str
     text: str | None
     verbatim: bool = True
+    stored: str = ""
 
     def value(self, into: ColumnType) -> Column:
         """As a value of a stored type; NULL where that cannot be told."""
@@ -106,6 +108,11 @@ class Default:
         into = parse_type(stored)
         of_events = fitted(F.lit(self.text).cast("string"), self.kind, into)
         return of_events if self.stated is None else F.coalesce(self.stated.value(into), of_events)
+
+    def value_since(self, stored: str) -> Column:
+        """What rows that were filled hold, where the column was given a wider type since."""
+        then = (self.stated.stored if self.stated else "") or stored
+        return as_type(self.value(then), parse_type(then), stored)
 
 
 Defaults = Mapping[str, Default]
@@ -243,7 +250,7 @@ class Refill:
         """What it is by, in one column."""
         return F.struct(
             self.before.limit().alias("was_below"),
-            self.before.value(self.stored).alias("was"),
+            self.before.value_since(self.stored).alias("was"),
             self.now.limit().alias("below"),
             self.now.value(self.stored).alias("value"),
         ).alias(self.name)
@@ -272,7 +279,10 @@ def refills(before: Defaults, now: Defaults, types: Mapping[str, str]) -> list[R
 
 
 def _differ(before: Default, now: Default) -> bool:
-    return (before.limits, before.text, before.kind, before.stated) != (
+    stated = before.stated
+    if stated and now.stated and not stated.stored:
+        stated = replace(stated, stored=now.stated.stored)
+    return (before.limits, before.text, before.kind, stated) != (
         now.limits, now.text, now.kind, now.stated,
     )  # fmt: skip
 
