@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import stages
 from tests.spark import described
-from tests.spark.described import BEFORE, TEXT
+from tests.spark.connect import TEXT
+from tests.spark.described import BEFORE
 from tests.spark.renamed import Row, ddl, place
 from tests.spark.sandbox import Sandbox
 
