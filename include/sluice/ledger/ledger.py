@@ -391,4 +391,4 @@ def _taken(pipeline: str) -> BooleanExpression:
 
 
 def _among(batch_ids: Iterable[str]) -> BooleanExpression:
-    return In("batch_id", batch_ids)  # type: ignore[call-arg, misc]
+    return In("batch_id", batch_ids)  # type: ignore[call-arg]

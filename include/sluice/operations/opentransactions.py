@@ -42,7 +42,7 @@ def holding_back(ctx: Context) -> list[HoldingBack]:
         return []
     batches = [one.batch_id for one in published]
     mine = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
-    where = And(mine, In("batch_id", batches))  # type: ignore[call-arg, misc]
+    where = And(mine, In("batch_id", batches))  # type: ignore[call-arg]
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
     found: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows.to_pylist():

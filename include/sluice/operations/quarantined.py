@@ -98,7 +98,7 @@ def _counted(ctx: Context, epochs: dict[str, int | None]) -> list[Unresolved]:
     batches = list(epochs)
     if not batches:
         return []
-    where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg, misc]
+    where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg]
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file", "reason"))
     grouped = rows.group_by(["batch_id", "file", "reason"]).aggregate([([], "count_all")])
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}

@@ -72,7 +72,7 @@ def _is_vacant(ctx: Context, target: str) -> bool:
     kept = [(own, target), (beside, tombstone_table(target)), *_modes(ctx, target)]
     if any(table.metadata.refs for table in _existing(ctx, kept)):
         return False
-    counted = In(BATCH_ID, living)  # type: ignore[call-arg, misc]
+    counted = In(BATCH_ID, living)  # type: ignore[call-arg]
     changelog = _existing(ctx, [(beside, changelog_table(target))])
     return not any(any(table.scan(row_filter=counted).plan_files()) for table in changelog)
 
