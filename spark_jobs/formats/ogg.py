@@ -80,7 +80,9 @@ class GoldenGate(Format):
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
         told = {"op": looked_up(F.col("op_type"), OPS), "_parts": name_parts(F.col("_table"))}
-        records = renamed.withColumns({**images, **told})
+        # Apart, for where a column is made anew a lambda beside it sees the new one.
+        flagged = renamed.withColumn("_unsent", _missing(F.col("_before")))
+        records = flagged.withColumns({**images, **told})
         rows = with_row(records, "_before", "_after")
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope())
@@ -96,6 +98,14 @@ def _sent(image: Column) -> Column:
         return ~missing & ~(name.endswith(_IS_MISSING) & is_flag)
 
     return F.when(flagged, F.map_filter(image, sent)).otherwise(image)
+
+
+def _missing(image: Column) -> Column:
+    """The columns that an image flags as not in the trail; NULL where it flags none."""
+    flagged = F.map_filter(image, lambda name, v: name.endswith(_IS_MISSING) & (v == "true"))
+    names = F.transform(F.map_keys(flagged), lambda n: F.regexp_replace(n, f"{_IS_MISSING}$", ""))
+    known = F.filter(names, lambda name: F.map_contains_key(image, name))
+    return F.when(F.size(known) > 0, known)
 
 
 def _numbers() -> dict[str, Column]:
@@ -123,6 +133,7 @@ def _envelope() -> dict[str, Column]:
         "before": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_before")),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row")),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("_after"), F.col("_row"))),
+        "old_absent": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_unsent")),
         "key": carried_key(F.col("primary_keys"), F.map_keys(F.coalesce("_row", "_before"))),
         "source_ts": _time(),
         "raw": F.when(reason.isNotNull(), _raw()),
