@@ -151,10 +151,7 @@ def test_hadoop_finds_the_keys_where_the_other_clients_do() -> None:
     assert [name.rsplit(".", 1)[-1] for name in providers] == [
         "TemporaryAWSCredentialsProvider",
         "SimpleAWSCredentialsProvider",
-        "EnvironmentVariableCredentialsProvider",
-        "WebIdentityTokenFileCredentialsProvider",
-        "ProfileCredentialsProvider",
-        "IAMInstanceCredentialsProvider",
+        "DefaultCredentialsProvider",
     ]
 
 

@@ -30,15 +30,13 @@ _POSTGRES_LIMITS: Final = {
     ".jdbc.tcpKeepAlive": "true",
 }
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-# Hadoop's own four, and before the machine's role (of a container or an instance) what boto3 and
-# pyarrow find besides: a web identity, and a profile.
+# Keys in Hadoop's settings, then what boto3 and pyarrow find: the environment, a web identity, a
+# profile, a role. Not the providers of these one by one: that of web identities, where there is
+# none, raises what ends Hadoop's search.
 _S3A_CREDENTIALS: Final = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
-    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
-    "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
-    "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider",
-    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
 )
 
 
