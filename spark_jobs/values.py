@@ -46,7 +46,9 @@ _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 # As many of any decimal a double keeps; as many as any float is written with.
 _DIGITS_OF_DOUBLE: Final = 15
+# A float is written with at most so many digits, and has every number of so few.
 _DIGITS_OF_FLOAT: Final = 9
+_DIGITS_OF_EVERY_FLOAT: Final = 6
 _LEAST_LONG: Final = -(2**63)
 _DAY: Final = 86_400_000_000
 _FIRST_DAY: Final = _LEAST_LONG // _DAY * _DAY + _DAY
@@ -162,9 +164,19 @@ def _float(text: Column, kind: ColumnType) -> Column:
             _digits(text) == _digits(value.cast("string"))
         )
     if kind.name == "float":
-        same = text.try_cast("double") == value.cast("double")
-        number &= same | (F.length(_digits(text)) <= _DIGITS_OF_FLOAT)
+        number &= _is_written(text, value.cast("double"))
     return F.when(number | text.rlike(_NOT_FINITE), value)
+
+
+def _is_written(text: Column, held: Column) -> Column:
+    """Whether a text is what a float is written as: the double that it is, or that one in fewer
+    digits. In so few that every number has a float, none is another's."""
+    digits, count = _digits(text), F.length(_digits(text))
+    shorter = F.when(count <= _DIGITS_OF_EVERY_FLOAT, True)
+    for most in range(_DIGITS_OF_EVERY_FLOAT + 1, _DIGITS_OF_FLOAT + 1):
+        rounded = _digits(F.format_string(f"%.{most - 1}e", held))
+        shorter = shorter.when(count == most, digits == rounded)
+    return (text.try_cast("double") == held) | F.coalesce(shorter, F.lit(False))
 
 
 def _boolean(text: Column, kind: ColumnType) -> Column:
