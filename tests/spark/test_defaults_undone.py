@@ -37,6 +37,7 @@ def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
     assert lake.agrees()
 
 
+@pytest.mark.long
 def test_rows_that_were_put_together_with_the_default_lose_it(lake: Sandbox) -> None:
     """Those of keys that the batch did not touch, above the statement."""
     _, told, _ = lake.run_each(
