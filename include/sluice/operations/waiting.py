@@ -95,8 +95,16 @@ def _held_and_mine(ctx: Context) -> tuple[Rows, Rows]:
 @contextmanager
 def keeping(ctx: Context) -> Iterator[None]:
     """Renew meanwhile the leases of the batches that wait in this process's hands."""
+    third = ctx.pipeline.lease_seconds / 3
+    with repeating(lambda: renew_waiting(ctx), third, first=third):
+        yield
+
+
+@contextmanager
+def repeating(action: Callable[[], object], seconds: float, first: float) -> Iterator[None]:
+    """Tell the ledger of batches every so many seconds meanwhile, the first time after `first`."""
     stop = threading.Event()
-    thread = threading.Thread(target=_renew, args=(ctx, stop), daemon=True)
+    thread = threading.Thread(target=_repeat, args=(action, seconds, first, stop), daemon=True)
     thread.start()
     try:
         yield
@@ -105,10 +113,14 @@ def keeping(ctx: Context) -> Iterator[None]:
         thread.join()
 
 
-def _renew(ctx: Context, stop: threading.Event) -> None:
-    while not stop.wait(ctx.pipeline.lease_seconds / 3):
-        with suppress(Exception):  # one that is not renewed is another run's, in the end
-            renew_waiting(ctx)
+def _repeat(
+    action: Callable[[], object], seconds: float, first: float, stop: threading.Event
+) -> None:
+    pause = first
+    while not stop.wait(pause):
+        with suppress(Exception):  # a batch that is not told of is another run's, in the end
+            action()
+        pause = seconds
 
 
 def renew_waiting(ctx: Context) -> None:
