@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.errors import RollbackRefused
 from sluice.manifest import Rebuild
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, of_batches, quoted
 from spark_jobs.folding.floor import since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import beside, completed, moves, tied
@@ -322,7 +322,7 @@ def _versions(remains: Remains, data: list[str], kept: Kept) -> DataFrame:
 
 def _refuse_undone(remains: Remains, before: DataFrame, floor: str) -> None:
     """What a row that is gone had replaced nobody knows."""
-    counted = F.col(names.BATCH_ID).isin(*remains.writer.attempt.published)
+    counted = of_batches(remains.writer.attempt.published)
     if not before.where((F.col(names.POSITION) <= floor) & ~counted).isEmpty():
         raise RollbackRefused(
             f"{remains.plan.name}: of the snapshot from before the batch, which stands for what "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sluice.config.collations import source_name
 from sluice.config.project import TableConfig
@@ -20,6 +21,7 @@ from spark_jobs.planning.renames import Renames, name_at
 
 KeyNames = Mapping[str, str]
 """Any other name that the source had for it, in lower case → the key's column."""
+NO_NAMES: Final[KeyNames] = {}
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class _Group:
 
 
 def key_names(
-    found: Found, key: Iterable[str], renames: Renames, told: Iterable[ToldRename]
+    found: Found, key: Iterable[str], renames: Renames, told: Collection[ToldRename]
 ) -> KeyNames:
     """The other names of the columns of a `key`, by all that is known of the table's renames.
 
@@ -43,7 +45,7 @@ def key_names(
     """
     groups = [g for g in _groups(renames, key) if g.others]
     for group in groups:
-        _refuse_two(found, group, groups, list(told))
+        _refuse_two(found, group, groups, told)
     return {name: group.column for group in groups for name in group.others}
 
 

@@ -27,14 +27,13 @@ from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.keynames import KeyNames
+from spark_jobs.planning.keynames import NO_NAMES, KeyNames
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.storedtypes import Stated, planned
 
-NO_NAMES: Final[KeyNames] = {}
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 

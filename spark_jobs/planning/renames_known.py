@@ -96,10 +96,10 @@ def renames_of(
 
 
 def names_at_source(
-    catalog: Catalog, pipeline: Pipeline, source: str, key: Collection[str]
+    pipeline: Pipeline, statements: Iterable[ToldRename], source: str, key: Collection[str]
 ) -> KeyNames:
     """What a source table calls, or called, the columns of a stored key otherwise."""
-    told = [one for one in published(catalog, pipeline.name) if one.source_table == source]
+    told = [one for one in statements if one.source_table == source]
     table = Source("", "", source)
     renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), told)
     return key_names(Found(table), map(source_name, key), renames or (), told)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sluice.coltypes import STRING
@@ -35,7 +35,7 @@ class Spelling:
 
     chosen: Mapping[str, str]
     heard: Mapping[str, tuple[str, ...]]
-    key_names: KeyNames = field(default_factory=dict)
+    key_names: KeyNames
 
     def of(self, name: str) -> str:
         """The spelling of the tables; a name that no event has keeps its own."""

@@ -28,7 +28,7 @@ from spark_jobs.lake.cut import Cut, Cutter, Trio
 from spark_jobs.lake.published import changes_at, is_partial, living_at
 from spark_jobs.planning.keynames import KeyNames
 from spark_jobs.planning.plan import is_reserved
-from spark_jobs.planning.renames_known import names_at_source
+from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
@@ -47,7 +47,7 @@ def verify_source(
     started, at = time.monotonic(), datetime.now(UTC)
     database, trios = _database(spark, source.address), cutter.trios(only)
     cut = cutter.cut(trios)
-    names_at = partial(names_at_source, cutter.catalog, pipeline)
+    names_at = partial(names_at_source, pipeline, published(cutter.catalog, pipeline.name))
     found = [_Side(spark, cut, trio, database, source, names_at) for trio in trios]
     there = [side for side in found if side.table is not None]
     if not there:

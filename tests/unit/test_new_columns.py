@@ -12,6 +12,7 @@ from sluice.errors import PlanError
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.keynames import NO_NAMES
 from spark_jobs.planning.spelling import Spelling
 from spark_jobs.planning.storedtypes import Stated
 
@@ -21,7 +22,7 @@ FOUND = Found(
     types={EARLY: "early", LATE: "late"},
     lowest={(LATE, "S"): "S2", (EARLY, "S"): "S1"},
 )
-SPELLED = Spelling({}, {"amount": ("Amount", "amount")})
+SPELLED = Spelling({}, {"amount": ("Amount", "amount")}, NO_NAMES)
 
 
 def of(

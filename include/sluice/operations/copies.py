@@ -19,7 +19,7 @@ def without_copies(
 ) -> list[StoredObject]:
     """Those that a claim at the epoch may win: known copies only where nothing else has their
     bytes any more."""
-    copies = ctx.ledger.copies(ctx.pipeline.name)
+    copies = ctx.ledger.copies(ctx.pipeline.name) if objects else {}
     same = [o for o in objects if o.key in copies and not is_replaced(o, copies[o.key])]
     if not same:
         return objects

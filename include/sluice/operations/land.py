@@ -81,7 +81,7 @@ def candidates(
     """What `land` would read now, and claim but for copies; claims nothing."""
     known = ctx.ledger.known_files(ctx.pipeline.name)
     found = _to_take(ctx, landed(ctx, window, until, files), known, changed)
-    return [found for group in grouped(ctx, found, known) for found in group.objects]
+    return [one for group in grouped(ctx, found, known) for one in group.objects]
 
 
 def landed(
