@@ -16,7 +16,6 @@ import fastavro
 from pyspark.sql import Row, SparkSession
 
 from sluice.manifest import SourceFile
-from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER
@@ -162,10 +161,6 @@ def decode(spark: SparkSession, *files: SourceFile, **options: Any) -> list[Row]
     decoded = Debezium().read(spark, files, options)
     assert envelope_columns(decoded) == list(ENVELOPE)
     return sorted(decoded.collect(), key=lambda r: (r["file"], r["block"], r["ordinal"]))
-
-
-def at(*numbers: int, kind: int = 2) -> str:
-    return ".".join([str(kind), *(encode_number(n) for n in numbers)])
 
 
 SCHEMAS = {1: ROW, 2: KEY, 3: HEARTBEAT, 4: TRANSACTION, 5: DDL, 6: UNWRAPPED}

@@ -134,6 +134,11 @@ def decode_named(
     return in_turn(decoded.collect(), list(records))
 
 
+def assert_event(row: Row, op: str) -> None:
+    """An event of an operation gives no reason, and its text is not kept."""
+    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+
+
 def assert_rejected(row: Row, reason: str, record: Any) -> None:
     """A reject says why and keeps its text: to the letter, where the reader could not read it."""
     assert (row["outcome"], row["reason"]) == ("reject", reason)

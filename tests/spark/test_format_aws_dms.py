@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from sluice.positions import encode_number
 from spark_jobs.formats.aws_dms import AwsDms
-from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
+from tests.spark.envelopes import assert_event, assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -106,7 +106,7 @@ def test_operations(
     rows: dict[str, Row], name: str, op: str, before: dict[str, str], after: dict[str, str]
 ) -> None:
     row = rows[name]
-    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert_event(row, op)
     assert (row["before"], row["after"]) == (before, after)
     assert (row["database"], row["schema"], row["table"]) == (None, "s", "t")
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.formats.datahub_tuple import DatahubTuple
-from tests.spark.envelopes import assert_rejected, at, decode_named, fold, jsonl
+from tests.spark.envelopes import assert_event, assert_rejected, at, decode_named, fold, jsonl
 from tests.spark.tuple_records import record, without
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
@@ -93,7 +93,7 @@ def data(row: Row) -> dict[str, str]:
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str, image: str) -> None:
     row = rows[name]
-    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert_event(row, op)
     assert data(row) == {"id": "1"}
     assert row["before" if image == "after" else "after"] is None
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.positions import encode_number
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
-from tests.spark.envelopes import by_name, envelope_columns, jsonl
+from tests.spark.envelopes import assert_event, at, by_name, envelope_columns, jsonl
 
 pytestmark = pytest.mark.spark
 
@@ -223,7 +222,7 @@ def test_events(
     rows: dict[str, Row], name: str, op: str, before: dict[str, str], after: dict[str, str]
 ) -> None:
     row = rows[name]
-    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert_event(row, op)
     assert (row["before"], row["after"]) == (before, after)
     assert (row["database"], row["table"]) == ("shop", "t")
 
@@ -328,11 +327,6 @@ def test_values_that_were_not_sent(
     rows: dict[str, Row], name: str, absent: list[str] | None
 ) -> None:
     assert rows[name]["absent"] == absent
-
-
-def at(*numbers: int, kind: int = 2) -> str:
-    """A position by its parts."""
-    return ".".join([str(kind), *(encode_number(n) for n in numbers)])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from tests.spark.avroevents import (
     ROW,
     TRANSACTION,
     UNWRAPPED,
-    at,
     b64,
     container,
     datum,
@@ -39,7 +38,7 @@ from tests.spark.avroevents import (
     wire,
     write_schemas,
 )
-from tests.spark.envelopes import by_name, jsonl
+from tests.spark.envelopes import assert_event, at, by_name, jsonl
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
@@ -128,7 +127,7 @@ def test_events(
     rows: dict[str, Row], name: str, op: str, before: dict[str, str], after: dict[str, str]
 ) -> None:
     row = rows[name]
-    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert_event(row, op)
     assert (row["before"], row["after"]) == (before, after)
     assert (row["database"], row["table"]) == ("shop", "t")
 

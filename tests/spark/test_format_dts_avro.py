@@ -30,7 +30,7 @@ from tests.spark.dts_records import (
     values,
     when,
 )
-from tests.spark.envelopes import at, envelope_columns, in_turn
+from tests.spark.envelopes import assert_event, at, envelope_columns, in_turn
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 NEXT = [integer(1), text("b")]
@@ -220,7 +220,7 @@ def test_layouts_and_containers_say_the_same(kinds: dict[str, Rows], other: str,
 )  # fmt: skip
 def test_operations(rows: Rows, name: str, op: str) -> None:
     row = rows[name]
-    assert (row["outcome"], row["reason"], row["op"], row["raw"]) == ("event", None, op, None)
+    assert_event(row, op)
 
 
 @pytest.mark.parametrize("op", MARKERS)

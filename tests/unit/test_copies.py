@@ -57,6 +57,11 @@ def first(context: Context) -> FileRow:
     return context.ledger.known_files("shop")[FIRST]
 
 
+def undo_and_release(context: Context, batch: str) -> None:
+    undo(context.ledger, batch)
+    release(context, batch)
+
+
 def remove(context: Context, key: str) -> None:
     (context.project.root / "landing" / key).unlink()
 
@@ -117,8 +122,7 @@ def test_of_two_that_count_again_one_is_loaded_and_the_other_is_its_copy(
     context: Context, read: list[str]
 ) -> None:
     batch = first(context).batch_id
-    undo(context.ledger, batch)
-    release(context, batch)
+    undo_and_release(context, batch)
     again = load(context)
     assert first(context).batch_id == again
     assert context.ledger.copies("shop")[SECOND].batch_id == again
@@ -141,8 +145,7 @@ def test_where_the_batch_that_it_repeats_never_came_to_be_it_is_loaded(tmp_path:
 
 
 def test_a_copy_that_was_loaded_is_a_file_as_any(context: Context) -> None:
-    undo(context.ledger, first(context).batch_id)
-    release(context, first(context).batch_id)
+    undo_and_release(context, first(context).batch_id)
     remove(context, FIRST)
     batch = load(context)
     assert context.ledger.known_files("shop")[SECOND].state == FILE_LOADED
@@ -175,10 +178,8 @@ def test_a_changed_file_that_brings_known_bytes_stays_its_own_batchs(
     assert context.ledger.copies("shop")[FIRST].batch_id == other
     batch = first(context).batch_id
     assert first(context).state == FILE_LOADED
-    undo(context.ledger, batch)
-    release(context, batch)
-    undo(context.ledger, other)
-    release(context, other)
+    undo_and_release(context, batch)
+    undo_and_release(context, other)
     remove(context, "orders/other.csv")
     assert set(keys(context, land(context))) == {FIRST, SECOND}
 
@@ -188,8 +189,7 @@ def test_bytes_put_back_count_as_those_of_the_batch_that_loaded_them(
 ) -> None:
     write(context, FIRST, "id\n5\n")
     later = load(context, changed=True)
-    undo(context.ledger, later)
-    release(context, later)
+    undo_and_release(context, later)
     write(context, FIRST)
     assert land(context) == []
     read.clear()
@@ -212,8 +212,7 @@ def test_a_batch_that_is_published_again_has_its_copies_still(
     context: Context, read: list[str]
 ) -> None:
     batch = first(context).batch_id
-    undo(context.ledger, batch)
-    release(context, batch)
+    undo_and_release(context, batch)
     (key,) = land(context)
     assert keys(context, [key]) == [FIRST]
     publish(context.ledger, context.files.read_manifest(key).batch_id, 0)
