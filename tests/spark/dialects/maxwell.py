@@ -16,7 +16,7 @@ def tell(change: Change, database: str, sent: int) -> list[Row]:
         "position": f"master.{9 + serial(change) // 20}:{serial(change) % 20 + 4}",
     }  # fmt: skip
     old = {n: v for n, v in before.items() if v != after[n]} if change.op == "u" else {}
-    if change.op == "u" and not old:
+    if before == after:
         return []
     return [{
         "database": database, "table": change.table, "type": TYPES[change.op],
