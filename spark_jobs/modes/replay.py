@@ -59,33 +59,53 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     All keys, where the table is not whole. `newer`: the batch is above everything stored, of
     which the TRUNCATEs are looked at alone.
     """
-    log, rows = writer.changelog(), kept.rows
     key, data = writer.plan.key, writer.plan.data
-    newer = newer and rows is not None and kept.whole and not _halved(writer, log)
+    log = writer.changelog()
+    newer = newer and kept.rows is not None and kept.whole and not _halved(writer, log)
     log = _mine(writer, log) if newer else log
     moved = moves(log.where(F.col(names.OP) != OP_TRUNCATE), key) if writer.partial else None
-    if rows is None or not kept.whole:
-        changes = _changes(writer, log)
-        if kept.forgotten is not None:
-            if writer.partial:
-                changes = _filled(writer, changes, kept.forgotten)
-            changes = _with_living(key, changes, kept, kept.forgotten)
+    if kept.rows is None or not kept.whole:
+        changes = _of_all_keys(writer, log, kept)
     elif newer:
-        changes = _changes(writer, log)
-        rows = rows.where(F.col(kept.ended_at).isNull())
-        rows = _of(writer, rows, changes)
-        # Of what is above the floor only the batch's own events are looked at.
-        kept = replace(kept, floor=None)
+        changes = _of_open_versions(writer, log, kept, kept.rows)
     else:
-        keys = _concerned(writer, _mine(writer, log), kept, rows, stored.cut)
-        if moved is not None:
-            keys = keys.union(beside(log, _mine(writer, log), key))
-            keys = keys.union(tied(keys, moved, key))
-        changes, rows = _of(writer, _changes(writer, log), keys), _of(writer, rows, keys)
-    if rows is not None:
-        changes = with_stored(key, changes, rows, kept)
+        changes = _of_concerned_keys(writer, log, kept, kept.rows, moved, stored.cut)
     truncates = log.where(F.col(names.OP) == OP_TRUNCATE)
     return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
+
+
+def _of_all_keys(writer: Writer, log: DataFrame, kept: Kept) -> DataFrame:
+    changes = _changes(writer, log)
+    if kept.forgotten is not None:
+        if writer.partial:
+            changes = _filled(writer, changes, kept.forgotten)
+        changes = _with_living(writer.plan.key, changes, kept, kept.forgotten)
+    return changes if kept.rows is None else with_stored(writer.plan.key, changes, kept.rows, kept)
+
+
+def _of_open_versions(writer: Writer, mine: DataFrame, kept: Kept, rows: DataFrame) -> DataFrame:
+    """The batch's own changes, and of its keys the versions that they end."""
+    changes = _changes(writer, mine)
+    open_ones = _of(writer, rows.where(F.col(kept.ended_at).isNull()), changes)
+    # Of what is above the floor only the batch's own events are looked at.
+    return with_stored(writer.plan.key, changes, open_ones, replace(kept, floor=None))
+
+
+def _of_concerned_keys(
+    writer: Writer,
+    log: DataFrame,
+    kept: Kept,
+    rows: DataFrame,
+    moved: DataFrame | None,
+    cut: bool,
+) -> DataFrame:
+    """All changes of the keys that the batch has, or whose rows moved to or from one of them."""
+    key, mine = writer.plan.key, _mine(writer, log)
+    keys = _concerned(writer, mine, kept, rows, cut)
+    if moved is not None:
+        keys = keys.union(beside(log, mine, key))
+        keys = keys.union(tied(keys, moved, key))
+    return with_stored(key, _of(writer, _changes(writer, log), keys), _of(writer, rows, keys), kept)
 
 
 def _halved(writer: Writer, log: DataFrame) -> bool:
