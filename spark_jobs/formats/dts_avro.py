@@ -45,7 +45,7 @@ from spark_jobs.formats.dts_schema import (
     ends,
     record_schema,
 )
-from spark_jobs.formats.dts_values import AsBytes, Told, cell, in_nanos
+from spark_jobs.formats.dts_values import AsBytes, ValueFacts, cell, in_nanos
 from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_SECOND,
@@ -220,7 +220,7 @@ def _cells(
     nanos, numbers = in_nanos(source, position), fields["dataTypeNumber"]
     cells = F.transform(
         image,
-        lambda value, at: cell(value, as_bytes, Told(nanos, source, F.get(numbers, at))),
+        lambda value, at: cell(value, as_bytes, ValueFacts(nanos, source, F.get(numbers, at))),
     )
     # Alibaba's own readers too take an image without values for none.
     return F.when(F.size(image) > 0, cells)

@@ -44,7 +44,7 @@ AsBytes = Callable[[Column], Column]
 
 
 @dataclass(frozen=True)
-class Told:
+class ValueFacts:
     """What a record tells of all its values.
 
     `nanos`: the `millis` of a clock are nanoseconds; `source` and `number` say the column's type.
@@ -69,12 +69,12 @@ def in_nanos(source: Column, position: Column) -> Column:
     return F.coalesce(~source.isin(*_IN_MICROS) | physical, F.lit(False))
 
 
-def cell(value: Column, as_bytes: AsBytes, told: Told) -> Column:
+def cell(value: Column, as_bytes: AsBytes, facts: ValueFacts) -> Column:
     """A value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL.
 
     `as_bytes` turns what the file has for Avro's bytes into bytes.
     """
-    text = _text(value, as_bytes, told)
+    text = _text(value, as_bytes, facts)
     empty = value["EmptyObject"]
     unread = value.isNotNull() & empty.isNull() & text.isNull()
     charset = value["Character"]["charset"]
@@ -88,26 +88,26 @@ def cell(value: Column, as_bytes: AsBytes, told: Told) -> Column:
     )
 
 
-def _text(value: Column, as_bytes: AsBytes, told: Told) -> Column:
+def _text(value: Column, as_bytes: AsBytes, facts: ValueFacts) -> Column:
     character = value["Character"]
     return F.coalesce(
         value["Integer"]["value"],
         _decoded(as_bytes(character["value"]), character["charset"]),
         value["Decimal"]["value"],
         value["TextObject"]["value"],
-        _wall_clock(value["DateTime"], told),
+        _wall_clock(value["DateTime"], facts),
         _instant(value["Timestamp"]),
         value["Float"]["value"].cast("string"),
-        _object(as_bytes(value["BinaryObject"]["value"]), value["BinaryObject"]["type"], told),
-        _zoned(value["TimestampWithTimeZone"], told),
+        _object(as_bytes(value["BinaryObject"]["value"]), value["BinaryObject"]["type"], facts),
+        _zoned(value["TimestampWithTimeZone"], facts),
         F.hex(as_bytes(value["BinaryGeometry"]["value"])),
         value["TextGeometry"]["value"],
     )
 
 
-def _object(raw: Column, kind: Column, told: Told) -> Column:
+def _object(raw: Column, kind: Column, facts: ValueFacts) -> Column:
     """Base64; PostgreSQL's JSONB is its text, as in Alibaba's SDK."""
-    text, jsonb = raw.cast("string"), (F.upper(kind) == "JSONB") | told.is_of(POSTGRESQL, _JSONB)
+    text, jsonb = raw.cast("string"), (F.upper(kind) == "JSONB") | facts.is_of(POSTGRESQL, _JSONB)
     return F.when(jsonb, F.when(F.is_valid_utf8(text), text)).otherwise(F.base64(raw))
 
 
@@ -142,20 +142,20 @@ def _instant(value: Column) -> Column:
     return F.date_format(F.timestamp_micros(F.try_add(seconds, value["millis"])), _ISO)
 
 
-def _wall_clock(value: Column, told: Told) -> Column:
+def _wall_clock(value: Column, facts: ValueFacts) -> Column:
     """Date, time of day, both, or a bare year, by MySQL's type or else the parts that are there.
 
     A missing part of a date is 00, as MySQL writes it, and of its DATE and DATETIME all may be
     missing; a negative time has negative parts.
     """
     part = {name: value[name].cast("bigint") for name in PARTS}
-    nanos = _nanos(part["millis"], told)
+    nanos = _nanos(part["millis"], facts)
     has_date, has_clock = _any(part, PARTS[:3]), _any(part, PARTS[3:])
-    zero = value.isNotNull() & ~_any(part, PARTS) & told.is_of(MYSQL, *_DATE, *_DATETIME)
+    zero = value.isNotNull() & ~_any(part, PARTS) & facts.is_of(MYSQL, *_DATE, *_DATETIME)
     has_date |= zero
-    is_date = told.is_of(MYSQL, *_DATE) & has_date & _nothing(part, PARTS[3:])
-    is_time = told.is_of(MYSQL, *_TIME) & has_clock & _nothing(part, PARTS[:3])
-    is_year = told.is_of(MYSQL, _YEAR) & _nothing(part, PARTS[1:])
+    is_date = facts.is_of(MYSQL, *_DATE) & has_date & _nothing(part, PARTS[3:])
+    is_time = facts.is_of(MYSQL, *_TIME) & has_clock & _nothing(part, PARTS[:3])
+    is_year = facts.is_of(MYSQL, _YEAR) & _nothing(part, PARTS[1:])
     bare_year = is_year | (~_any(part, PARTS[1:]) & ~is_date & ~zero)
     date = F.when(has_date & ~is_time, _date(part))
     clock = F.when(has_clock & ~is_date, _clock(part, nanos))
@@ -177,10 +177,10 @@ def _date(part: dict[str, Column]) -> Column:
     return F.concat(sign, F.format_string("%04d-%02d-%02d", *_sizes(part, PARTS[:3])))
 
 
-def _nanos(millis: Column, told: Told) -> Column:
+def _nanos(millis: Column, facts: ValueFacts) -> Column:
     """The size of a clock's fraction; a million or more can be nothing but nanoseconds."""
     size = F.abs(F.coalesce(millis, F.lit(0).cast("bigint")))
-    return F.when(told.nanos | (size >= _SECOND), size).otherwise(size * 1000)
+    return F.when(facts.nanos | (size >= _SECOND), size).otherwise(size * 1000)
 
 
 def _clock(part: dict[str, Column], nanos: Column) -> Column:
@@ -204,7 +204,7 @@ def _sizes(part: dict[str, Column], names: tuple[str, ...]) -> list[Column]:
     return [F.abs(F.coalesce(part[name], F.lit(0).cast("bigint"))) for name in names]
 
 
-def _zoned(value: Column, told: Told) -> Column:
+def _zoned(value: Column, facts: ValueFacts) -> Column:
     """A wall clock with its offset, or with the name of its zone after a blank.
 
     An offset without a sign is east of UTC (DateTime of Alibaba's SDK). Without a zone it is no
@@ -213,4 +213,4 @@ def _zoned(value: Column, told: Told) -> Column:
     zone = F.nullif(F.btrim(value["timezone"]), F.lit(""))
     signed = F.when(zone.rlike(r"^\d"), F.concat(F.lit("+"), zone)).otherwise(zone)
     gap = F.when(signed.rlike("^([+-]|Z$)"), F.lit("")).otherwise(F.lit(" "))
-    return F.concat(_wall_clock(value["value"], told), gap, signed)
+    return F.concat(_wall_clock(value["value"], facts), gap, signed)

@@ -29,7 +29,7 @@ from spark_jobs.lake.tableoptions import (
 from spark_jobs.planning import overtaken, told
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.tablecolumns import (
-    Column,
+    NewColumn,
     changelog_columns,
     events_columns,
     history_columns,
@@ -211,7 +211,7 @@ class Lake:
                 f"another table; take {mode} out of its `modes`, or choose another `table_name`"
             )
 
-    def _ensure(self, table: TableId, columns: Sequence[Column], options: TableOptions) -> bool:
+    def _ensure(self, table: TableId, columns: Sequence[NewColumn], options: TableOptions) -> bool:
         existing = self.columns(table)
         if existing is None:
             self._create(table, columns, options)
@@ -233,7 +233,7 @@ class Lake:
     def _create(
         self,
         table: TableId,
-        columns: Sequence[Column],
+        columns: Sequence[NewColumn],
         options: TableOptions,
     ) -> None:
         listed = ", ".join(
@@ -254,7 +254,7 @@ class Lake:
             self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
 
     def _evolve(
-        self, table: TableId, columns: Sequence[Column], existing: dict[str, str], rewrites: bool
+        self, table: TableId, columns: Sequence[NewColumn], existing: dict[str, str], rewrites: bool
     ) -> None:
         """New columns, and wider types."""
         added = [c for c in columns if c.name not in existing]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluice.config.project import TableConfig
 from sluice.ledger.renamelog import ToldRename
-from spark_jobs.planning.defaults import NOTHING, Default, Defaults, Stated
+from spark_jobs.planning.defaults import NOTHING, Default, Defaults, StatedDefault
 from spark_jobs.planning.renames import Renames, name_at
 from spark_jobs.telling import tell
 
@@ -67,7 +67,7 @@ def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
     found = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
         told = found.get(one.name, NOTHING)
-        stated = Stated(one.at, one.default, one.verbatim, one.stored)
+        stated = StatedDefault(one.at, one.default, one.verbatim, one.stored)
         found[one.name] = Default(told.firsts, told.text, told.kind, stated)
     return found
 

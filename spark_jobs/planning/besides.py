@@ -23,7 +23,7 @@ from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found, short_name
 from spark_jobs.planning.spelling import Described, Spelling
-from spark_jobs.planning.storedtypes import Stated, stored_form
+from spark_jobs.planning.storedtypes import KnownTypes, stored_form
 
 # Types that widen to one another share a column, in whatever order they come.
 _FAMILIES: Final = {"int": "number", "bigint": "number", "decimal": "number", "float": "double"}
@@ -100,16 +100,16 @@ NOTHING_BESIDE: Final = Besides()
 
 
 def besides(
-    found: Found, described: Described, stated: Stated, spelled: Spelling, key: Collection[str]
+    found: Found, described: Described, types: KnownTypes, spelled: Spelling, key: Collection[str]
 ) -> Besides:
     """Which columns of which descriptions go beside; those of the `key` and hinted ones never.
 
     Raises PlanError where the source has a column that is called so, the table has no key, or
     nobody can tell which type came first.
     """
-    if stated.policy != NEW_COLUMN:
+    if types.policy != NEW_COLUMN:
         return NOTHING_BESIDE
-    suffixes = _suffixes(found, described, stated, {*key, *stated.hints})
+    suffixes = _suffixes(found, described, types, {*key, *types.hints})
     named = {name.lower() for name in found.columns.union(*described.values())}
     own = frozenset(name for name in named if name.endswith(_SUFFIXES))
     _refuse(found, suffixes, own, key)
@@ -121,19 +121,19 @@ def besides(
 
 
 def _suffixes(
-    found: Found, described: Described, stated: Stated, fixed: Collection[str]
+    found: Found, described: Described, types: KnownTypes, fixed: Collection[str]
 ) -> dict[int, dict[str, str]]:
     """In the order of the descriptions' positions; each type that joins widens what stands."""
-    standing = {name: parse_type(kind) for name, kind in stated.existing.items()}
+    standing = {name: parse_type(kind) for name, kind in types.existing.items()}
     beside: dict[int, dict[str, str]] = {}
     for ident in sorted(described, key=lambda ident: (_lowest(found, ident), found.types[ident])):
         for name, column in described[ident].items():
-            if name in fixed or name.lower() in stated.used_again:
+            if name in fixed or name.lower() in types.used_again:
                 continue
             kind = stored_form(column.type)
             joined = widest(standing.get(name, kind), kind)
             if joined is None:
-                _refuse_unplaced(found, name, stated)
+                _refuse_unplaced(found, name, types)
                 beside.setdefault(ident, {})[name] = _suffix(kind)
             else:
                 standing[name] = joined
@@ -148,9 +148,9 @@ def _lowest(found: Found, ident: int) -> str:
     return min((p for (shape, _), p in found.lowest.items() if shape == ident), default="")
 
 
-def _refuse_unplaced(found: Found, name: str, stated: Stated) -> None:
+def _refuse_unplaced(found: Found, name: str, types: KnownTypes) -> None:
     """Shapes of earlier batches tell no positions."""
-    if name not in stated.existing and not found.lowest:
+    if name not in types.existing and not found.lowest:
         raise PlanError(
             f"table {found.source.name}: nobody tells which type of {name!r} came first"
         )

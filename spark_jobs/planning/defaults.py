@@ -40,7 +40,7 @@ _SPELLED_APART: Final = frozenset({"binary", "timestamp"})
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedDefault:
     """What a statement of DDL at a position tells; `text` is as SQL has it, None for NULL.
 
     `verbatim`: whether a column of text holds it so. `stored`: the type of the column that rows
@@ -78,7 +78,7 @@ class Default:
     firsts: Mapping[str, str]
     text: str | None = None
     kind: ColumnType = STRING
-    stated: Stated | None = None
+    stated: StatedDefault | None = None
 
     @property
     def since(self) -> str:

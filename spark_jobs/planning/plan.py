@@ -32,7 +32,7 @@ from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.spelling import Described, Spelling, spelling
-from spark_jobs.planning.storedtypes import Stated, planned
+from spark_jobs.planning.storedtypes import KnownTypes, planned
 
 _RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
@@ -198,7 +198,7 @@ class _Heard:
     found: Found
     hints: TableConfig
     spelled: Spelling
-    stated: Stated
+    types: KnownTypes
     besides: Besides
     key: tuple[str, ...] | None
 
@@ -212,18 +212,18 @@ def _hear(
     hints = spelled.of_config(config)
     policy = pipeline.on_type_change
     ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
-    stated = Stated(
+    types = KnownTypes(
         found.source.name, hints.columns, stored.types, policy, stored.used_again, ddl.columns
     )
     key = _told_key(hints, known, stored.key, ddl.key)
-    beside = besides(known, described, stated, spelled, key or ())
+    beside = besides(known, described, types, spelled, key or ())
     moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
     refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
-    return _Heard(moved, known, hints, spelled, stated, beside, key)
+    return _Heard(moved, known, hints, spelled, types, beside, key)
 
 
 def _planned(heard: _Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
-    columns = (planned(name, heard.described, heard.stated) for name in names)
+    columns = (planned(name, heard.described, heard.types) for name in names)
     return tuple(_as_heard(column, heard.spelled) for column in columns)
 
 
@@ -253,7 +253,7 @@ def _column_names(heard: _Heard, existing: Mapping[str, str]) -> list[str]:
     bare = not found.images and not names
     names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
     wanted = {*found.columns, *(heard.key or () if bare else ())}
-    names.update(dict.fromkeys(c for c in heard.stated.ddl if c in wanted))
+    names.update(dict.fromkeys(c for c in heard.types.ddl if c in wanted))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
 

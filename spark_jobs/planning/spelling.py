@@ -22,7 +22,7 @@ from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.keynames import KeyNames
 
-NOTHING_TOLD: Final = DdlTable("", "", {})
+NO_SCRIPT: Final = DdlTable("", "", {})
 Described = Mapping[int, Mapping[str, SourceColumn]]
 
 
@@ -75,7 +75,7 @@ class Spelling:
         """What a script tells, in the spelling of the tables; a type that is not one of the `plain`
         ones is text."""
         if table is None:
-            return NOTHING_TOLD
+            return NO_SCRIPT
         kinds = table.columns.items()
         columns = {
             self.of(name): kind if kind.name in plain else STRING

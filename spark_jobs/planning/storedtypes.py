@@ -28,7 +28,7 @@ from spark_jobs.planning.widening import is_promoted
 
 
 @dataclass(frozen=True)
-class Stated:
+class KnownTypes:
     """What is known of a table's types beside its events: the hints, and the columns as stored.
 
     `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
@@ -54,31 +54,31 @@ class Stated:
 
 
 def planned(
-    name: str, described: Mapping[int, Mapping[str, SourceColumn]], stated: Stated
+    name: str, described: Mapping[int, Mapping[str, SourceColumn]], types: KnownTypes
 ) -> PlannedColumn:
     """Plan one column; raises PlanError where no type holds all that is told of it."""
     readings: dict[int | None, ColumnType] = {
         ident: columns[name].type for ident, columns in described.items() if name in columns
     }
-    if name in stated.hints:
-        hint = parse_type(stated.hints[name])
+    if name in types.hints:
+        hint = parse_type(types.hints[name])
         typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
-        return PlannedColumn(name, _stored(name, [hint], stated), _hinted(hint, readings, typed))
+        return PlannedColumn(name, _stored(name, [hint], types), _hinted(hint, readings, typed))
     if not readings:
-        return _untold(name, stated)
+        return _untold(name, types)
     kinds = list(readings.values())
-    if stated.stands(name):
-        return PlannedColumn(name, _wider(parse_type(stated.existing[name]), kinds), readings)
-    return PlannedColumn(name, _stored(name, kinds, stated), readings)
+    if types.stands(name):
+        return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
+    return PlannedColumn(name, _stored(name, kinds, types), readings)
 
 
-def _untold(name: str, stated: Stated) -> PlannedColumn:
+def _untold(name: str, types: KnownTypes) -> PlannedColumn:
     """A column that no event describes. A type that is stored stands against that of a script, but
     for one that Iceberg widens it to in place: no later script stops a batch."""
-    told = stated.ddl.get(name, STRING)
+    told = types.ddl.get(name, STRING)
     kind = stored_form(told)
-    if name in stated.existing:
-        stored = parse_type(stated.existing[name])
+    if name in types.existing:
+        stored = parse_type(types.existing[name])
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
     return PlannedColumn(name, kind, {None: as_described(kind, told)})
@@ -95,16 +95,16 @@ def _hinted(
     return {None: hint} if kinds <= {hint} else {**written, None: hint}
 
 
-def _stored(name: str, kinds: list[ColumnType], stated: Stated) -> ColumnType:
-    existing = stated.existing
+def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType:
+    existing = types.existing
     everything = kinds + ([parse_type(existing[name])] if name in existing else [])
     result = stored_form(everything[0])
-    join = stated.join(name)
+    join = types.join(name)
     for kind in everything[1:]:
         wider = join(result, stored_form(kind))
         if wider is None:
             raise PlanError(
-                f"table {stated.table}, column {name!r}: {result.spark} and {kind.spark} do not "
+                f"table {types.table}, column {name!r}: {result.spark} and {kind.spark} do not "
                 f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
                 "stored (on_type_change: string), which bytes have none of, what does not fit "
                 "the stored one in a column beside it (new_column), or quarantined (quarantine)"

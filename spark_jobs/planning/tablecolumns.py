@@ -23,7 +23,7 @@ _SOFT_DELETE_TYPES = {
 
 
 @dataclass(frozen=True)
-class Column:
+class NewColumn:
     """A column to create: Spark type, and whether NULL is refused."""
 
     name: str
@@ -31,32 +31,32 @@ class Column:
     required: bool = False
 
 
-def target_columns(plan: TablePlan) -> list[Column]:
+def target_columns(plan: TablePlan) -> list[NewColumn]:
     """The source's columns, the audit columns, the marks of deleted rows; keys refuse NULL."""
-    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
-    data += [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
-    return data + [Column(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]
+    data = [NewColumn(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
+    data += [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+    return data + [NewColumn(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]
 
 
-def history_columns(plan: TablePlan) -> list[Column]:
+def history_columns(plan: TablePlan) -> list[NewColumn]:
     """The source's columns and those of a version; keys refuse NULL."""
-    data = [Column(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
-    return data + [Column(n, t) for n, t in _HISTORY_TYPES.items()]
+    data = [NewColumn(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
+    return data + [NewColumn(n, t) for n, t in _HISTORY_TYPES.items()]
 
 
-def events_columns(plan: TablePlan) -> list[Column]:
+def events_columns(plan: TablePlan) -> list[NewColumn]:
     """The source's columns, NULL in a TRUNCATE, and those of an event."""
-    data = [Column(c.name, c.stored.spark) for c in plan.columns]
-    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.EVENTS_METADATA]
+    data = [NewColumn(c.name, c.stored.spark) for c in plan.columns]
+    return data + [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.EVENTS_METADATA]
 
 
-def changelog_columns(plan: TablePlan) -> list[Column]:
+def changelog_columns(plan: TablePlan) -> list[NewColumn]:
     """The source's columns, all nullable, and the metadata of an event."""
-    data = [Column(c.name, c.stored.spark) for c in plan.columns]
-    return data + [Column(n, _CHANGELOG_TYPES[n]) for n in names.CHANGELOG_METADATA]
+    data = [NewColumn(c.name, c.stored.spark) for c in plan.columns]
+    return data + [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.CHANGELOG_METADATA]
 
 
-def tombstone_columns(plan: TablePlan) -> list[Column]:
+def tombstone_columns(plan: TablePlan) -> list[NewColumn]:
     """The key and the audit columns; the tombstone of a whole table has NULL keys."""
-    keys = [Column(c.name, c.stored.spark) for c in plan.columns if c.name in plan.key]
-    return keys + [Column(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
+    keys = [NewColumn(c.name, c.stored.spark) for c in plan.columns if c.name in plan.key]
+    return keys + [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from pyspark.sql import SparkSession
 
 from sluice.config.livesource import MARIADB, MYSQL
-from spark_jobs.verifying.sourcedatabase import SourceColumn, SourceDatabase, SourceTable, Spelling
+from spark_jobs.verifying.sourcedatabase import LiveColumn, SourceDatabase, SourceTable, TextForm
 
 _SESSION: Final = {
     "driver": "org.mariadb.jdbc.Driver",
@@ -27,16 +27,16 @@ SELECT column_name AS name, data_type AS kind FROM information_schema.columns
 WHERE table_schema = {schema} AND table_name = {name}
 """
 _KINDS: Final = {
-    Spelling.NUMBER: "tinyint smallint mediumint int bigint decimal year bit",
-    Spelling.DOUBLE: "double",
-    Spelling.SINGLE: "float",
-    Spelling.MOMENT: "date datetime timestamp",
-    Spelling.CLOCK: "time",
-    Spelling.TEXT: "char varchar tinytext text mediumtext longtext enum set uuid inet4 inet6",
-    Spelling.JSON: "json",
-    Spelling.BYTES: "binary varbinary tinyblob blob mediumblob longblob",
+    TextForm.NUMBER: "tinyint smallint mediumint int bigint decimal year bit",
+    TextForm.DOUBLE: "double",
+    TextForm.SINGLE: "float",
+    TextForm.MOMENT: "date datetime timestamp",
+    TextForm.CLOCK: "time",
+    TextForm.TEXT: "char varchar tinytext text mediumtext longtext enum set uuid inet4 inet6",
+    TextForm.JSON: "json",
+    TextForm.BYTES: "binary varbinary tinyblob blob mediumblob longblob",
 }
-_SPELLINGS: Final = {kind: spelling for spelling, kinds in _KINDS.items() for kind in kinds.split()}
+_FORMS: Final = {kind: form for form, kinds in _KINDS.items() for kind in kinds.split()}
 
 
 class Mariadb(SourceDatabase):
@@ -55,23 +55,23 @@ class Mariadb(SourceDatabase):
         """A name as an identifier."""
         return "`" + name.replace("`", "``") + "`"
 
-    def columns(self, table: SourceTable) -> list[SourceColumn]:
+    def columns(self, table: SourceTable) -> list[LiveColumn]:
         """Its columns, by name; `kind` is the type without length and sign."""
         asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
         return [
-            SourceColumn(name, kind, _SPELLINGS.get(kind), _text(self.quoted(name), kind))
+            LiveColumn(name, kind, _FORMS.get(kind), _text(self.quoted(name), kind))
             for name, kind in self.query(asked).orderBy("name").collect()
         ]
 
 
 def _text(column: str, kind: str) -> str:
     """SQL for a value as text in UTF-8."""
-    spelling = _SPELLINGS.get(kind)
-    if spelling == Spelling.BYTES:
+    form = _FORMS.get(kind)
+    if form == TextForm.BYTES:
         return f"LOWER(HEX({column}))"
-    if spelling == Spelling.NUMBER:  # as a number: bits have no text, ZEROFILL pads
+    if form == TextForm.NUMBER:  # as a number: bits have no text, ZEROFILL pads
         column = f"{column} + 0"
-    if spelling in (Spelling.SINGLE, Spelling.DOUBLE):  # the text of a float has six digits
+    if form in (TextForm.SINGLE, TextForm.DOUBLE):  # the text of a float has six digits
         column = f"{column} + 0e0"
     return f"CONVERT({column} USING utf8mb4)"
 

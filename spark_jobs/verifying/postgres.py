@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.verifying.sourcedatabase import SourceColumn, SourceDatabase, SourceTable, Spelling
+from spark_jobs.verifying.sourcedatabase import LiveColumn, SourceDatabase, SourceTable, TextForm
 
 _DRIVER: Final = "org.postgresql.Driver"
 _SESSION: Final = (
@@ -32,16 +32,16 @@ JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamesp
 WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.attisdropped
 """
 _KINDS: Final = {
-    Spelling.NUMBER: "int2 int4 int8 oid numeric money",
-    Spelling.DOUBLE: "float4 float8",
-    Spelling.BOOLEAN: "bool",
-    Spelling.MOMENT: "date timestamp timestamptz",
-    Spelling.CLOCK: "time",
-    Spelling.TEXT: "text varchar bpchar char name citext uuid json jsonb xml inet cidr macaddr "
+    TextForm.NUMBER: "int2 int4 int8 oid numeric money",
+    TextForm.DOUBLE: "float4 float8",
+    TextForm.BOOLEAN: "bool",
+    TextForm.MOMENT: "date timestamp timestamptz",
+    TextForm.CLOCK: "time",
+    TextForm.TEXT: "text varchar bpchar char name citext uuid json jsonb xml inet cidr macaddr "
     "macaddr8",
-    Spelling.BYTES: "bytea",
+    TextForm.BYTES: "bytea",
 }
-_SPELLINGS: Final = {kind: spelling for spelling, kinds in _KINDS.items() for kind in kinds.split()}
+_FORMS: Final = {kind: form for form, kinds in _KINDS.items() for kind in kinds.split()}
 
 
 class Postgres(SourceDatabase):
@@ -57,18 +57,18 @@ class Postgres(SourceDatabase):
         """A name as an identifier."""
         return '"' + name.replace('"', '""') + '"'
 
-    def columns(self, table: SourceTable) -> list[SourceColumn]:
+    def columns(self, table: SourceTable) -> list[LiveColumn]:
         """Its columns, by name."""
         asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
         rows = self.query(asked).orderBy("name").collect()
         return [
-            SourceColumn(name, kind, _spelling(kind, sort), _text(self.quoted(name), kind))
+            LiveColumn(name, kind, _form(kind, sort), _text(self.quoted(name), kind))
             for name, kind, sort in rows
         ]
 
 
-def _spelling(kind: str, sort: str) -> Spelling | None:
-    return Spelling.TEXT if sort == _ENUM else _SPELLINGS.get(kind)
+def _form(kind: str, sort: str) -> TextForm | None:
+    return TextForm.TEXT if sort == _ENUM else _FORMS.get(kind)
 
 
 def _text(column: str, kind: str) -> str:

@@ -32,7 +32,7 @@ from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
-from spark_jobs.verifying.sourcedatabase import SourceColumn, SourceDatabase, SourceTable
+from spark_jobs.verifying.sourcedatabase import LiveColumn, SourceDatabase, SourceTable
 from spark_jobs.verifying.texts import comparable, spelled_source, spelled_target
 
 
@@ -76,7 +76,7 @@ def _database(spark: SparkSession, address: str) -> SourceDatabase:
 class _Shared:
     """Columns that are compared; `key` of them tell rows apart, all where the table has none."""
 
-    columns: Sequence[SourceColumn]
+    columns: Sequence[LiveColumn]
     key: tuple[str, ...]
 
     @property
@@ -122,7 +122,7 @@ class _Side:
             foreign=self.cut.foreign(self.trio.target),
         )
 
-    def _columns(self, table: SourceTable) -> list[SourceColumn]:
+    def _columns(self, table: SourceTable) -> list[LiveColumn]:
         """Those of the source, the key's under the names that they have in the target."""
         of_key = self.names_at(self.source, self.trio.key)
         found = self.database.columns(table)
@@ -159,7 +159,7 @@ class _Side:
         there = f"the event at {newest['position']}{at}" if newest["position"] else "no event"
         self._note(f"compared up to {there}")
 
-    def _shared(self, columns: Sequence[SourceColumn], held: DataFrame) -> _Shared:
+    def _shared(self, columns: Sequence[LiveColumn], held: DataFrame) -> _Shared:
         types = {f.name: f.dataType for f in held.schema}
         shared = [c for c in columns if c.name in types and comparable(c, types[c.name])]
         left = {c.name: c.kind if c.name in types else "not in the target" for c in columns} | {

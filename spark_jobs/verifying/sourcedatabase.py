@@ -21,7 +21,7 @@ from spark_jobs.kept import keep
 _ROWS_AT_ONCE: Final = "10000"
 
 
-class Spelling(StrEnum):
+class TextForm(StrEnum):
     """How a server writes the values of a type; those of no such kind are not compared."""
 
     NUMBER = "number"
@@ -59,12 +59,12 @@ class SourceTable:
 
 
 @dataclass(frozen=True)
-class SourceColumn:
-    """A column, its type's name, how its values are spelled, and SQL for that spelling."""
+class LiveColumn:
+    """A column, its type's name, the form of its values' text, and SQL for it."""
 
     name: str
     kind: str
-    spelling: Spelling | None
+    form: TextForm | None
     sql: str
 
 
@@ -91,7 +91,7 @@ class SourceDatabase(ABC):
         """A name as an identifier."""
 
     @abstractmethod
-    def columns(self, table: SourceTable) -> list[SourceColumn]:
+    def columns(self, table: SourceTable) -> list[LiveColumn]:
         """Its columns, by name."""
 
     def table(self, source: str) -> SourceTable | None:
@@ -105,7 +105,7 @@ class SourceDatabase(ABC):
             raise TerminalError(f"the source has more than one table {source}: {listed}")
         return found[0] if found else None
 
-    def rows(self, table: SourceTable, columns: Sequence[SourceColumn]) -> DataFrame:
+    def rows(self, table: SourceTable, columns: Sequence[LiveColumn]) -> DataFrame:
         """All rows, every column as text under its own name; read once."""
         listed = ", ".join(f"{c.sql} AS c{at}" for at, c in enumerate(columns))
         rows = self.query(f"SELECT {listed} FROM {table.sql}")

@@ -24,34 +24,34 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_jobs.verifying.sourcedatabase import SourceColumn, Spelling
+from spark_jobs.verifying.sourcedatabase import LiveColumn, TextForm
 
 Types = tuple[type[DataType], ...]
 
 _MOMENTS: Final[Types] = (DateType, TimestampType, TimestampNTZType)
 _FLOATS: Final[Types] = (FloatType, DoubleType)
-_HELD_AS: Final[dict[Spelling, Types]] = {
-    Spelling.NUMBER: (NumericType, StringType, BooleanType),
-    Spelling.DOUBLE: _FLOATS,
-    Spelling.SINGLE: _FLOATS,
-    Spelling.BOOLEAN: (BooleanType,),
-    Spelling.MOMENT: _MOMENTS,
-    Spelling.CLOCK: (StringType,),
-    Spelling.TEXT: (StringType,),
-    Spelling.JSON: (StringType,),
-    Spelling.BYTES: (BinaryType,),
+_HELD_AS: Final[dict[TextForm, Types]] = {
+    TextForm.NUMBER: (NumericType, StringType, BooleanType),
+    TextForm.DOUBLE: _FLOATS,
+    TextForm.SINGLE: _FLOATS,
+    TextForm.BOOLEAN: (BooleanType,),
+    TextForm.MOMENT: _MOMENTS,
+    TextForm.CLOCK: (StringType,),
+    TextForm.TEXT: (StringType,),
+    TextForm.JSON: (StringType,),
+    TextForm.BYTES: (BinaryType,),
 }
 _ZERO_DATE: Final = r"^\d{4}-(00-|\d{2}-00)"
 
 
-def comparable(column: SourceColumn, held: DataType) -> bool:
+def comparable(column: LiveColumn, held: DataType) -> bool:
     """Whether a column has a common spelling with what a target of this type holds of it."""
-    return column.spelling is not None and isinstance(held, _HELD_AS[column.spelling])
+    return column.form is not None and isinstance(held, _HELD_AS[column.form])
 
 
-def spelled_source(text: Column, column: SourceColumn, held: DataType) -> Column:
+def spelled_source(text: Column, column: LiveColumn, held: DataType) -> Column:
     """The server's text of a column in the common spelling."""
-    if column.spelling == Spelling.MOMENT:
+    if column.form == TextForm.MOMENT:
         text = F.when(~text.rlike(_ZERO_DATE), _signed(text))
     if isinstance(held, (*_MOMENTS, BooleanType)):
         return F.coalesce(text.try_cast(held).cast("string"), text)
@@ -60,7 +60,7 @@ def spelled_source(text: Column, column: SourceColumn, held: DataType) -> Column
     return _spelled(text, column)
 
 
-def spelled_target(value: Column, column: SourceColumn, held: DataType) -> Column:
+def spelled_target(value: Column, column: LiveColumn, held: DataType) -> Column:
     """A target's value in the common spelling."""
     if isinstance(held, BinaryType):
         return F.lower(F.hex(value))
@@ -69,11 +69,11 @@ def spelled_target(value: Column, column: SourceColumn, held: DataType) -> Colum
     return _spelled(value.cast("string"), column)
 
 
-def _spelled(text: Column, column: SourceColumn) -> Column:
+def _spelled(text: Column, column: LiveColumn) -> Column:
     """1.50 and 1.5 are one value, and so are documents that differ by blanks and order alone."""
-    if column.spelling in (Spelling.NUMBER, Spelling.CLOCK):
+    if column.form in (TextForm.NUMBER, TextForm.CLOCK):
         return _short(text)
-    if column.spelling == Spelling.JSON:
+    if column.form == TextForm.JSON:
         return F.coalesce(F.to_json(F.try_parse_json(text)), text)
     return text
 
@@ -83,9 +83,9 @@ def _short(text: Column) -> Column:
     return F.regexp_replace(F.regexp_replace(text, r"(\.\d*?)0+$", "$1"), r"\.$", "")
 
 
-def _float(value: Column, column: SourceColumn) -> Column:
+def _float(value: Column, column: LiveColumn) -> Column:
     """-0.0 is 0.0, as in SQL."""
-    if column.spelling == Spelling.SINGLE:
+    if column.form == TextForm.SINGLE:
         value = value.cast("float")
     return F.when(value == 0, F.lit("0.0")).otherwise(value.cast("string"))
 

@@ -17,7 +17,7 @@ from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.source import verify_source
-from spark_jobs.verifying.sourcedatabase import SourceColumn, Spelling
+from spark_jobs.verifying.sourcedatabase import LiveColumn, TextForm
 from spark_jobs.verifying.texts import spelled_source, spelled_target
 from tests import mariadb
 from tests.spark.sandbox import NAMESPACE
@@ -171,7 +171,7 @@ def test_a_table_that_only_another_database_has(shop: Shop, source: mariadb.Serv
 
 
 def test_documents_of_mysql_are_one_however_they_are_written(spark: SparkSession) -> None:
-    column = SourceColumn("doc", "json", Spelling.JSON, "doc")
+    column = LiveColumn("doc", "json", TextForm.JSON, "doc")
     written = spark.createDataFrame(
         [('{"a": 1, "b": [1.5, null]}', '{"b":[1.5,null],"a":1}', '{"a":1,"b":[1.6,null]}')]
     )

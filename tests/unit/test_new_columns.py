@@ -14,7 +14,7 @@ from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.keynames import NO_NAMES
 from spark_jobs.planning.spelling import Spelling
-from spark_jobs.planning.storedtypes import Stated
+from spark_jobs.planning.storedtypes import KnownTypes
 
 EARLY, LATE = 1, 2
 FOUND = Found(
@@ -39,8 +39,8 @@ def of(
         EARLY: {"amount": SourceColumn("amount", parse_type(early))},
         LATE: {n: SourceColumn(n, parse_type(k)) for n, k in {"amount": late, **more}.items()},
     }
-    stated = Stated("t", {}, {"amount": stored} if stored else {}, policy)
-    return besides(found, described, stated, SPELLED, key)
+    types = KnownTypes("t", {}, {"amount": stored} if stored else {}, policy)
+    return besides(found, described, types, SPELLED, key)
 
 
 def test_the_type_that_was_told_first_stands_and_each_spelling_is_known() -> None:

@@ -16,7 +16,7 @@ from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan, plan_table
 from spark_jobs.planning.plannedcolumn import PlannedColumn
-from spark_jobs.planning.storedtypes import Stated, planned
+from spark_jobs.planning.storedtypes import KnownTypes, planned
 
 TOLD = {
     "Id": ColumnType("bigint"), "total": decimal(9, 2), "ok": ColumnType("boolean"),
@@ -91,7 +91,7 @@ def column(
 ) -> PlannedColumn:
     existing = {} if stored is None else {"a": stored}
     events = {} if described is None else {7: {"a": SourceColumn("a", described)}}
-    return planned("a", events, Stated("t", {}, existing, ddl={"a": told}, **more))
+    return planned("a", events, KnownTypes("t", {}, existing, ddl={"a": told}, **more))
 
 
 def test_what_events_describe_wins() -> None:
