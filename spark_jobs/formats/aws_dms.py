@@ -73,12 +73,6 @@ class AwsDms(Format):
 
     name: ClassVar[str] = "aws_dms"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
-    options: ClassVar[Mapping[str, str]] = {
-        "before_prefix": f"how columns with old values begin; default {BEFORE_PREFIX}",
-        "order_column": "the column that a rule fills from AR_H_CHANGE_SEQ: a rising number",
-        "timestamp_column": "the endpoint's TimestampColumnName, in the files of the S3 target",
-        **csvrows.OPTIONS,
-    }
 
     def read(
         self,

@@ -61,9 +61,6 @@ class Format(ABC):
     """A decoder. One file a format, registered in `FORMATS`."""
 
     name: ClassVar[str]
-    options: ClassVar[Mapping[str, str]] = {}
-    """What `format_options` may say, and what each option means."""
-
     tells_defaults: ClassVar[bool] = False
     """Whether the descriptions of columns name the default that one was added with."""
 

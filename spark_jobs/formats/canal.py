@@ -108,11 +108,6 @@ class Canal(Format):
     """The decoder of `format: canal`."""
 
     name: ClassVar[str] = "canal"
-    options: ClassVar[Mapping[str, str]] = {
-        "form": f"what `data` and `old` mean: {COMMUNITY} (default), {SWAPPED} or {DRS}",
-        "order": "a field of the message that orders: a number, another one in every message",
-        "table": "`database.table` of messages that name no table",
-    }
 
     def read(
         self,

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.containers import csvrows
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     OP_DELETE,
@@ -64,10 +63,6 @@ class DatahubTuple(Format):
     """The decoder of `format: datahub_tuple`."""
 
     name: ClassVar[str] = "datahub_tuple"
-    options: ClassVar[Mapping[str, str]] = {
-        "table": f"the source table of records that have no {SOURCE_TABLE}",
-        **csvrows.OPTIONS,
-    }
 
     def read(
         self,

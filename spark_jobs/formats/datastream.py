@@ -84,9 +84,6 @@ class Datastream(Format):
 
     name: ClassVar[str] = "datastream"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
-    options: ClassVar[Mapping[str, str]] = {
-        "records": "Avro records in a column (varchar, timestampTz): json (default) or value",
-    }
 
     def read(
         self,

@@ -128,12 +128,6 @@ class Debezium(Format):
 
     name: ClassVar[str] = "debezium"
     plain: ClassVar[frozenset[str]] = COUNTS
-    options: ClassVar[Mapping[str, str]] = {
-        "unavailable_value": "placeholder of a large value that was not sent",
-        "connector": "name of the connector, where the images are documents: mongodb",
-        "decimal_format": "the JSON converter's decimal.format: base64 (default) or numeric",
-        **debezium_avro.OPTIONS,
-    }
     tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = (
         rf'^\s*({NULL}|\{{\s*("key"\s*:.*,)?\s*"value"\s*:\s*{NULL}\s*\}})\s*$'

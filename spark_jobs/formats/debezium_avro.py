@@ -34,12 +34,6 @@ from spark_jobs.formats.envelope import by_schema, computed_once
 BASE64: Final = "base64"
 JSON_ENCODING: Final = "avro_json"
 LAYOUTS: Final = (BASE64, *framed.LAYOUTS, JSON_ENCODING)
-OPTIONS: Final = {
-    "layout": f"how Avro lies in files that are no containers: {', '.join(LAYOUTS)}",
-    "schemas": "schemas by id: a folder of <id>.avsc files, or one JSON file of ids and schemas",
-    "schema_registry": "URL of the schema registry that has them",
-    "tombstones": "null values after an event of their key: ignore (default) or delete",
-}
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
 # Of a change and of schema changes; a row may have a column of one such name.
 _MAKES: Final = ({"op", "source"}, {"ddl", "source"}, {"tableChanges", "source"})

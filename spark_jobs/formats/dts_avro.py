@@ -98,10 +98,6 @@ class DtsAvro(Format):
 
     name: ClassVar[str] = "dts_avro"
     untold_truncates: ClassVar[str] = TRUNCATES
-    options: ClassVar[Mapping[str, str]] = {
-        datums.OPTION: "bare datums: one_per_file (default) or length_prefixed, each after its "
-        "length as four bytes, big-endian",
-    }
 
     def read(
         self,

@@ -107,10 +107,6 @@ class HuaweiCdl(Format):
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
     ignorable: ClassVar[str] = rf"^\s*{NULL}\s*$"
-    options: ClassVar[Mapping[str, str]] = {
-        "database": "name of the database, which messages of version 1.0 do not tell",
-        "unavailable_value": "placeholder of a large value that was not sent",
-    }
 
     def read(
         self,

@@ -79,9 +79,6 @@ class Maxwell(Format):
 
     name: ClassVar[str] = "maxwell"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
-    options: ClassVar[Mapping[str, str]] = {
-        "order": "log (default): by the binary log; arrival: as files and lines come",
-    }
 
     def read(
         self,

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.containers import csvrows
 from sluice.landing.tablefolders import folders
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
@@ -33,11 +32,6 @@ class Rows(Format):
 
     name: ClassVar[str] = "rows"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
-    options: ClassVar[Mapping[str, str]] = {
-        "table": "name of the source table; default: the folder that the file is in",
-        "order_column": "a column whose number tells which of two rows of a key is the later",
-        **csvrows.OPTIONS,
-    }
 
     def read(
         self,

@@ -1,13 +1,15 @@
-"""The configuration's formats and options are those that the decoders have."""
+"""The configuration's formats are those that have decoders, and its options are documented."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
 from sluice.config.formats import FORMAT_NAMES, OPTIONS, refuse_unknown_options
 from spark_jobs.formats import FORMATS, canal, debezium, debezium_order, maxwell, tombstones
+from tests import documented
 
 
 def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
@@ -15,8 +17,10 @@ def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
-def test_the_configuration_knows_a_decoders_options(name: str) -> None:
-    assert set(OPTIONS[name]) == FORMATS.get(name).options.keys()
+def test_the_page_of_a_format_tells_of_its_options(name: str) -> None:
+    pages = documented.FORMATS.glob(f"{name}*.md")
+    told = "".join(page.read_text() for page in pages)
+    assert [option for option in OPTIONS[name] if not re.search(rf"`{option}\b", told)] == []
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)

@@ -26,11 +26,6 @@ NO_NAMES: Final = "no_line_of_names"
 TOO_MANY_NAMES: Final = "line_of_names_too_long"
 MOST_NAMES: Final = 10_000
 MOST_NAMES_CHARACTERS: Final = MEBIBYTE
-OPTIONS: Final[Mapping[str, str]] = {
-    "csv_null": "the unquoted text of a CSV file that is NULL; default: nothing between delimiters",
-    "csv_delimiter": "one character between the fields of a CSV file; default: a comma",
-    "csv_columns": "names of the fields of CSV files without a line of names, as a list",
-}
 
 NOTHING: Final = ("",)
 """The texts that are NULL unless a pipeline or its format says otherwise."""
