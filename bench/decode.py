@@ -136,7 +136,7 @@ def _plan(spark: SparkSession, pipeline: Pipeline, files: tuple[SourceFile, ...]
         raise RuntimeError(f"{pipeline.format}: {lost}")
     config = TableConfig.model_validate({"key": ["id"], "columns": COLUMNS})
     found = replace(found, moves=False)
-    return plan_table(pipeline, FORMATS.get(pipeline.format), found, config, None, None)
+    return plan_table(pipeline, FORMATS[pipeline.format], found, config, None, None)
 
 
 def _changes(

@@ -169,7 +169,7 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     """What the records are, those that the format knows to be empty set aside."""
     found = discover(envelope)
     refuse_unclear(job.pipeline, found)
-    if FORMATS.get(job.pipeline.format).ignorable and any(f.rejected for f in found):
+    if FORMATS[job.pipeline.format].ignorable and any(f.rejected for f in found):
         envelope = _without_tombstones(job, envelope)
         found = discover(envelope)
     if unfit := unfit_names(job.pipeline, found):
@@ -261,7 +261,7 @@ def read_envelope(
 
     `absent` and `old_absent` are there for formats without partial rows too.
     """
-    envelope = FORMATS.get(pipeline.format).read(spark, files, pipeline.format_options, known)
+    envelope = FORMATS[pipeline.format].read(spark, files, pipeline.format_options, known)
     lacking = {"absent", "old_absent"} - set(envelope.columns)
     whole = {name: F.lit(None).cast("array<string>") for name in sorted(lacking)}
     return as_listed(envelope.withColumns(whole), pipeline)
@@ -270,7 +270,7 @@ def read_envelope(
 def _without_tombstones(job: Job, envelope: DataFrame) -> DataFrame:
     """Records with nothing in them that the format knows by their text are ignored, not bad."""
     lines = quarantine.texts(job.spark, job.manifest.files)
-    known = lines.where(F.col("value").rlike(FORMATS.get(job.pipeline.format).ignorable))
+    known = lines.where(F.col("value").rlike(FORMATS[job.pipeline.format].ignorable))
     marks = F.broadcast(known.select(*PLACE, F.lit(True).alias("known")))
     marked = envelope.join(marks, list(PLACE), "left")
     passed = F.col("known") & (F.col("outcome") == OUTCOME_REJECT)

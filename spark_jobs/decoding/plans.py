@@ -117,7 +117,7 @@ def _by_events(job: Job, asked: _Asked, stored: Mapping[str, str], renames: Rena
     found, config, target = asked.table, asked.config, _target(job, asked.table)
     key = job.lake.key(target)
     refuse_other_source(job.lake, target, found, config)
-    fmt, again = FORMATS.get(job.pipeline.format), used_again(renames)
+    fmt, again = FORMATS[job.pipeline.format], used_again(renames)
     script = job.pipeline.ddl_table(found.source.name)
     told = key_told(found, config, key, script.key if script else (), renames)
     names = key_names(found, told, renames, asked.statements)

@@ -17,7 +17,7 @@ _MOST: Final = 100
 
 def tell_of_untold(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) -> None:
     """Say of whose database or logical table they are; only of formats that have such."""
-    pattern = FORMATS.get(pipeline.format).untold_truncates
+    pattern = FORMATS[pipeline.format].untold_truncates
     if not (pattern and any(table.ddl for table in found)):
         return
     rows = ddl_events(envelope, pattern).select(*told_columns()).limit(_MOST).collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spark_jobs.formats.aws_dms import AwsDms
-from spark_jobs.formats.base import Registry
+from spark_jobs.formats.base import Format
 from spark_jobs.formats.canal import Canal
 from spark_jobs.formats.datahub_tuple import DatahubTuple
 from spark_jobs.formats.datastream import Datastream
@@ -32,4 +32,4 @@ _ALL: Final = (
     Rows(),
     SharePlex(),
 )
-FORMATS: Final = Registry({f.name: f for f in _ALL})
+FORMATS: Final[dict[str, Format]] = {f.name: f for f in _ALL}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -90,16 +90,3 @@ class Format(ABC):
         A column that nothing describes is text until a hint says more.
         """
         return []
-
-
-@dataclass(frozen=True)
-class Registry:
-    """Formats by name; asking for an unknown one lists the known ones."""
-
-    formats: dict[str, Format] = field(default_factory=dict)
-
-    def get(self, name: str) -> Format:
-        """The format called `name`; raises KeyError naming what there is."""
-        if name not in self.formats:
-            raise KeyError(f"unknown format {name!r}; known: {', '.join(sorted(self.formats))}")
-        return self.formats[name]

@@ -13,7 +13,7 @@ from tests import documented
 
 
 def test_every_decoder_has_a_name_and_every_name_a_decoder() -> None:
-    assert set(FORMAT_NAMES) == FORMATS.formats.keys()
+    assert set(FORMAT_NAMES) == FORMATS.keys()
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)

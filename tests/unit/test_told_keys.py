@@ -18,7 +18,7 @@ def key(*told: str, hint: list[str] | None = None) -> tuple[str, ...]:
     pipeline = Pipeline(name="p", format="canal", namespace="shop", landing=Landing(url="landing"))
     found = Found(Source("shop", "", "t"), images={1: (*STORED,)}, keys={2: told} if told else {})
     config = TableConfig(key=hint)
-    fmt = FORMATS.get("canal")
+    fmt = FORMATS["canal"]
     return plan_table(pipeline, fmt, found, config, STORED, ("a", "b")).key
 
 

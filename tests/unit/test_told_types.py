@@ -42,7 +42,7 @@ def plan(
     ).telling({"public.t": made})
     seen = ("id", "total", "ok", "at", "day", "note", "more")
     found = Found(Source("shop", "public", "t"), images={1: seen} if rows else {})
-    fmt, known = FORMATS.get(format_name), None if stored is None else ("id",)
+    fmt, known = FORMATS[format_name], None if stored is None else ("id",)
     return plan_table(pipeline, fmt, found, TableConfig(**table), stored, known)
 
 
