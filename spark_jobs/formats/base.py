@@ -30,7 +30,6 @@ class SourceColumn:
 
     name: str
     type: ColumnType
-    nullable: bool = True
     default: str | None = None
     typed: bool = False
 

@@ -80,7 +80,6 @@ def source_column(field: dict[str, Any], kind: ColumnType) -> SourceColumn:
     return SourceColumn(
         name=field["field"],
         type=kind,
-        nullable=bool(field.get("optional", True)),
         default=None if text is None or _is_made_up(field, kind, text) else text,
     )
 

@@ -107,7 +107,7 @@ class Datastream(Format):
         """The columns of an Avro payload's schema; JSON files say nothing about types."""
         records = _records(options)
         return [
-            SourceColumn(name, avro.column_type(node, records), avro.nullable(node), typed=True)
+            SourceColumn(name, avro.column_type(node, records), typed=True)
             for name, node in avro.fields_of(json.loads(types)).items()
         ]
 

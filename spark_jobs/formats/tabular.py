@@ -61,8 +61,7 @@ def columns_of(types: str) -> list[SourceColumn]:
     """The data columns of a typed file, by what `read_rows` gave as `types`."""
     fields = avro.fields_of(json.loads(types))
     return [
-        SourceColumn(name, avro.column_type(field), avro.nullable(field), typed=True)
-        for name, field in fields.items()
+        SourceColumn(name, avro.column_type(field), typed=True) for name, field in fields.items()
     ]
 
 

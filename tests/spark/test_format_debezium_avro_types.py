@@ -136,14 +136,14 @@ def test_a_wide_row_of_decimals_of_any_scale(spark: SparkSession, tmp_path: Path
     assert set(found["after"]) == {"id", *names}
 
 
-def test_nullability_and_defaults() -> None:
+def test_defaults() -> None:
     row = {"type": "record", "name": "Value", "fields": [
         {"name": "id", "type": {"type": "int", "connect.default": 5}},
         {"name": "b", **optional({"type": "bytes", "connect.default": "\u00ff"})}]}  # fmt: skip
     node = connect_avro.resolve([row], "here")
     types = json.dumps({"fields": [connect_avro.row_schema("after", node)]})
-    told = [(c.name, c.nullable, c.default) for c in Debezium().columns(types, {})]
-    assert told == [("id", False, "5"), ("b", True, "/w==")]
+    told = [(c.name, c.default) for c in Debezium().columns(types, {})]
+    assert told == [("id", "5"), ("b", "/w==")]
 
 
 def test_names_resolve_in_their_namespace() -> None:
