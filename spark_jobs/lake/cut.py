@@ -28,7 +28,7 @@ _FOREIGN_AT_MOST: Final = 5
 
 
 @dataclass(frozen=True)
-class Trio:
+class TargetTables:
     """A target, its changelog and its tombstones; `key` is empty for a table without one.
 
     `history` and `events`: what its modes made beside it, None where they made none.
@@ -42,7 +42,7 @@ class Trio:
     events: TableId | None = None
 
     @property
-    def tables(self) -> list[TableId]:
+    def all(self) -> list[TableId]:
         """All of them."""
         beside = [t for t in (self.history, self.events) if t is not None]
         return [self.target, self.changelog, self.tombstones, *beside]
@@ -93,12 +93,12 @@ class Cutter:
     pipeline: str
     namespace: str
 
-    def trios(self, only: str | None = None) -> list[Trio]:
+    def tables(self, only: str | None = None) -> list[TargetTables]:
         """The pipeline's tables by their changelogs; raises TerminalError where there is no such.
 
         By the changelogs, so that a target that somebody dropped is missed.
         """
-        found = [trio for name in self._changelogs() if (trio := self._trio(name)) is not None]
+        found = [one for name in self._changelogs() if (one := self._of(name)) is not None]
         chosen = [t for t in found if only in (None, t.target.name, t.target.full_name)]
         if only is not None and not chosen:
             known = ", ".join(t.target.full_name for t in found) or "none"
@@ -113,13 +113,13 @@ class Cutter:
         ending = names.changelog_table("")
         return sorted(ident[-1] for ident in listed if ident[-1].endswith(ending))
 
-    def _trio(self, changelog: str) -> Trio | None:
+    def _of(self, changelog: str) -> TargetTables | None:
         table = TableId(names.changelog_namespace(self.namespace), changelog)
         loaded = self._load(table)
         if loaded is None or loaded.properties.get(names.PROP_PIPELINE) != self.pipeline:
             return None
         target = names.target_of_changelog(changelog)
-        return Trio(
+        return TargetTables(
             TableId(self.namespace, target),
             table,
             TableId(table.namespace, names.tombstone_table(target)),
@@ -134,12 +134,12 @@ class Cutter:
         of = None if loaded is None else names.whose(loaded.properties)
         return table if of == TableId(self.namespace, target).full_name else None
 
-    def cut(self, trios: Iterable[Trio]) -> Cut:
+    def cut(self, targets: Iterable[TargetTables]) -> Cut:
         """The tables as they are between two publications.
 
         Raises TransientError while a batch is being published.
         """
-        listed = list(trios)
+        listed = list(targets)
         for _ in range(_TRIES):
             before, publishing = self._now(listed), self._publishing()
             if not publishing and self._now(listed) == before:
@@ -155,12 +155,12 @@ class Cutter:
         rows = self.ledger.batches(self.pipeline)
         return [row.batch_id for row in rows if row.state in states.HALFWAY]
 
-    def _now(self, trios: list[Trio]) -> Cut:
+    def _now(self, targets: list[TargetTables]) -> Cut:
         # The batches first: the changes of every batch that is published are in the changelogs.
         published = tuple(sorted(self.ledger.published_batches(self.pipeline)))
-        tables = {t: loaded for t in _of(trios) if (loaded := self._load(t)) is not None}
+        tables = {t: loaded for t in _all(targets) if (loaded := self._load(t)) is not None}
         heads = {table: head(loaded) for table, loaded in tables.items()}
-        changelogs = {trio.changelog for trio in trios}
+        changelogs = {one.changelog for one in targets}
         compared = tuple((t, h) for t, h in heads.items() if t not in changelogs)
         return Cut(published, heads, compared, tables)
 
@@ -168,5 +168,5 @@ class Cutter:
         return find_table(self.catalog, table.namespace, table.name)
 
 
-def _of(trios: list[Trio]) -> list[TableId]:
-    return [table for trio in trios for table in trio.tables]
+def _all(targets: list[TargetTables]) -> list[TableId]:
+    return [table for one in targets for table in one.all]

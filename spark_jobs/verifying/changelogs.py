@@ -16,7 +16,7 @@ from spark_jobs.compare import Layout
 from spark_jobs.folding.judged import above, judged_refold, judged_rows
 from spark_jobs.folding.refold import refold, rows_of, tombstones_of
 from spark_jobs.kept import keep
-from spark_jobs.lake.cut import Cut, Cutter, Trio
+from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at, rows_at
 from spark_jobs.threads import side_by_side, together
 from spark_jobs.verifying.comparison import compared
@@ -29,14 +29,14 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
     Raises TerminalError for an unknown table, TransientError while a batch is being published.
     """
     started, at = time.monotonic(), datetime.now(UTC)
-    trios, notes = cutter.trios(only), []
-    cut = cutter.cut(trios)
-    reports = _compare_all(spark, trios, cut)
-    if not all(report.agrees for report in reports) and (again := cutter.cut(trios)) != cut:
+    targets, notes = cutter.tables(only), []
+    cut = cutter.cut(targets)
+    reports = _compare_all(spark, targets, cut)
+    if not all(report.agrees for report in reports) and (again := cutter.cut(targets)) != cut:
         notes.append("the lake moved during the comparison; this is a second one")
         cut = again
-        reports = _compare_all(spark, trios, cut)
-        if cutter.cut(trios) != cut:
+        reports = _compare_all(spark, targets, cut)
+        if cutter.cut(targets) != cut:
             notes.append("it moved again; verify when nothing is being published or rolled back")
     seconds = round(time.monotonic() - started, 2)
     return Verification(
@@ -49,35 +49,36 @@ def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verificatio
     )
 
 
-def _compare_all(spark: SparkSession, trios: list[Trio], cut: Cut) -> list[TableReport]:
-    return side_by_side(trios, lambda trio: _compare_table(spark, trio, cut))
+def _compare_all(spark: SparkSession, targets: list[TargetTables], cut: Cut) -> list[TableReport]:
+    return side_by_side(targets, lambda tables: _compare_table(spark, tables, cut))
 
 
-def _compare_table(spark: SparkSession, trio: Trio, cut: Cut) -> TableReport:
-    floor = cut.floor(trio.target) if trio.key else None
-    changelog = above(changes_at(spark, cut, trio), floor)
-    target = living_at(spark, cut, trio, changelog)
+def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> TableReport:
+    floor = cut.floor(tables.target) if tables.key else None
+    changelog = above(changes_at(spark, cut, tables), floor)
+    target = living_at(spark, cut, tables, changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     known = [c for c in data if c in changelog.columns]
-    refolded = keep(refold(changelog, trio.key, known, is_partial(changelog, trio)))
-    graves = tombstones_of(refolded, changelog, trio.key)
+    refolded = keep(refold(changelog, tables.key, known, is_partial(changelog, tables)))
+    graves = tombstones_of(refolded, changelog, tables.key)
     rows, tombstones, beside = together(
         lambda: compared(
-            trio.target, cut, rows_of(judged_refold(refolded, floor)),
-            judged_rows(target, refolded, trio.key, floor), _layout(trio.key, data),
+            tables.target, cut, rows_of(judged_refold(refolded, floor)),
+            judged_rows(target, refolded, tables.key, floor), _layout(tables.key, data),
         ),
         lambda: compared(
-            trio.tombstones, cut, graves,
-            above(rows_at(spark, cut, trio.tombstones, like=graves), floor), _layout(trio.key, ()),
+            tables.tombstones, cut, graves,
+            above(rows_at(spark, cut, tables.tombstones, like=graves), floor),
+            _layout(tables.key, ()),
         ),
-        lambda: compare_modes(spark, trio, cut, changelog, floor),
+        lambda: compare_modes(spark, tables, cut, changelog, floor),
     )  # fmt: skip
     return TableReport(
-        target=trio.target.full_name,
-        key=trio.key,
+        target=tables.target.full_name,
+        key=tables.key,
         rows=rows,
         tombstones=tombstones,
-        foreign=cut.foreign(trio.target),
+        foreign=cut.foreign(tables.target),
         floor=floor,
         beside=beside,
     )

@@ -22,7 +22,7 @@ from spark_jobs.folding.refold_modes import (
     versions_of,
 )
 from spark_jobs.kept import keep
-from spark_jobs.lake.cut import Cut, Trio
+from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.published import rows_at
 from spark_jobs.lake.tables import TableId
 from spark_jobs.verifying.comparison import compared
@@ -33,7 +33,7 @@ _END_TIMES = (names.VALID_TO, names.DELETED_AT)
 
 
 def compare_modes(
-    spark: SparkSession, trio: Trio, cut: Cut, changelog: DataFrame, floor: str | None
+    spark: SparkSession, tables: TargetTables, cut: Cut, changelog: DataFrame, floor: str | None
 ) -> tuple[Comparison, ...]:
     """History, deleted rows that stay, and events, each where the table has them.
 
@@ -41,25 +41,25 @@ def compare_modes(
     their end where that is TIMED. What a mode made before it was switched off is not looked at, nor
     a target whose deleted rows are to come back.
     """
-    target = above(rows_at(spark, cut, trio.target, changelog), floor)
+    target = above(rows_at(spark, cut, tables.target, changelog), floor)
     data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
-    soft = names.IS_DELETED in target.columns and cut.is_whole(trio.target)
-    history = cut.is_whole(trio.history)
+    soft = names.IS_DELETED in target.columns and cut.is_whole(tables.target)
+    history = cut.is_whole(tables.history)
     found: list[Comparison] = []
     if soft or history:
-        versions = keep(versions_of(changelog, trio.key, data))
+        versions = keep(versions_of(changelog, tables.key, data))
     if soft:
-        wanted = newest_versions(versions, trio.key)
-        layout = _layout(trio.key, data, _MARKS)
-        both = _compared(trio.target, cut, wanted, target, layout)
+        wanted = newest_versions(versions, tables.key)
+        layout = _layout(tables.key, data, _MARKS)
+        both = _compared(tables.target, cut, wanted, target, layout)
         found.append(replace(both, table=f"{both.table} with its deleted rows"))
-    if history and trio.history is not None:
-        there = above(rows_at(spark, cut, trio.history), floor)
-        layout = _layout((*trio.key, names.POSITION), data, _ENDS)
-        found.append(_compared(trio.history, cut, versions, there, layout))
-    if cut.is_whole(trio.events) and trio.events is not None:
-        there = above(rows_at(spark, cut, trio.events), floor)
-        found.append(_events(trio.events, cut, changelog, there, data))
+    if history and tables.history is not None:
+        there = above(rows_at(spark, cut, tables.history), floor)
+        layout = _layout((*tables.key, names.POSITION), data, _ENDS)
+        found.append(_compared(tables.history, cut, versions, there, layout))
+    if cut.is_whole(tables.events) and tables.events is not None:
+        there = above(rows_at(spark, cut, tables.events), floor)
+        found.append(_events(tables.events, cut, changelog, there, data))
     return tuple(found)
 
 

@@ -24,7 +24,7 @@ from sluice.errors import TerminalError
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.folding.refold import refold, rows_of
-from spark_jobs.lake.cut import Cut, Cutter, Trio
+from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at
 from spark_jobs.planning.keynames import KeyNames
 from spark_jobs.planning.plan import is_reserved
@@ -45,10 +45,10 @@ def verify_source(
     TransientError while a batch is being published.
     """
     started, at = time.monotonic(), datetime.now(UTC)
-    database, trios = _database(spark, source.address), cutter.trios(only)
-    cut = cutter.cut(trios)
+    database, targets = _database(spark, source.address), cutter.tables(only)
+    cut = cutter.cut(targets)
     names_at = partial(names_at_source, pipeline, published(cutter.catalog, pipeline.name))
-    found = [_Side(spark, cut, trio, database, source, names_at) for trio in trios]
+    found = [_Side(spark, cut, tables, database, source, names_at) for tables in targets]
     there = [side for side in found if side.table is not None]
     if not there:
         listed = ", ".join(side.source for side in found) or "no table is loaded yet"
@@ -92,15 +92,15 @@ class _Side:
         self,
         spark: SparkSession,
         cut: Cut,
-        trio: Trio,
+        tables: TargetTables,
         database: SourceDatabase,
         asked: LiveSource,
         names_at: Callable[[str, tuple[str, ...]], KeyNames],
     ) -> None:
-        self.spark, self.cut, self.trio, self.database = spark, cut, trio, database
+        self.spark, self.cut, self.tables, self.database = spark, cut, tables, database
         self.asked, self.notes, self.names_at = asked, list[str](), names_at
-        changelog = cut.tables[trio.changelog]
-        self.source = changelog.properties.get(names.PROP_SOURCE, trio.target.name)
+        changelog = cut.tables[tables.changelog]
+        self.source = changelog.properties.get(names.PROP_SOURCE, tables.target.name)
         self.table: SourceTable | None = database.table(self.source)
         if self.table is None:
             self._note(f"not compared, the source has no table {self.source}")
@@ -115,21 +115,21 @@ class _Side:
         wanted = rows.select(*(spelled_source(*each).alias(each[1].name) for each in named))
         found = held.select(*(spelled_target(*each).alias(each[1].name) for each in named))
         return TableReport(
-            target=self.trio.target.full_name,
-            key=self.trio.key,
-            rows=compared(self.trio.target, self.cut, wanted, found, shared.layout),
+            target=self.tables.target.full_name,
+            key=self.tables.key,
+            rows=compared(self.tables.target, self.cut, wanted, found, shared.layout),
             tombstones=None,
-            foreign=self.cut.foreign(self.trio.target),
+            foreign=self.cut.foreign(self.tables.target),
         )
 
     def _columns(self, table: SourceTable) -> list[LiveColumn]:
         """Those of the source, the key's under the names that they have in the target."""
-        of_key = self.names_at(self.source, self.trio.key)
+        of_key = self.names_at(self.source, self.tables.key)
         found = self.database.columns(table)
         return [replace(c, name=of_key.get(c.name.lower(), c.name)) for c in found]
 
     def _held(self) -> DataFrame:
-        changes = changes_at(self.spark, self.cut, self.trio)
+        changes = changes_at(self.spark, self.cut, self.tables)
         until = self.asked.watermark
         if until is not None:
             self._refuse_forgotten()
@@ -137,16 +137,16 @@ class _Side:
             changes = changes.where(~F.coalesce(later, F.lit(False)))
         self._tell_newest(changes)
         if until is None:
-            return living_at(self.spark, self.cut, self.trio, changes)
+            return living_at(self.spark, self.cut, self.tables, changes)
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
-        return rows_of(refold(changes, self.trio.key, data, is_partial(changes, self.trio)))
+        return rows_of(refold(changes, self.tables.key, data, is_partial(changes, self.tables)))
 
     def _refuse_forgotten(self) -> None:
-        floor = self.cut.floor(self.trio.target) if self.trio.key else None
+        floor = self.cut.floor(self.tables.target) if self.tables.key else None
         if floor is not None:
             raise TerminalError(
-                f"{self.trio.target.full_name}: maintenance has forgotten its changes up to {floor}"
-                ", so what it was at a watermark cannot be told; verify without --watermark"
+                f"{self.tables.target.full_name}: maintenance has forgotten its changes up to "
+                f"{floor}, so what it was at a watermark cannot be told; verify without --watermark"
             )
 
     def _tell_newest(self, changes: DataFrame) -> None:
@@ -167,11 +167,11 @@ class _Side:
             if not is_reserved(name) and name not in {c.name for c in columns}
         }  # fmt: skip
         unlike = [f"{n} ({why})" for n, why in left.items() if n not in {c.name for c in shared}]
-        key = tuple(map(source_name, self.trio.key))
+        key = tuple(map(source_name, self.tables.key))
         missing = [k for k in key if k not in {c.name for c in shared}]
         if missing or not shared:
             raise TerminalError(
-                f"{self.trio.target.full_name} cannot be compared with {self.source}: no common "
+                f"{self.tables.target.full_name} cannot be compared with {self.source}: no common "
                 f"spelling of {', '.join(missing) or 'any column'}"
             )
         if unlike:
@@ -179,4 +179,4 @@ class _Side:
         return _Shared(shared, key)
 
     def _note(self, text: str) -> None:
-        self.notes.append(f"{self.trio.target.full_name}: {text}")
+        self.notes.append(f"{self.tables.target.full_name}: {text}")
