@@ -104,24 +104,25 @@ def _by_life(stored: Stored, key: Sequence[str]) -> Stored:
         return stored
     deleted, columns = F.coalesce(names.IS_DELETED, F.lit(False)), [*key, names.SOURCE_TS]
     ends = F.col(names.DELETED_POSITION).alias(names.POSITION)
-    graves = stored.rows.where(deleted).select(*map(quoted, columns), ends)
+    tombstones = stored.rows.where(deleted).select(*map(quoted, columns), ends)
     if stored.tombstones is not None:
-        graves = graves.unionByName(stored.tombstones.select(*map(quoted, graves.columns)))
+        others = stored.tombstones.select(*map(quoted, tombstones.columns))
+        tombstones = tombstones.unionByName(others)
     newest = [F.max(name).alias(name) for name in (names.POSITION, names.SOURCE_TS)]
-    graves = graves.groupBy(*map(quoted, key)).agg(*newest)
-    return replace(stored, rows=stored.rows.where(~deleted), tombstones=graves)
+    tombstones = tombstones.groupBy(*map(quoted, key)).agg(*newest)
+    return replace(stored, rows=stored.rows.where(~deleted), tombstones=tombstones)
 
 
 def remembering(stored: Stored, versions: DataFrame, key: Sequence[str]) -> Stored:
     """With the ends that a history still has among the tombstones, of each key the newest: the
     tombstones of some may be forgotten."""
     columns = by_name([*key, *names.TARGET_METADATA])
-    graves = ended(versions, names.POSITION_TO, names.VALID_TO).select(*columns)
+    tombstones = ended(versions, names.POSITION_TO, names.VALID_TO).select(*columns)
     if stored.tombstones is not None:
-        graves = graves.unionByName(stored.tombstones.select(*columns))
+        tombstones = tombstones.unionByName(stored.tombstones.select(*columns))
     newest = F.max(F.struct(*names.TARGET_METADATA)).alias(TOMBSTONE)
-    graves = graves.groupBy(*by_name(key)).agg(newest)
-    return replace(stored, tombstones=graves.select(*by_name(key), f"{TOMBSTONE}.*"))
+    tombstones = tombstones.groupBy(*by_name(key)).agg(newest)
+    return replace(stored, tombstones=tombstones.select(*by_name(key), f"{TOMBSTONE}.*"))
 
 
 def since_floor(

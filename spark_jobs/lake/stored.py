@@ -22,9 +22,9 @@ def stored_at(
     now: Told | None = None,
 ) -> Stored:
     """What target and tombstones hold at their bases, by what is told `now`; None: as they are."""
-    target, graves = target_id(plan), tombstone_id(plan)
+    target, tombstones_table = target_id(plan), tombstone_id(plan)
     rows = lake.rows(target, bases[target].snapshot)
-    tombstones = lake.rows(graves, bases[graves].snapshot)
+    tombstones = lake.rows(tombstones_table, bases[tombstones_table].snapshot)
     before = None
     if tombstones is not None:
         whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()

@@ -300,24 +300,24 @@ class Writer:
         finally:
             self.lake.spark.catalog.dropTempView(view)
 
-    def bury(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
+    def write_tombstones(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
         """Tombstones: one for every key whose newest event is a delete, none for the others.
 
         `deletes`: how many there are; raises AuditFailed where another number was written.
         """
         table, key = tombstone_id(self.plan), [quoted(k) for k in self.plan.key]
-        graves = [*self.plan.key, *names.TARGET_METADATA]
+        columns = [*self.plan.key, *names.TARGET_METADATA]
         if stored.tombstones is None:
             if deletes:
-                self._append(table, applied.where(F.col(names.OP) == OP_DELETE), graves)
+                self._append(table, applied.where(F.col(names.OP) == OP_DELETE), columns)
                 self.audit_written(table, deletes)
             return
-        revived = applied.select(*key).join(
+        with_tombstone = applied.select(*key).join(
             stored.tombstones.select(*key), list(self.plan.key), "left_semi"
         )
-        if deletes or not revived.isEmpty():
-            source = applied.select(*(quoted(c) for c in graves), names.OP)
-            self._merge(table, source, self.plan.key, graves, _LIVING)
+        if deletes or not with_tombstone.isEmpty():
+            source = applied.select(*(quoted(c) for c in columns), names.OP)
+            self._merge(table, source, self.plan.key, columns, _LIVING)
             self.audit_written(table, deletes)
 
     def truncate(self, position: str | None, stored: Stored) -> None:

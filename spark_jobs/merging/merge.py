@@ -207,7 +207,7 @@ def _settled(writer: Writer, resolved: DataFrame, stored: Stored) -> DataFrame:
 def _write(writer: Writer, applied: DataFrame, stored: Stored, ends: Ends) -> None:
     together(
         lambda: writer.apply(applied, stored, ends.rows),
-        lambda: writer.bury(applied, stored, ends.deletes),
+        lambda: writer.write_tombstones(applied, stored, ends.deletes),
     )
 
 

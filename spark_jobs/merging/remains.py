@@ -210,12 +210,13 @@ def _settle_keyed(remains: Remains) -> bool:
     known = completed(remains.known(), remains.moved, remains.truncates, plan.key, data)
     folded = keep(fold_columns(known, plan.key, data))
     deleted = F.col(names.OP) == OP_DELETE
-    graves = folded.where(deleted).select(*_columns(plan.key))
+    tombstones = folded.where(deleted).select(*_columns(plan.key))
     if remains.stored.tombstones is not None and remains.floor is not None:
         forgotten = _up_to_floor(remains, remains.stored.tombstones, remains.floor)
         forgotten = forgotten.join(folded, list(plan.key), "left_anti")
-        graves = graves.unionByName(forgotten.select(*_columns(plan.key)))
-    replaced = remains.settle(tombstone_id(plan), graves, remains.stored.tombstones, by=plan.key)
+        tombstones = tombstones.unionByName(forgotten.select(*_columns(plan.key)))
+    there = remains.stored.tombstones
+    replaced = remains.settle(tombstone_id(plan), tombstones, there, by=plan.key)
     rows = folded.where(~deleted).select(*_columns(data))
     if plan.history or plan.soft_delete:
         rows = _settle_versions(remains, data, rows)

@@ -68,8 +68,8 @@ def rename(writer: Writer) -> None:
 
 def _of_rows(writer: Writer) -> list[TableId]:
     """Target, history and events, where they hold rows."""
-    graves = tombstone_id(writer.plan)
-    return [t for t, base in writer.bases.items() if t != graves and base.snapshot is not None]
+    filled = [table for table, base in writer.bases.items() if base.snapshot is not None]
+    return [table for table in filled if table != tombstone_id(writer.plan)]
 
 
 def fill(writer: Writer) -> None:

@@ -60,15 +60,15 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
     known = [c for c in data if c in changelog.columns]
     refolded = keep(refold(changelog, tables.key, known, is_partial(changelog, tables)))
-    graves = tombstones_of(refolded, changelog, tables.key)
-    rows, tombstones, beside = together(
+    tombstones = tombstones_of(refolded, changelog, tables.key)
+    rows, of_tombstones, beside = together(
         lambda: compared(
             tables.target, cut, rows_of(judged_refold(refolded, floor)),
             judged_rows(target, refolded, tables.key, floor), _layout(tables.key, data),
         ),
         lambda: compared(
-            tables.tombstones, cut, graves,
-            above(rows_at(spark, cut, tables.tombstones, like=graves), floor),
+            tables.tombstones, cut, tombstones,
+            above(rows_at(spark, cut, tables.tombstones, like=tombstones), floor),
             _layout(tables.key, ()),
         ),
         lambda: compare_modes(spark, tables, cut, changelog, floor),
@@ -77,7 +77,7 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
         target=tables.target.full_name,
         key=tables.key,
         rows=rows,
-        tombstones=tombstones,
+        tombstones=of_tombstones,
         foreign=cut.foreign(tables.target),
         floor=floor,
         beside=beside,

@@ -276,7 +276,7 @@ def test_a_late_event_that_wins(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.long
 def test_a_deleted_row_that_comes_back(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is buried, so the late insert of a deleted row is taken for a new one."""
-    monkeypatch.setattr(Writer, "bury", lambda *_: None)
+    monkeypatch.setattr(Writer, "write_tombstones", lambda *_: None)
     deleted = Change("keyed", "d", (1, 2), before=row({"id": 1}))
     other = Change("keyed", "c", (1, 3), after=row(A | {"id": 2}))
     load(lake, "back", [deleted, other], [Change("keyed", "c", (1, 1), after=row(A))])

@@ -84,8 +84,8 @@ class TableReport:
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """All that there are."""
-        graves = () if self.tombstones is None else (self.tombstones,)
-        return (self.rows, *graves, *self.beside)
+        tombstones = () if self.tombstones is None else (self.tombstones,)
+        return (self.rows, *tombstones, *self.beside)
 
 
 @dataclass(frozen=True)
