@@ -189,7 +189,7 @@ def _batches(project: Project, pipelines: list[Pipeline], landed: Any) -> None:
             map_index_template=BATCH_OF_LOAD,
         )
         published = load >> publish(manifest)
-        if any(pipeline.consistency == "table" for pipeline in pipelines):
+        if any(pipeline.each_table_alone for pipeline in pipelines):
             published = published >> left_out(manifest)
         published >> rollback(manifest).as_teardown()
 
@@ -246,7 +246,7 @@ def _name_batch(manifest: str) -> dict[str, Any]:
 
 
 def _documentation(pipeline: Pipeline) -> str:
-    apart = pipeline.consistency == "table"
+    apart = pipeline.each_table_alone
     whole = "each table for itself" if apart else "all of its tables, or none"
     return f"""\
 **{pipeline.name}**: `{pipeline.format}` files of `{pipeline.landing.url}` into Iceberg tables of

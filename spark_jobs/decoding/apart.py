@@ -31,7 +31,7 @@ def each(
     The first error ends it; with `consistency: table` all have their turn, and one TerminalError
     blames those of them that cannot be loaded (`source`: a table's name at the source).
     """
-    if pipeline.consistency == "batch":
+    if not pipeline.each_table_alone:
         return side_by_side(tables, work)
     wrong: dict[str, str] = {}
 
@@ -59,7 +59,7 @@ def _told(error: Exception) -> str:
 def may_go_without(pipeline: Pipeline, error: TerminalError, gone: Mapping[str, str]) -> bool:
     """Whether the batch's other tables may be loaded without those that are to blame; not where
     it was tried without them (`gone`) already."""
-    return pipeline.consistency == "table" and bool(error.tables.keys() - gone.keys())
+    return pipeline.each_table_alone and bool(error.tables.keys() - gone.keys())
 
 
 def say_left_out(error: TerminalError) -> None:

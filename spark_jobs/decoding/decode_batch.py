@@ -8,8 +8,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.config.policies import APPLY, FAIL
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import APPLY, FAIL, truncate_policy
+from sluice.config.sourcetables import truncate_policy
 from sluice.errors import PlanError, TransientError
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.renamelog import record

@@ -8,8 +8,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from sluice.config.policies import APPLY, FAIL, KEEP
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import APPLY, matches, truncate_policy
+from sluice.config.sourcetables import matches, truncate_policy
 from sluice.ddl import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
@@ -19,8 +20,6 @@ from spark_jobs.planning.discover import Found, Source, discover, source_of
 from spark_jobs.planning.plan import table_config
 from spark_jobs.telling import tell
 
-KEEP: Final = "keep"
-_FAIL: Final = "fail"
 _MOST: Final = 1_000
 
 
@@ -37,7 +36,7 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFr
     _tell_of_others(rows, drops)
     if not drops:
         return envelope, found
-    if job.pipeline.on_drop_table == _FAIL:
+    if job.pipeline.on_drop_table == FAIL:
         raise PlanError("\n".join(sorted({_refusal(source_of(row)) for row in drops})))
     emptied = envelope.withColumn(
         "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
@@ -66,7 +65,7 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
             return False
         if not any(_is_of(job.pipeline, source, table) for table in tables):
             raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
-        if job.pipeline.on_drop_table != _FAIL and _of_a_part(job.pipeline, source):
+        if job.pipeline.on_drop_table != FAIL and _of_a_part(job.pipeline, source):
             raise UnreadableDdl(
                 "the target has several `sources`; `on_truncate: apply` of the table lets one of "
                 "them empty it"
@@ -115,7 +114,7 @@ def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
 
 def _refusal(source: Source) -> str:
     return (
-        f"table {source.name}: a DROP TABLE came, and on_drop_table is {_FAIL}; set it to {KEEP} "
+        f"table {source.name}: a DROP TABLE came, and on_drop_table is {FAIL}; set it to {KEEP} "
         "or empty and run again, or roll the batch back to go on without its files"
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Row
 
+from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import claimants, matches, with_sources
 from sluice.ddl import UnreadableDdl
@@ -21,7 +22,6 @@ from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
 from spark_jobs.telling import tell
 
-_FAIL: Final = "fail"
 _MOST: Final = 1_000
 
 
@@ -37,9 +37,9 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> None:
     told = sorted({line for row in rows[:_MOST] for line in _told(job.pipeline, row)})
     if len(rows) > _MOST:
         told.append(f"the batch has more than {_MOST} DDL statements that may rename a table")
-    if told and job.pipeline.on_rename_table == _FAIL:
+    if told and job.pipeline.on_rename_table == FAIL:
         raise PlanError(
-            "\n".join(told) + f"\non_rename_table is {_FAIL}: see to it, or set it to keep, and "
+            "\n".join(told) + f"\non_rename_table is {FAIL}: see to it, or set it to keep, and "
             "run again; or roll the batch back to go on without its files"
         )
     for line in told:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import drop_branches
+from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import truncate_policy
 from sluice.errors import AuditFailed, PlanError, TerminalError, TransientError
@@ -149,7 +150,7 @@ def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
 def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
     """Mostly late by position and newer by source time: the source seems to count anew."""
     late, read = merged.contradicting, merged.counts.read
-    if pipeline.on_position_reset == "fail" and 2 * late > read:
+    if pipeline.on_position_reset == FAIL and 2 * late > read:
         raise AuditFailed(
             f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
             "position than the stored rows of their keys, but newer by the source's time. If the "

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType, parse_type, widest
-from sluice.config.schemachange import NEW_COLUMN
+from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.base import SourceColumn

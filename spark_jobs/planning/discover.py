@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from sluice.config.sourcetables import IGNORE
+from sluice.config.policies import IGNORE
 from sluice.errors import PlanError
 from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import (

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sluice.config.collations import rules, source_name
+from sluice.config.policies import FAIL, IGNORE
 from sluice.config.project import Pipeline, TableConfig
-from sluice.config.sourcetables import FAIL, listed_name, truncate_policy
+from sluice.config.sourcetables import listed_name, truncate_policy
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
@@ -262,12 +263,12 @@ def _by_policy(
     pipeline: Pipeline, found: Found, names: list[str], existing: Mapping[str, str]
 ) -> list[str]:
     new = [n for n in names if n not in existing]
-    if new and pipeline.on_schema_change == "fail":
+    if new and pipeline.on_schema_change == FAIL:
         raise PlanError(
             f"table {found.source.name}: new columns {new}, and on_schema_change is fail; "
             "set it to additive or evolve to add them"
         )
-    return [n for n in names if n in existing] if pipeline.on_schema_change == "ignore" else names
+    return [n for n in names if n in existing] if pipeline.on_schema_change == IGNORE else names
 
 
 def is_reserved(name: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from pyiceberg.catalog import Catalog
 
 from sluice.coltypes import ColumnType, widest, widest_or_text
 from sluice.config.collations import source_name
+from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.ledger import Ledger
@@ -20,10 +20,6 @@ from spark_jobs.planning.keynames import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.plannedcolumn import PlannedColumn
 from spark_jobs.planning.renames import Rename, Renames, declared, name_at, together, wanted
-
-_FOLLOWED: Final = "evolve"
-_FAILS: Final = "fail"
-_AS_TEXT: Final = "string"
 
 
 def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
@@ -67,19 +63,19 @@ def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
 
 def follows(pipeline: Pipeline) -> bool:
     """Whether columns that the source renames get their new names."""
-    return pipeline.on_schema_change == _FOLLOWED
+    return pipeline.on_schema_change == EVOLVE
 
 
 def heeds(pipeline: Pipeline) -> bool:
     """Whether a rename concerns the pipeline: it follows it, or fails for it."""
-    return follows(pipeline) or pipeline.on_schema_change == _FAILS
+    return follows(pipeline) or pipeline.on_schema_change == FAIL
 
 
 def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename]) -> None:
     """Raise PlanError where a batch renames columns and the pipeline wants to fail for that."""
     pairs = (pair for one in told for pair in one.columns if None not in pair)
     renames = [f"{old} to {new}" for old, new in pairs]
-    if renames and pipeline.on_schema_change == _FAILS:
+    if renames and pipeline.on_schema_change == FAIL:
         raise PlanError(
             f"table {source.name}: renamed {', '.join(renames)}, and on_schema_change is fail; set "
             "it to evolve to follow, or to additive to keep both columns"
@@ -117,7 +113,7 @@ def following(
     """
     if renames is None:
         return plan
-    texts, before = pipeline.on_type_change == _AS_TEXT, None
+    texts, before = pipeline.on_type_change == STRING, None
     columns = {column.name: column for column in plan.columns}
     names = wanted(without_key(renames, plan.key), columns)
     while columns != before:  # a column that gets a wider type may be a former one of another

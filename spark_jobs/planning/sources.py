@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.fields import PLACEHOLDER
+from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.sourcetables import (
-    FAIL,
     claimants,
     listed_name,
     partial_truncate_policy,

@@ -21,6 +21,7 @@ from sluice.coltypes import (
     widest,
     widest_or_text,
 )
+from sluice.config import policies
 from sluice.errors import PlanError
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.plannedcolumn import PlannedColumn
@@ -38,18 +39,18 @@ class KnownTypes:
     table: str
     hints: Mapping[str, str]
     existing: Mapping[str, str]
-    policy: str = "fail"
+    policy: str = policies.FAIL
     used_again: Collection[str] = ()
     ddl: Mapping[str, ColumnType] = field(default_factory=dict)
 
     def stands(self, column: str) -> bool:
         """Whether the column's stored type stands against any other that does not fit it."""
-        asked = self.policy == "quarantine" and column.lower() not in self.used_again
+        asked = self.policy == policies.QUARANTINE and column.lower() not in self.used_again
         return asked and column in self.existing
 
     def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
         """What tells the type that holds two others, or None."""
-        text = self.policy == "string" or column.lower() in self.used_again
+        text = self.policy == policies.STRING or column.lower() in self.used_again
         return widest_or_text if text else widest
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.coltypes import parse_type
-from sluice.config.schemachange import NEW_COLUMN
+from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.besides import Besides, besides

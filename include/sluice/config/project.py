@@ -42,6 +42,7 @@ from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
+from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.projectfile import (
     CATALOG_SCHEMES,
     SQLITE,
@@ -165,7 +166,7 @@ class Pipeline(ToldTables):
     @field_validator("on_type_change")
     @classmethod
     def _columns_may_come(cls, value: str, info: ValidationInfo) -> str:
-        policy = info.data.get("on_schema_change", "evolve")
+        policy = info.data.get("on_schema_change", EVOLVE)
         refuse_unheeded(value, policy, info.data.get("tables"))
         return value
 
@@ -207,13 +208,18 @@ class Pipeline(ToldTables):
         """Whether the events of a transaction wait until its end has landed."""
         return self.on_open_transaction == HOLD
 
+    @property
+    def each_table_alone(self) -> bool:
+        """Whether a batch's tables are published without those that cannot be loaded."""
+        return self.consistency == "table"
+
     def full_name(self, target: str) -> str:
         """One of its tables, for people."""
         return full_name(self.namespace, target)
 
     def too_many_bad(self, bad: int, read: int) -> bool:
         """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""
-        if self.on_bad_record == "fail":
+        if self.on_bad_record == FAIL:
             return bad > 0
         by_share = read >= SHARE_COUNTS_FROM and bad > self.max_bad_share * read
         return bad > self.max_bad_records or by_share

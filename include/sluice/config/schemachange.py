@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, Protocol
 
+from sluice.config.policies import EVOLVE, NEW_COLUMN
+
 OnSchemaChange = Literal["evolve", "additive", "fail", "ignore"]
 OnTypeChange = Literal["fail", "string", "new_column", "quarantine"]
-NEW_COLUMN: Final = "new_column"
-_EVOLVE: Final = "evolve"
-_ADDING: Final = (_EVOLVE, "additive")
+_ADDING: Final = (EVOLVE, "additive")
 
 
 class Renaming(Protocol):
@@ -28,8 +28,8 @@ def refuse_unheeded(
             f"{NEW_COLUMN} adds columns"
         )
     renaming = [name for name, table in (tables or {}).items() if table.renamed_columns]
-    if on_schema_change != _EVOLVE and renaming:
+    if on_schema_change != EVOLVE and renaming:
         raise ValueError(
-            f"on_schema_change: {_EVOLVE} beside renamed_columns (of {', '.join(renaming)}): with "
+            f"on_schema_change: {EVOLVE} beside renamed_columns (of {', '.join(renaming)}): with "
             f"{on_schema_change} nobody follows them"
         )

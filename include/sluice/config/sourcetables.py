@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from sluice.config.fields import TABLE_PLACEHOLDERS, Strict
+from sluice.config.policies import APPLY, FAIL
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
 
 OnTruncate = Literal["apply", "ignore", "fail"]
-APPLY: Final = "apply"
-IGNORE: Final = "ignore"
-FAIL: Final = "fail"
 
 _WILD: Final = {"*": "[^.]*", "?": "[^.]"}
 _OTHER_GLOBS: Final = frozenset("[]{}")

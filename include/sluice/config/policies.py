@@ -1,0 +1,18 @@
+"""The words by which a pipeline says what becomes of what it does not just load."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FAIL: Final = "fail"
+IGNORE: Final = "ignore"
+# A TRUNCATE.
+APPLY: Final = "apply"
+# A table that was dropped or renamed.
+KEEP: Final = "keep"
+# Columns that changed.
+EVOLVE: Final = "evolve"
+# Types that no type holds.
+STRING: Final = "string"
+NEW_COLUMN: Final = "new_column"
+QUARANTINE: Final = "quarantine"
