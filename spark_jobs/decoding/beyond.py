@@ -101,5 +101,5 @@ def _write(job: Job, envelope: DataFrame, plan: TablePlan, beyond: DataFrame, fl
     )
     texts = quarantine.texts(job.spark, job.manifest.files, envelope)
     named = with_origin(quarantine.with_text(rejects, texts), job.spark, job.manifest.files)
-    rows = quarantine.rows(named, job.pipeline.name, job.manifest.batch_id, F.current_timestamp())
+    rows = quarantine.rows(named, job.pipeline.name, job.manifest.batch_id)
     quarantine.write(job.spark, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sluice.containers import datums
@@ -61,7 +61,7 @@ def with_text(rejects: DataFrame, lines: DataFrame) -> DataFrame:
     return found.withColumn("raw", F.coalesce(datums.COLUMN, text))
 
 
-def rows(rejects: DataFrame, pipeline: str, batch_id: str, at: Column) -> DataFrame:
+def rows(rejects: DataFrame, pipeline: str, batch_id: str) -> DataFrame:
     """The quarantine table's columns from (source_table, reason, detail, raw, record, origin)."""
     return rejects.select(
         F.lit(pipeline).alias("pipeline"),
@@ -72,16 +72,12 @@ def rows(rejects: DataFrame, pipeline: str, batch_id: str, at: Column) -> DataFr
         "raw",
         F.col("origin").alias("file"),
         F.col("record").cast("bigint").alias("record"),
-        at.alias("at"),
+        F.current_timestamp().alias("at"),
     )
 
 
 def landing_rows(
-    spark: SparkSession,
-    rejects: tuple[LandingReject, ...],
-    pipeline: str,
-    batch_id: str,
-    at: Column,
+    spark: SparkSession, rejects: tuple[LandingReject, ...], pipeline: str, batch_id: str
 ) -> DataFrame:
     """What landing could not hand on: single records, the cut end of a file, or all of a file."""
     data = [(r.key, r.record, r.reason, r.raw_base64) for r in rejects]
@@ -95,7 +91,7 @@ def landing_rows(
         F.unbase64("raw").alias("raw"),
         "file",
         "record",
-        at.alias("at"),
+        F.current_timestamp().alias("at"),
     )
 
 

@@ -23,11 +23,11 @@ def write(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     bad = any(table.bad for table in batch.tables) or any(f.rejected for f in batch.found)
     if not (bad or job.manifest.rejects or retried):
         return Counts()
-    pipeline, batch_id, at = job.pipeline.name, job.manifest.batch_id, F.current_timestamp()
-    rows = quarantine.landing_rows(job.spark, job.manifest.rejects, pipeline, batch_id, at)
+    pipeline, batch_id = job.pipeline.name, job.manifest.batch_id
+    rows = quarantine.landing_rows(job.spark, job.manifest.rejects, pipeline, batch_id)
     if bad:
         rejects = with_origin(_rejects(job, batch), job.spark, job.manifest.files)
-        rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id, at))
+        rows = rows.unionByName(quarantine.rows(rejects, pipeline, batch_id))
     job.require_mine()  # else what a later attempt put there would be gone
     quarantine.replace(job.spark, rows, batch_id)
     lost = len(job.manifest.rejects)

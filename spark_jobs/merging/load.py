@@ -77,11 +77,11 @@ def _set_apart(job: Job, batch: DecodedBatch, retried: bool) -> Counts:
     """Write the quarantine, and refuse a batch with too many; returns the outcomes of records
     that belong to no target."""
     found, plans = batch.found, [table.plan for table in batch.tables]
-    bad = {table.plan.name: table.bad for table in batch.tables}
+    misfits = sum(table.bad for table in batch.tables)
     unassigned = without_table(found, plans)
     unassigned += rejected.write(job, batch, retried)
     held = count_held(job, batch.envelope)
-    refuse_too_many_bad(job, found, bad, held)
+    refuse_too_many_bad(job, found, misfits, held)
     _refuse_rows_of_no_identity(job, plans)
     return unassigned
 
@@ -174,13 +174,14 @@ def without_table(found: list[Found], plans: list[TablePlan]) -> Counts:
     return total
 
 
-def refuse_too_many_bad(job: Job, found: list[Found], bad: dict[str, int], held: int = 0) -> None:
+def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 0) -> None:
     """Raise AuditFailed where more records are bad than the pipeline allows.
 
-    `bad`: misfits by table; `held`: rejects of transactions that wait, which are no bad records.
+    `misfits`: records that do not fit their tables; `held`: rejects of transactions that wait,
+    which are no bad records.
     """
     read = sum(f.records + f.ignored + f.rejected for f in found)
-    lost = sum(f.rejected for f in found) + sum(bad.values()) + len(job.manifest.rejects) - held
+    lost = sum(f.rejected for f in found) + misfits + len(job.manifest.rejects) - held
     again = job.manifest.reprocess
     if again is not None and lost <= again.records:
         return  # a published batch held them already

@@ -26,16 +26,16 @@ def job(records: int, most: int, again: Reprocess | None = None) -> Any:
 
 
 def test_a_file_refused_for_its_many_bad_records_counts_with_all_of_them() -> None:
-    refuse_too_many_bad(job(70, most=70), [], {})
+    refuse_too_many_bad(job(70, most=70), [], 0)
     with pytest.raises(
         AuditFailed, match=r"70 of 0 records are bad.*sluice rollback shop --batch b"
     ):
-        refuse_too_many_bad(job(70, most=69), [], {})
+        refuse_too_many_bad(job(70, most=69), [], 0)
 
 
 def test_a_reprocess_counts_rows_of_the_quarantine() -> None:
     again = Reprocess(("a",), records=1)
-    refuse_too_many_bad(job(70, most=0, again=again), [], {})
+    refuse_too_many_bad(job(70, most=0, again=again), [], 0)
 
 
 @pytest.mark.parametrize("lost", [{}, {"applied": 2, "late": 2}])
