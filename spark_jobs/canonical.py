@@ -149,6 +149,16 @@ def _kind(position: Column) -> Column:
     return F.substring(position, KIND_AT, 1)
 
 
+def is_delete() -> Column:
+    """Whether a change of a changelog deletes its row."""
+    return F.col(names.OP) == OP_DELETE
+
+
+def is_truncate() -> Column:
+    """Whether a change of a changelog empties its table."""
+    return F.col(names.OP) == OP_TRUNCATE
+
+
 def place() -> tuple[Column, Column, Column]:
     """Where a record of a file source stands: file (as Spark spells it), block and ordinal.
 

@@ -23,6 +23,7 @@ from spark_jobs.canonical import (
     OUTCOME_EVENT,
     PLACE,
     PLACED,
+    is_truncate,
     record_text,
 )
 from spark_jobs.decoding import wholerows
@@ -254,7 +255,7 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
 
 def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
     """Names of the columns whose text did not fit, or the reason that rules the record out."""
-    row = F.col(names.OP) != OP_TRUNCATE
+    row = ~is_truncate()
     misfits, nulls = [], []
     for index, column in enumerate(plan.columns):
         texts = [F.col(_text_name(index, side)) for side in sides]

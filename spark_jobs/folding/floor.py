@@ -14,7 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_TRUNCATE, by_name, by_source, quoted
+from spark_jobs.canonical import (
+    OP_DELETE,
+    OP_INSERT,
+    OP_TRUNCATE,
+    by_name,
+    by_source,
+    is_delete,
+    is_truncate,
+    quoted,
+)
 from spark_jobs.folding.places import places
 from spark_jobs.folding.resolve import ROW, TOMBSTONE, Stored, with_stored
 from spark_jobs.folding.versions import ended
@@ -48,9 +57,7 @@ def mark(changes: DataFrame, stored: Stored, floor: str, key: Sequence[str]) -> 
     judged = F.col(ROW).isNotNull() | (F.col(TOMBSTONE)[names.POSITION] >= position)
     if stored.truncated_at is not None:
         judged |= position <= stored.truncated_at
-    beyond = (
-        (position <= floor) & (F.col(names.OP) != OP_TRUNCATE) & ~F.coalesce(judged, F.lit(False))
-    )
+    beyond = (position <= floor) & ~is_truncate() & ~F.coalesce(judged, F.lit(False))
     marked = with_stored(changes, stored, key).withColumn(BEYOND, beyond)
     return marked.drop(ROW, TOMBSTONE)
 
@@ -87,7 +94,7 @@ def mark_halves(marked: DataFrame) -> DataFrame:
     at = ordered.select(
         names.POSITION,
         BEYOND,
-        (F.col(names.OP) == OP_DELETE).alias(_ENDS),
+        is_delete().alias(_ENDS),
         F.explode(places()).alias(_PLACE),
     )
     others = at.where(BEYOND).select(_PLACE, (~F.col(_ENDS)).alias(_ENDS)).distinct()

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType
 
 from sluice import names
-from spark_jobs.canonical import ALL_BUT, OP_DELETE, by_name, literal, quoted
+from spark_jobs.canonical import ALL_BUT, by_name, is_delete, literal, quoted
 from spark_jobs.folding.places import places
 
 RECORDS: Final = "_sluice_records"
@@ -140,7 +140,7 @@ def fold_columns(changes: DataFrame, key: Sequence[str], data: Sequence[str]) ->
     """
     keys = by_name(key)
     position, ended = F.col(names.POSITION), F.col(_ENDED)
-    changed = (F.col(names.OP) != OP_DELETE) & (ended.isNull() | (position > ended))
+    changed = ~is_delete() & (ended.isNull() | (position > ended))
     alive = changes.join(_ends(changes, keys), list(key)).where(changed | (position == ended))
     values = [c for c in data if c not in key]
     order = F.struct(F.col(names.POSITION), content_hash(changes, data))
@@ -157,7 +157,7 @@ def _ends(changes: DataFrame, keys: list[Column]) -> DataFrame:
     An update in two records begins with a delete of its old half; where the new half has the
     same key nothing was deleted, and the columns that it does not carry live on.
     """
-    deleted = F.col(names.OP) == OP_DELETE
+    deleted = is_delete()
     spread = changes.withColumn(_PLACE, F.explode(places()))
     halves = spread.groupBy(*keys, _PLACE).agg(
         F.max(F.when(deleted, F.col(names.POSITION))).alias(_DELETED),

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, by_name, quoted
+from spark_jobs.canonical import by_name, is_delete, quoted
 from spark_jobs.folding.floor import STOOD_AT
 from spark_jobs.folding.fold import carried, content_hash
 from spark_jobs.folding.places import meeting_places, places
@@ -52,7 +52,7 @@ _HASH: Final = "_sluice_hash"
 def moves(rows: DataFrame, key: Sequence[str]) -> DataFrame | None:
     """The moves among changes without TRUNCATEs; None where no place has a delete beside a change
     that left columns out, so that none can have been made or unmade."""
-    deleted = _is_delete()
+    deleted = is_delete()
     gone = rows.where(deleted).select(F.explode(meeting_places()).alias(_PLACE))
     partial = _partial(rows).select(F.explode(meeting_places()).alias(_PLACE))
     both = keep(partial.join(gone, _PLACE, "left_semi").distinct())
@@ -142,7 +142,7 @@ def completed(
 def _rows(changes: DataFrame, key: Sequence[str], values: Sequence[str]) -> DataFrame:
     """What changes say of rows: `values`, `_absent`, `_position`, STOOD_AT, _KEY and _HASH."""
     stood = F.col(STOOD_AT) if STOOD_AT in changes.columns else F.lit(None).cast("string")
-    return changes.where(~_is_delete()).select(
+    return changes.where(~is_delete()).select(
         *(quoted(c) for c in values), names.ABSENT, names.POSITION, _ident(key).alias(_KEY),
         stood.alias(STOOD_AT), content_hash(changes, [*key, *values]).alias(_HASH),
     )  # fmt: skip
@@ -211,7 +211,7 @@ def _ends(changes: DataFrame, moved: DataFrame, key: Sequence[str]) -> DataFrame
     rows = changes.select(
         _ident(key).alias(_KEY), names.OP, names.POSITION, F.explode(places()).alias(_PLACE)
     )
-    deleted = _is_delete()
+    deleted = is_delete()
     ends = rows.join(moved.select(F.col(OLD).alias(_KEY)), _KEY, "left_semi")
     halves = ends.groupBy(_KEY, _PLACE).agg(
         F.max(F.when(deleted, F.col(names.POSITION))).alias(_POSITION),
@@ -266,10 +266,6 @@ def _given(rows: DataFrame, lineage: DataFrame, values: Sequence[str]) -> DataFr
 
 def _ident(key: Sequence[str]) -> Column:
     return F.struct(*by_name(key))
-
-
-def _is_delete() -> Column:
-    return F.col(names.OP) == OP_DELETE
 
 
 def _partial(rows: DataFrame) -> DataFrame:

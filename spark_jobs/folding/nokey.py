@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, quoted
 from spark_jobs.folding.fold import content_hash
 
 _DELETES: Final = "_sluice_deletes"
@@ -55,7 +55,7 @@ class RowOutcome:
 
     def living(self) -> DataFrame:
         """The instances to insert, as rows of the target."""
-        return self.instances.where(~_is_delete()).drop(names.OP)
+        return self.instances.where(~is_delete()).drop(names.OP)
 
 
 def plan_rows(changes: NoKeyChanges) -> RowOutcome:
@@ -71,16 +71,12 @@ def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     history = _above_truncation(_once(changes.others, data), changes.truncated_at)
     living = _above_truncation(fresh, changes.truncated_at)
     everything = history.unionByName(living, True)
-    deletes = everything.where(_is_delete())
+    deletes = everything.where(is_delete())
     if deletes.isEmpty():
         return RowOutcome(counts, living.select(*columns), append_only=True)
     paired = _paired(everything, deletes, living, data)
-    untouched = _anti(living.where(~_is_delete()), deletes, data)
+    untouched = _anti(living.where(~is_delete()), deletes, data)
     return RowOutcome(counts, untouched.select(*columns).unionByName(paired.select(*columns)))
-
-
-def _is_delete() -> Column:
-    return F.col(names.OP) == OP_DELETE
 
 
 def _once(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
@@ -136,11 +132,11 @@ def _ranked(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:
     content = Window.partitionBy(*by_name(data))
     ranked = rows.withColumns(
         {
-            _DELETES: F.count_if(_is_delete()).over(content),
-            _INSERTS: F.count_if(~_is_delete()).over(content),
-            _RANK: F.row_number().over(content.orderBy(_is_delete(), F.col(names.POSITION).desc())),
+            _DELETES: F.count_if(is_delete()).over(content),
+            _INSERTS: F.count_if(~is_delete()).over(content),
+            _RANK: F.row_number().over(content.orderBy(is_delete(), F.col(names.POSITION).desc())),
         }
     )
     stays = F.col(_RANK) <= F.col(_INSERTS) - F.col(_DELETES)
     op = F.when(stays, F.lit(OP_INSERT)).otherwise(F.lit(OP_DELETE))
-    return ranked.where(~_is_delete()).withColumn(names.OP, op)
+    return ranked.where(~is_delete()).withColumn(names.OP, op)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.positions import HALF_MARK, ROLE_OLD
-from spark_jobs.canonical import OP_DELETE, OP_UPDATE
+from spark_jobs.canonical import OP_UPDATE, is_delete
 
 # The same to Java and to Python.
 _ROLE: Final = r"((?<=~)\d+)?\.\d$"
@@ -39,7 +39,7 @@ def meeting_places() -> Column:
 
     So of changes that share a place, as those of two logs may, none is taken for another's half.
     """
-    is_old = F.col(names.OP) == OP_DELETE
+    is_old = is_delete()
     one_record = F.when(is_old, ~F.col(names.COUNTED)).otherwise(F.col(names.OP) == OP_UPDATE)
     one_record &= ~F.col(names.POSITION).contains(HALF_MARK)
     own = F.concat_ws(" ", position_place(), names.ORIGIN_FILE, names.ORIGIN_RECORD)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Conflicts, Counts
-from spark_jobs.canonical import OP_DELETE, by_name, by_source, quoted
+from spark_jobs.canonical import by_name, by_source, is_delete, quoted
 from spark_jobs.folding.fold import (
     CONFLICTS,
     DISTINCT,
@@ -124,7 +124,7 @@ def settle_ties(resolved: DataFrame, unlike: DataFrame, key: Sequence[str]) -> D
     """Equal position, different content: the higher content hash stays, whichever came first."""
     won = unlike.where(F.col(MINE) > F.col(_THEIRS)).select(*by_name(key))
     marked = resolved.join(F.broadcast(won.withColumn(_WON, F.lit(True))), list(key), "left")
-    status = F.when(F.col(_WON) & (F.col(names.OP) != OP_DELETE), F.lit(APPLY))
+    status = F.when(F.col(_WON) & ~is_delete(), F.lit(APPLY))
     return marked.withColumn(STATUS, F.coalesce(status, STATUS)).select(
         *(quoted(c) for c in resolved.columns)
     )
@@ -161,7 +161,7 @@ def count_ends(applied: DataFrame) -> Ends:
 
 
 def _ends() -> tuple[Column, Column]:
-    deleted = F.col(names.OP) == OP_DELETE
+    deleted = is_delete()
     return F.count_if(~deleted).alias("rows"), F.count_if(deleted).alias("deletes")
 
 

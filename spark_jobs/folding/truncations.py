@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.result import Counts
-from spark_jobs.canonical import OP_TRUNCATE
+from spark_jobs.canonical import is_truncate
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Truncation:
 
 def truncation(mine: DataFrame) -> Truncation:
     """The TRUNCATEs among a batch's changes of one table."""
-    found = mine.where(F.col(names.OP) == OP_TRUNCATE)
+    found = mine.where(is_truncate())
     records = F.count_if(F.col(names.COUNTED)).alias("records")
     row = found.agg(F.max(names.POSITION).alias("position"), records).first()
     return Truncation(None, 0) if row is None else Truncation(row["position"], row["records"])

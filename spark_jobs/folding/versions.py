@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, by_name, is_delete, quoted
 from spark_jobs.folding.fold import carried, content_hash
 from spark_jobs.folding.places import places, position_place
 
@@ -80,7 +80,7 @@ def _as_changes(stored: DataFrame, op: str, position: str, source_ts: str) -> Da
 
 def _without_renewed(changes: DataFrame, keys: list[Column]) -> DataFrame:
     """Without the old halves of updates whose new half has the same key: nothing was deleted."""
-    deleted = F.col(names.OP) == OP_DELETE
+    deleted = is_delete()
     at_place = Window.partitionBy(*keys, _PLACE)
     spread = changes.withColumn(_PLACE, F.explode(places()))
     marked = spread.withColumn(_RENEWED, deleted & (F.count_if(~deleted).over(at_place) > 0))
@@ -99,7 +99,7 @@ def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
 
 def _value(column: str, ordered: WindowSpec) -> Column:
     """The newest value that an event carried; a delete carries NULL for every column."""
-    deleted = F.col(names.OP) == OP_DELETE
+    deleted = is_delete()
     value = F.struct(F.when(~deleted, F.col(quoted(column))).alias("v"))
     newest = F.last(F.when(deleted | carried(column), value), ignorenulls=True)
     so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -109,7 +109,7 @@ def _value(column: str, ordered: WindowSpec) -> Column:
 def _ended(states: DataFrame, ordered: WindowSpec, data: Sequence[str]) -> DataFrame:
     following = F.lead(F.struct(names.POSITION, names.SOURCE_TS)).over(ordered)
     ended = states.withColumn(_NEXT, F.coalesce(following, _ERA))
-    return ended.where(F.col(names.OP) != OP_DELETE).select(
+    return ended.where(~is_delete()).select(
         *(quoted(c) for c in data),
         *names.TARGET_METADATA,
         F.col(_NEXT)[names.POSITION].alias(ENDED_AT),

@@ -12,7 +12,7 @@ from sluice import names
 from sluice.catalog.snapshots import head
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
-from spark_jobs.canonical import OP_DELETE, OP_INSERT, literal, of_batches, quoted
+from spark_jobs.canonical import OP_DELETE, OP_INSERT, is_delete, literal, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.resolve import Stored
 from spark_jobs.kept import keep
@@ -197,7 +197,7 @@ class Writer:
             return
         target = target_id(self.plan)
         columns = self.plan.data + list(names.TARGET_METADATA)
-        living = F.col(names.OP) != OP_DELETE
+        living = ~is_delete()
         if stored.rows is None or append:
             self._append(target, changes.where(living), columns)
         else:
@@ -309,7 +309,7 @@ class Writer:
         columns = [*self.plan.key, *names.TARGET_METADATA]
         if stored.tombstones is None:
             if deletes:
-                self._append(table, applied.where(F.col(names.OP) == OP_DELETE), columns)
+                self._append(table, applied.where(is_delete()), columns)
                 self.audit_written(table, deletes)
             return
         with_tombstone = applied.select(*key).join(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.operations.preview import Forecast, TablePreview
 from sluice.result import Counts
-from spark_jobs.canonical import OP_TRUNCATE, of_batches, quoted
+from spark_jobs.canonical import is_truncate, of_batches, quoted
 from spark_jobs.decoding import beyond
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
@@ -109,7 +109,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
     changes, lost = beyond.without(job, plan, changes)
     truncated = truncation(changes)
     told = _told(job, plan)
-    rows = told.changes(changes.where(F.col(names.OP) != OP_TRUNCATE))
+    rows = told.changes(changes.where(~is_truncate()))
     stored = _stored(job, plan, told).cut_by(truncated.position)
     more = truncated.counts(stored.truncated_at) + Counts(read=lost, quarantined=lost)
     if not plan.keyed:

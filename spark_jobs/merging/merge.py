@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sluice import names
 from sluice.errors import PlanError
 from sluice.result import ComparedTable, Conflicts, Counts, StagedTable
-from spark_jobs.canonical import OP_TRUNCATE, quoted
+from spark_jobs.canonical import is_truncate, quoted
 from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
@@ -73,7 +73,7 @@ def merge_table(
     writer = Writer.open(lake, plan, attempt, span, created)
     overtaken.refuse_other_columns(plan, attempt.batch_id, writer.stored_columns)
     mine = writer.mine()
-    rows = mine.where(F.col(names.OP) != OP_TRUNCATE)
+    rows = mine.where(~is_truncate())
     leave_behind(writer)
     if misnamed := retell.clash(writer):
         return _merge_anew(writer, rows, misnamed)
@@ -192,7 +192,7 @@ def _conflicts(writer: Writer, unlike: DataFrame) -> Conflicts:
     if unlike.isEmpty():
         return Conflicts()
     plan, mine = writer.plan, F.col(names.BATCH_ID) == writer.attempt.batch_id
-    published = writer.changelog().where(~mine & (F.col(names.OP) != OP_TRUNCATE))
+    published = writer.changelog().where(~mine & ~is_truncate())
     return conflicts.with_published(unlike, published, plan.key, plan.data)
 
 
@@ -222,7 +222,7 @@ def _with_refolded(
     plan = writer.plan
     data = plan.data
     changelog = writer.changelog()
-    rows = changelog.where(F.col(names.OP) != OP_TRUNCATE)
+    rows = changelog.where(~is_truncate())
     if stored.truncated_at is not None:
         rows = rows.where(F.col(names.POSITION) > stored.truncated_at)
     mine = rows.where(F.col(names.BATCH_ID) == writer.attempt.batch_id)

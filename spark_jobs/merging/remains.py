@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.errors import RollbackRefused
 from sluice.manifest import Rebuild
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, of_batches, quoted
+from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
 from spark_jobs.folding.floor import since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import beside, completed, moves, tied
@@ -69,13 +69,13 @@ class Remains:
         self.before, self.versions_before = before.rows, before.versions
         self.stored = stored_at(self.lake, self.plan, writer.bases, self.now)
         log = writer.changelog()
-        self.truncates = log.where(_is_truncate())
+        self.truncates = log.where(is_truncate())
         self.cut_at = truncation(log).position
         undone = writer.changes_of(*asked.without) if asked.without else None
         self.undone = undone if undone is None else writer.now.changes(undone)
         self.truncates_gone = self._truncates_gone()
         self.truncated_at = self._truncated_at()
-        rows = log.where(~_is_truncate())
+        rows = log.where(~is_truncate())
         self.moved = moves(rows, self.plan.key) if writer.partial else None
         self.keys = keep(self._keys(log)) if self.plan.keyed else None
         self.changes = self.of_keys(rows)
@@ -121,7 +121,7 @@ class Remains:
         if self.undone is not None and not all_of_them:
             return self._tied(log, self.undone.select(*key)).distinct()
         stored = (self.stored.rows, self.stored.tombstones, self.versions())
-        tables = (log.where(~_is_truncate()), *stored)
+        tables = (log.where(~is_truncate()), *stored)
         every = [t.select(*key) for t in tables if t is not None]
         return reduce(DataFrame.union, every).distinct()
 
@@ -136,7 +136,7 @@ class Remains:
         """The places of undone TRUNCATEs that no batch which stays has too."""
         if self.undone is None:
             return ()
-        gone = self.undone.where(_is_truncate())
+        gone = self.undone.where(is_truncate())
         gone = gone.join(self.truncates, names.POSITION, "left_anti")
         return tuple(row[0] for row in gone.select(names.POSITION).distinct().collect())
 
@@ -183,10 +183,6 @@ class Remains:
         return self.stored.rows if self.undone is None else self.before
 
 
-def _is_truncate() -> Column:
-    return F.col(names.OP) == OP_TRUNCATE
-
-
 def _not_above(position: str | None, floor: str | None) -> bool:
     return position is not None and floor is not None and position <= floor
 
@@ -209,7 +205,7 @@ def _settle_keyed(remains: Remains) -> bool:
     data = plan.data
     known = completed(remains.known(), remains.moved, remains.truncates, plan.key, data)
     folded = keep(fold_columns(known, plan.key, data))
-    deleted = F.col(names.OP) == OP_DELETE
+    deleted = is_delete()
     tombstones = folded.where(deleted).select(*_columns(plan.key))
     if remains.stored.tombstones is not None and remains.floor is not None:
         forgotten = _up_to_floor(remains, remains.stored.tombstones, remains.floor)

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_TRUNCATE, of_batches, quoted
+from spark_jobs.canonical import is_truncate, of_batches, quoted
 from spark_jobs.compare import alike, same_rows
 from spark_jobs.folding.fold import event_hash, listed_as_carried
 from spark_jobs.kept import keep
@@ -87,7 +87,7 @@ def stored(writer: Writer) -> DataFrame | None:
 def identified(events: DataFrame, data: Sequence[str]) -> DataFrame:
     """Events with CONTENT, and nothing in the columns of which they say nothing: some formats
     write a text of their own there, and a TRUNCATE is not concerned by defaults."""
-    of_rows = F.col(names.OP) != OP_TRUNCATE
+    of_rows = ~is_truncate()
     said = {c: F.when(of_rows & F.expr(listed_as_carried(c)), F.col(quoted(c))) for c in data}
     plain = events.withColumns(said)
     return plain.withColumn(CONTENT, event_hash(plain, data))

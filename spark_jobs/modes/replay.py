@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from spark_jobs.canonical import OP_DELETE, OP_TRUNCATE, quoted
+from spark_jobs.canonical import is_delete, is_truncate, quoted
 from spark_jobs.folding.floor import STOOD_AT
 from spark_jobs.folding.fold import listed
 from spark_jobs.folding.moves import beside, completed, moves, tied
@@ -63,14 +63,14 @@ def replay(writer: Writer, kept: Kept, newer: bool, stored: Stored) -> DataFrame
     log = writer.changelog()
     newer = newer and kept.rows is not None and kept.whole and not _halved(writer, log)
     log = _mine(writer, log) if newer else log
-    moved = moves(log.where(F.col(names.OP) != OP_TRUNCATE), key) if writer.partial else None
+    moved = moves(log.where(~is_truncate()), key) if writer.partial else None
     if kept.rows is None or not kept.whole:
         changes = _of_all_keys(writer, log, kept)
     elif newer:
         changes = _of_open_versions(writer, log, kept, kept.rows)
     else:
         changes = _of_concerned_keys(writer, log, kept, kept.rows, moved, stored.cut)
-    truncates = log.where(F.col(names.OP) == OP_TRUNCATE)
+    truncates = log.where(is_truncate())
     return versions(completed(changes, moved, truncates, key, data), truncates, key, data)
 
 
@@ -111,7 +111,7 @@ def _of_concerned_keys(
 def _halved(writer: Writer, log: DataFrame) -> bool:
     """Whether a change of the batch may be the new half of one whose old half came before: then
     the version that it goes on from is not open any more."""
-    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & (F.col(names.OP) == OP_DELETE)
+    before = (F.col(names.BATCH_ID) != writer.attempt.batch_id) & is_delete()
     # Above all that is stored only the batch's first change can be one whose old half is.
     first = F.col(names.POSITION).isin(old_halves(writer.span.lowest or ""))
     if not log.where(before & first).isEmpty():
@@ -128,7 +128,7 @@ def _mine(writer: Writer, log: DataFrame) -> DataFrame:
 
 def _changes(writer: Writer, log: DataFrame) -> DataFrame:
     columns = (*writer.plan.data, names.OP, names.ABSENT, *names.TARGET_METADATA)
-    return log.where(F.col(names.OP) != OP_TRUNCATE).select(*(quoted(c) for c in columns))
+    return log.where(~is_truncate()).select(*(quoted(c) for c in columns))
 
 
 def _of(writer: Writer, rows: DataFrame, keys: DataFrame) -> DataFrame:
@@ -151,7 +151,7 @@ def _concerned(
         changed = changed.union(partial.select(*keys))
     if not cut:
         return changed
-    truncates = mine.where(F.col(names.OP) == OP_TRUNCATE).select(F.col(names.POSITION).alias(_AT))
+    truncates = mine.where(is_truncate()).select(F.col(names.POSITION).alias(_AT))
     end = F.col(kept.ended_at)
     ends = (F.col(names.POSITION) <= F.col(_AT)) & (end.isNull() | (end > F.col(_AT)))
     return changed.union(rows.join(F.broadcast(truncates), ends, "left_semi").select(*keys))

@@ -324,7 +324,7 @@ def test_a_repeat_counted_again(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.long
 def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nokey, "_is_delete", lambda: F.lit(False))
+    monkeypatch.setattr(nokey, "is_delete", lambda: F.lit(False))
     equal = row({"x": 1, "text": "a"})
     made = [Change("keyless", "c", (1, n), after=equal) for n in (1, 2)]
     load(lake, "ignored", made, [Change("keyless", "d", (1, 3), before=equal)])
