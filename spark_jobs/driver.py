@@ -38,7 +38,7 @@ from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
 from spark_jobs.decoding.damage import is_of_a_file, without_damage
 from spark_jobs.decoding.decode_batch import whole_envelope
-from spark_jobs.job import Job, pipeline_of
+from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.load import load
@@ -68,7 +68,7 @@ class Driver:
         self.manifest = manifest
         self.session = session
         self.publisher = publisher or ANYBODY
-        self.pipeline = pipeline_of(project, manifest)
+        self.pipeline = pipeline_for(project, manifest)
         self.catalog = open_catalog(project)
         self.ledger = Ledger(self.catalog)
         self.files = BatchFiles(project)

@@ -15,7 +15,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
 
 
-def pipeline_of(project: Project, manifest: Manifest) -> Pipeline:
+def pipeline_for(project: Project, manifest: Manifest) -> Pipeline:
     """The manifest's pipeline, with the tables that the batch is for, at the epoch of the batches
     that it repeats.
 

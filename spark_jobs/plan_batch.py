@@ -16,7 +16,7 @@ from sluice.manifest import Manifest
 from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.preview import Forecast
 from spark_jobs.failures import exit_code
-from spark_jobs.job import Job, pipeline_of
+from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.forecast import forecast
@@ -29,7 +29,7 @@ def _run(folder: Path, manifest: str) -> Forecast:
 
 
 def _job(project: Project, manifest: Manifest) -> Job:
-    pipeline, catalog = pipeline_of(project, manifest), open_catalog(project)
+    pipeline, catalog = pipeline_for(project, manifest), open_catalog(project)
     spark = open_session(project, f"sluice plan {pipeline.name}")
     published = tuple(sorted(Ledger(catalog).published_batches(pipeline.name)))
     attempt = Attempt(manifest.batch_id, "", published)

@@ -24,7 +24,7 @@ from spark_jobs.planning.plan import TablePlan
 REASON: Final = "beyond_floor"
 
 
-def set_aside(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
+def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     """Take the events out that the table can no longer judge; returns them as quarantined.
 
     Costs one look at the target's properties where the batch is above the floor, or there is none.

@@ -30,7 +30,7 @@ from spark_jobs.lake.tables import (
 from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import together
+from spark_jobs.planning.renames import in_order
 from spark_jobs.planning.tablecolumns import target_columns
 from spark_jobs.planning.told import Told
 from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
@@ -124,7 +124,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
 def _told(job: Job, plan: TablePlan) -> Told:
     before = job.lake.told(target_id(plan))
     known = defaults.lowest(before.defaults, plan.defaults)
-    return Told(known, together(before.renames, plan.renames), plan.additions)
+    return Told(known, in_order(before.renames, plan.renames), plan.additions)
 
 
 def _stored(job: Job, plan: TablePlan, told: Told) -> Stored:

@@ -20,7 +20,7 @@ from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import by_arrival
 from spark_jobs.decoding import apart, rejected
-from spark_jobs.decoding.beyond import set_aside
+from spark_jobs.decoding.beyond import quarantine_beyond
 from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
 from spark_jobs.job import Job
@@ -116,7 +116,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
     plan, found = table.plan, table.plan.found
     accepted = job.manifest.accepts_late
     with nothing_forgotten(job.lake, plan):
-        beyond = set_aside(job, envelope, table)
+        beyond = quarantine_beyond(job, envelope, table)
         merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)
     reach(Point.LOAD_MERGED)
     _refuse_reset(job.pipeline, plan, merged)

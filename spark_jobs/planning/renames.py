@@ -40,7 +40,7 @@ class Rename:
 Renames = tuple[Rename, ...]
 
 
-def together(*parts: Iterable[Rename]) -> Renames:
+def in_order(*parts: Iterable[Rename]) -> Renames:
     """All of them, each once, in the order of the source."""
     return tuple(sorted({rename for part in parts for rename in part}))
 

@@ -19,7 +19,7 @@ from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.keynames import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.plannedcolumn import PlannedColumn
-from spark_jobs.planning.renames import Rename, Renames, declared, name_at, together, wanted
+from spark_jobs.planning.renames import Rename, Renames, declared, in_order, name_at, wanted
 
 
 def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
@@ -37,7 +37,7 @@ def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
         if new is not None and not config.sources
     ]
     pairs = ((one.position, tuple(_pairs(one, added))) for one in statements)
-    return together(Rename(below, columns) for below, columns in pairs if columns)
+    return in_order(Rename(below, columns) for below, columns in pairs if columns)
 
 
 def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -88,7 +88,7 @@ def renames_of(
     """All renames of a table, by its statements and its configuration; None: none are followed."""
     if not follows(pipeline):
         return None
-    return together(of_told(told, config), declared(config.renamed_columns))
+    return in_order(of_told(told, config), declared(config.renamed_columns))
 
 
 def names_at_source(
@@ -210,7 +210,7 @@ def known_renames(plan: TablePlan, told: Renames, before: Renames) -> Renames:
     """
     if plan.declared is None:
         return before
-    known = together(before, without_key(together(told, plan.declared), plan.key))
+    known = in_order(before, without_key(in_order(told, plan.declared), plan.key))
     columns = {column.name.lower() for column in plan.columns}
     return tuple(rename for rename in known if _arrives(rename, known, columns))
 

@@ -26,7 +26,7 @@ from sluice.operations.land import land
 from sluice.positions import natural_key
 from sluice.result import BatchResult, Counts
 from spark_jobs import driver
-from spark_jobs.job import Job, pipeline_of
+from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
@@ -89,7 +89,7 @@ class Sandbox:
         sign_snapshots(self.spark, "p", batch_id, attempt)
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"),
-            pipeline_of(self.project, manifest), manifest,
+            pipeline_for(self.project, manifest), manifest,
             Attempt(batch_id, branch_name(batch_id, attempt)), attempt,
             str(self.root / "scratch" / f"{batch_id}-{attempt}"),
         )  # fmt: skip
@@ -124,7 +124,7 @@ class Sandbox:
         published = tuple(context.ledger.published_batches("p"))
         job = Job(
             self.spark, Lake(self.spark, self.catalog, "p"),
-            pipeline_of(self.project, manifest), manifest,
+            pipeline_for(self.project, manifest), manifest,
             Attempt(manifest.batch_id, "", published), "", "",
         )  # fmt: skip
         return forecast(job).to_json()

@@ -13,7 +13,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.undo import release, rollback
 from sluice.positions import natural_key
-from spark_jobs.job import pipeline_of
+from spark_jobs.job import pipeline_for
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
@@ -53,7 +53,7 @@ def taken(context: Context) -> list[tuple[int, list[str]]]:
     found = []
     for key in land_tables(context, ["s.notes"]):
         manifest = context.files.read_manifest(key)
-        epoch = pipeline_of(context.project, manifest).epoch
+        epoch = pipeline_for(context.project, manifest).epoch
         found.append((epoch, [file.key for file in manifest.files]))
     return found
 

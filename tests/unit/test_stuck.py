@@ -14,7 +14,7 @@ from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.land import why_nothing
 from sluice.result import BatchResult, TableResult
-from spark_jobs.job import pipeline_of
+from spark_jobs.job import pipeline_for
 from tests.unit.played import ONE, play
 from tests.unit.projects import PIPELINE, open_shop
 from tests.unit.undone import stage, state, three_batches
@@ -72,7 +72,7 @@ def test_a_batch_for_a_table_that_is_listed_no_more(tmp_path: Path) -> None:
     ctx = open_shop(tmp_path, PIPELINE + "tables: {public.orders: {key: [id]}}\n")
     share = Manifest("shop", "b1", (), tables=("public.notes",))
     with pytest.raises(ConfigError, match=r"has no table 'public\.notes'") as caught:
-        pipeline_of(ctx.project, share)
+        pipeline_for(ctx.project, share)
     assert "give the batch up: sluice rollback shop --batch b1" in str(caught.value)
 
 
