@@ -1,4 +1,4 @@
-"""The lake's tables from Spark: names, creation, additive evolution, branches."""
+"""The lake's tables from Spark: names, creation, columns and types that change, branches."""
 
 from __future__ import annotations
 

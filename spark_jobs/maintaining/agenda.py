@@ -81,7 +81,8 @@ def _agenda(upkeep: Upkeep) -> Iterator[tuple[TableId, dict[str, StepOf]]]:
 
 
 def own_tables(upkeep: Upkeep) -> list[TableId]:
-    """The pipeline's targets, changelogs and tombstones, the longest neglected first."""
+    """The pipeline's targets, histories, tables of events, changelogs and tombstones, the longest
+    neglected first."""
     namespace = upkeep.pipeline.namespace
     found = [
         table
