@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -46,9 +47,9 @@ from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
 from spark_jobs.telling import tell
 
-_POLL_SECONDS = 2.0
+_POLL_SECONDS: Final = 2.0
 # A driver that waits holds a worker's slot, which the publish it waits for may need.
-_LEASE_WAIT_SECONDS = 60.0
+_LEASE_WAIT_SECONDS: Final = 60.0
 
 
 class Driver:

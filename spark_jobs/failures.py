@@ -25,11 +25,11 @@ from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.shown import LINES
 from spark_jobs.telling import tell
 
-_MISTAKES = (
+_MISTAKES: Final = (
     AnalysisException, ParseException,
     PySparkAttributeError, PySparkNotImplementedError, PySparkTypeError, PySparkValueError,
 )  # fmt: skip
-_OUTSIDE = (
+_OUTSIDE: Final = (
     OSError, Py4JError, PySparkException, DBAPIError, RESTError, ServiceUnavailableError,
     CommitFailedException,
 )  # fmt: skip

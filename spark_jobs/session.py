@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import SparkSession
 
 from sluice import __version__, names
@@ -9,7 +11,7 @@ from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project
 from sluice.config.sparkconf import SETTLED
 
-DEFAULTS = {
+DEFAULTS: Final = {
     **SETTLED,
     # The JVM's case of letters where no collation asks for another: ICU's needs a second of each
     # new JVM to begin with.
@@ -35,7 +37,7 @@ DEFAULTS = {
     # The JVM does not compile a method above this size; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
-_SUMMARY = "spark.sql.iceberg.snapshot-property."
+_SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 
 def open_session(project: Project, app: str) -> SparkSession:

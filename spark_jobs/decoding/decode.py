@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,20 +34,20 @@ from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.plannedcolumn import PlannedColumn
 from spark_jobs.values import fitted
 
-BAD = "_sluice_bad"
-_KEY_IS_NULL = "key_is_null"
-_DUPLICATE_COLUMN = "duplicate_column"
-_NOT_SENT = "not_sent"
-_OLD_ROW_MISSING = "old_row_missing"
-_TYPES_ID = "_types_id"
-_DESCRIBED = "_described"
-_WIDTHS = {"bigint": "int", "double": "float"}
-_DOUBLED = "_sluice_doubled"
-_SPLIT = "_sluice_split"
-_ALONE = "_sluice_alone"
-_LOST = "_sluice_lost"  # of a record what nobody tells, in both its halves
+BAD: Final = "_sluice_bad"
+_KEY_IS_NULL: Final = "key_is_null"
+_DUPLICATE_COLUMN: Final = "duplicate_column"
+_NOT_SENT: Final = "not_sent"
+_OLD_ROW_MISSING: Final = "old_row_missing"
+_TYPES_ID: Final = "_types_id"
+_DESCRIBED: Final = "_described"
+_WIDTHS: Final = {"bigint": "int", "double": "float"}
+_DOUBLED: Final = "_sluice_doubled"
+_SPLIT: Final = "_sluice_split"
+_ALONE: Final = "_sluice_alone"
+_LOST: Final = "_sluice_lost"  # of a record what nobody tells, in both its halves
 _OWN, _OTHER = "", "_other"  # the sides of a half
-RECORD = "_sluice_record"
+RECORD: Final = "_sluice_record"
 """What the envelope has of a record whose file has no text of it."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -43,8 +44,8 @@ from spark_jobs.planning.span import Span
 from spark_jobs.planning.unfit import refuse_too_many, unfit_names
 from spark_jobs.threads import side_by_side
 
-_PART = "part"
-_MOST_FOLDERS = 512
+_PART: Final = "part"
+_MOST_FOLDERS: Final = 512
 
 
 @dataclass(frozen=True)

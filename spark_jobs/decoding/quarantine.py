@@ -15,7 +15,7 @@ from spark_jobs.canonical import PLACE, holds_record, place, quoted
 from spark_jobs.lake.tables import TableId
 
 TABLE: Final = TableId(LEDGER_NAMESPACE, QUARANTINE)
-_NO_DATUM = f"CAST(NULL AS binary) AS {datums.COLUMN}"
+_NO_DATUM: Final = f"CAST(NULL AS binary) AS {datums.COLUMN}"
 
 
 def texts(

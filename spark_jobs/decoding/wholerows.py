@@ -6,6 +6,8 @@ own old row, which a source of such tables sends in full (PostgreSQL's REPLICA I
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -13,8 +15,8 @@ from sluice.positions import HALF_MARK
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE, UPDATES
 from spark_jobs.formats.envelope import any_repeats_column
 
-_SENT = "_sluice_sent"
-_OLD = "_sluice_old"
+_SENT: Final = "_sluice_sent"
+_OLD: Final = "_sluice_old"
 
 
 def completed(events: DataFrame) -> DataFrame:

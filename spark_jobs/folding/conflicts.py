@@ -7,6 +7,7 @@ writes such events: a position that it gives twice, or one that the format lacks
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,8 +19,8 @@ from spark_jobs.canonical import by_name
 from spark_jobs.folding.fold import content_hash
 from spark_jobs.folding.resolve import MINE
 
-_THEIRS = "_sluice_theirs"
-_CONTENTS = "_sluice_contents"
+_THEIRS: Final = "_sluice_theirs"
+_CONTENTS: Final = "_sluice_contents"
 
 
 def located(

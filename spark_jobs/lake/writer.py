@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -37,12 +38,12 @@ from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import NOTHING_TOLD, Told
 from spark_jobs.planning.widening import changes_as
 
-_SOURCE_VIEW = "sluice_source"
-_COPY_ON_WRITE = "copy-on-write"
+_SOURCE_VIEW: Final = "sluice_source"
+_COPY_ON_WRITE: Final = "copy-on-write"
 # A batch's changes are small files of many changes: each is worth a task.
-_SPLIT_BYTES = 4 << 20
-_DELETED = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
-_LIVING = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
+_SPLIT_BYTES: Final = 4 << 20
+_DELETED: Final = f"s.{quoted(names.OP)} = '{OP_DELETE}'"
+_LIVING: Final = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ forgotten, up to a table's floor, its stored rows stand for.
 from __future__ import annotations
 
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -32,8 +33,8 @@ from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
 from spark_jobs.planning.told import Told
 
-_BEFORE = "_sluice_before"
-_ENDED = "_sluice_ended"
+_BEFORE: Final = "_sluice_before"
+_ENDED: Final = "_sluice_ended"
 
 
 def remake(writer: Writer) -> None:

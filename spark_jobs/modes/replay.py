@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ from spark_jobs.folding.resolve import Stored
 from spark_jobs.folding.versions import begun, ended, versions
 from spark_jobs.lake.writer import Writer
 
-_AT = "_sluice_at"
+_AT: Final = "_sluice_at"
 _FIRST, _SILENT, _LIVING = "_sluice_first", "_sluice_silent", "_sluice_living"
 
 

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -22,7 +24,7 @@ from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gap import behind
 from spark_jobs.modes.replay import Kept, replay
 
-_NEWEST = "_sluice_newest"
+_NEWEST: Final = "_sluice_newest"
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:

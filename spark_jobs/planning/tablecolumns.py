@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sluice import names
 from spark_jobs.planning.plan import TablePlan
 
-_CHANGELOG_TYPES = {
+_CHANGELOG_TYPES: Final = {
     names.OP: "string", names.POSITION: "string", names.SOURCE_TS: "timestamp",
     names.BATCH_ID: "string", names.TX_ID: "string", names.EVENT_ID: "string",
     names.ABSENT: "array<string>", names.COUNTED: "boolean", names.ORIGIN_FILE: "string",
     names.ORIGIN_RECORD: "bigint",
 }  # fmt: skip
-_HISTORY_TYPES = {
+_HISTORY_TYPES: Final = {
     names.VALID_FROM: "timestamp", names.VALID_TO: "timestamp", names.IS_CURRENT: "boolean",
     names.POSITION: "string", names.POSITION_TO: "string", names.BATCH_ID: "string",
 }  # fmt: skip
-_SOFT_DELETE_TYPES = {
+_SOFT_DELETE_TYPES: Final = {
     names.DELETED_AT: "timestamp", names.IS_DELETED: "boolean", names.DELETED_POSITION: "string",
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,9 +17,9 @@ from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import table_config, target_name
 
-BAD_TABLE_NAME = "bad_table_name"
-BAD_COLUMN_NAME = "bad_column_name"
-_SHOWN_AT_MOST = 10
+BAD_TABLE_NAME: Final = "bad_table_name"
+BAD_COLUMN_NAME: Final = "bad_column_name"
+_SHOWN_AT_MOST: Final = 10
 
 
 @dataclass(frozen=True)

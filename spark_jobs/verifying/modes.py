@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,9 +28,9 @@ from spark_jobs.lake.published import rows_at
 from spark_jobs.lake.tables import TableId
 from spark_jobs.verifying.comparison import compared
 
-_ENDS = (names.POSITION_TO, names.IS_CURRENT, names.VALID_FROM, names.VALID_TO)
-_MARKS = (names.POSITION, names.DELETED_POSITION, names.IS_DELETED, names.DELETED_AT)
-_END_TIMES = (names.VALID_TO, names.DELETED_AT)
+_ENDS: Final = (names.POSITION_TO, names.IS_CURRENT, names.VALID_FROM, names.VALID_TO)
+_MARKS: Final = (names.POSITION, names.DELETED_POSITION, names.IS_DELETED, names.DELETED_AT)
+_END_TIMES: Final = (names.VALID_TO, names.DELETED_AT)
 
 
 def compare_modes(
