@@ -1,6 +1,7 @@
 """The files of a batch beside the tables: manifest, staged copies, results of attempts.
 
-They lie under `<warehouse>/_sluice/<pipeline>/<batch>/`; a manifest is written once, never over.
+They lie under `<warehouse>/_sluice/<pipeline>/`: copies in `staged/`, shared by batches, the rest
+in `<batch>/`. A manifest is written once, never over.
 """
 
 from __future__ import annotations
