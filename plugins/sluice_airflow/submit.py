@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Final
 
@@ -22,8 +21,10 @@ from sluice.driver.submit import (
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
 from sluice.objects.batchfiles import BatchFiles, pipeline_of
 from sluice.operations.maintenance import MAINTAIN, arguments
+from sluice_airflow import tasks
+from sluice_airflow.connection import SPARK_CONNECTION, spark_master
+from sluice_airflow.queued import waiting
 
-SPARK_CONNECTION: Final = "spark_default"
 _DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME")
 
 
@@ -44,13 +45,10 @@ class LoadOperator(SparkSubmitOperator):
     def execute(self, context: Any) -> None:
         """Submit and wait; a batch that is published or rolled back meanwhile is left alone, and
         one that another run has loaded is left to be published."""
-        from sluice_airflow.queued import waiting
-        from sluice_airflow.tasks import advised, loaded_as
-
         manifest = str((self.application_args or [])[-1])
         pipeline = pipeline_of(manifest)
-        with advised("load", pipeline):
-            if state := loaded_as(self.project, pipeline, manifest):
+        with tasks.advised("load", pipeline):
+            if state := tasks.loaded_as(self.project, pipeline, manifest):
                 self.log.info("the batch is %s: nothing to load", state)
                 return
             behind = context["ti"].xcom_pull(task_ids="land") or []
@@ -74,12 +72,10 @@ class MaintainOperator(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Finish what dead attempts left, then submit and wait."""
-        from sluice_airflow.tasks import advised, reconcile
-
         params = context["params"]
         if not params["dry_run"]:
-            reconcile(self.project, self.pipeline)
-        with advised("maintain", self.pipeline):
+            tasks.reconcile(self.project, self.pipeline)
+        with tasks.advised("maintain", self.pipeline):
             project = load_sound(self.project)
             told = arguments(project, self.pipeline, params["budget"], params["dry_run"])
             self.application_args = ["--project", self.project, *told]
@@ -92,27 +88,17 @@ def _is_small(project: str, manifest: str) -> bool:
 
 def _run(operator: SparkSubmitOperator, project: str, small: bool = False) -> None:
     operator.conf = spark_conf(load_sound(project), small)
-    operator.env_vars = driver_env()
+    operator.env_vars = operator_environment()
     operator.properties_file = operator.properties_file or properties_file()
     operator._hook = operator._get_hook()
     _submit(operator._hook, operator.application)
 
 
-def driver_env() -> dict[str, str]:
+def operator_environment() -> dict[str, str]:
     """What the driver's environment needs beside the task's own; the connection's master wins."""
     found = driver_environment()
     needed: dict[str, str] = {name: found[name] for name in _DRIVER_NEEDS if name in found}
     return {**needed, ENV_SPARK_MASTER: spark_master()}
-
-
-def spark_master() -> str:
-    """The master that the connection names."""
-    return str(SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection["master"])
-
-
-def use_connections_master() -> None:
-    """Let a load that another stage starts in this process go to the same master."""
-    os.environ[ENV_SPARK_MASTER] = spark_master()
 
 
 def _submit(hook: SparkSubmitHook, application: str) -> None:

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import Asset, AssetAlias, BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import AirflowSkipException
 
-from sluice.errors import ConfigError, FilesLeftOut, FilesUnread
+from sluice.errors import FilesLeftOut, FilesUnread
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
@@ -25,11 +25,11 @@ from sluice.operations.land import candidates, landed
 from sluice.operations.rollback import RollbackRequest
 from sluice.operations.shares import waiting_files
 from sluice.output.report import conflicting
-from sluice.result import BatchResult
+from sluice.result import BatchResult, StagedTable
 from sluice.shown import LINES, shown
+from sluice_airflow.connection import require_spark_connection, use_connections_master
 from sluice_airflow.mapping import mappable
 from sluice_airflow.selection import Selection, select
-from sluice_airflow.submit import SPARK_CONNECTION, use_connections_master
 
 log = logging.getLogger(__name__)
 
@@ -85,17 +85,6 @@ def reconcile(project: str, pipeline: str) -> list[str]:
 def open_context(project: str, pipeline: str) -> Context:
     """Open the pipeline; what the stages say goes to the task's log."""
     return stages.open_context(Path(project), pipeline, log.info)
-
-
-def require_spark_connection() -> None:
-    """An unknown connection would silently mean `--master yarn`."""
-    try:
-        BaseHook.get_connection(SPARK_CONNECTION)
-    except AirflowNotFoundException as error:
-        raise ConfigError(
-            f"Airflow has no connection {SPARK_CONNECTION!r}. Add it: airflow connections add"
-            f" {SPARK_CONNECTION} --conn-type spark --conn-host 'local[*]', or spark://host:7077"
-        ) from error
 
 
 def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
@@ -242,7 +231,7 @@ def emit_assets(result: BatchResult, events: Any) -> None:
         )
 
 
-def asset_uri(staged: Any) -> str:
+def asset_uri(staged: StagedTable) -> str:
     """The address of a table as an asset."""
     return f"iceberg://lake/{staged.namespace}/{staged.name}"
 

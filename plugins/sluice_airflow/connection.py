@@ -1,0 +1,36 @@
+"""The Airflow connection on which Spark applications are submitted."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from sluice.config.project import ENV_SPARK_MASTER
+from sluice.errors import ConfigError
+
+SPARK_CONNECTION: Final = "spark_default"
+
+
+def require_spark_connection() -> None:
+    """An unknown connection would silently mean `--master yarn`."""
+    try:
+        BaseHook.get_connection(SPARK_CONNECTION)
+    except AirflowNotFoundException as error:
+        raise ConfigError(
+            f"Airflow has no connection {SPARK_CONNECTION!r}. Add it: airflow connections add"
+            f" {SPARK_CONNECTION} --conn-type spark --conn-host 'local[*]', or spark://host:7077"
+        ) from error
+
+
+def spark_master() -> str:
+    """The master that the connection names."""
+    return str(SparkSubmitHook(conn_id=SPARK_CONNECTION)._connection["master"])
+
+
+def use_connections_master() -> None:
+    """Let a load that another stage starts in this process go to the same master."""
+    os.environ[ENV_SPARK_MASTER] = spark_master()
