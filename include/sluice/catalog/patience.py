@@ -11,7 +11,6 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from itertools import count
 from typing import Final, TypeVar
 
 from pyiceberg.exceptions import (
@@ -56,7 +55,8 @@ def retry(action: Callable[[], T], also: Errors = ()) -> T:
     Raises CatalogAwayError when the time is up, and any other error as it is.
     """
     give_up = time.monotonic() + SECONDS
-    for turn in count():
+    turn = 0
+    while True:
         try:
             return action()
         except (*transient_errors(), *also) as problem:
@@ -69,7 +69,7 @@ def retry(action: Callable[[], T], also: Errors = ()) -> T:
             if turn == _TOLD_AT:
                 log.warning("waiting up to %.0f s: %s", SECONDS, in_words(problem))
             time.sleep(pause(turn))
-    raise AssertionError("unreachable")
+            turn += 1
 
 
 def transient_errors() -> Errors:

@@ -101,19 +101,14 @@ def publish(ctx: Context, manifest_key: str) -> BatchResult:
     taken the batch over.
     """
     manifest = ctx.files.read_manifest(manifest_key)
-    batch_id = manifest.batch_id
-    _load_what_was_given_up(ctx, manifest_key, batch_id)
-    for attempt in range(MERGE_AGAIN_AT_MOST):
-        result = current_result(ctx, batch_id)
+    _load_what_was_given_up(ctx, manifest_key, manifest.batch_id)
+    for _ in range(MERGE_AGAIN_AT_MOST - 1):
         try:
-            _publish(ctx, manifest, result)
-            return result
+            return _publish_current(ctx, manifest)
         except PublishRefused as refused:
-            if attempt + 1 == MERGE_AGAIN_AT_MOST:
-                raise
             ctx.say(f"publish: {refused}; merging the batch again on the new head")
             load(ctx, manifest_key)
-    raise TerminalError(f"batch {batch_id}: not published")
+    return _publish_current(ctx, manifest)
 
 
 def _load_what_was_given_up(ctx: Context, manifest_key: str, batch_id: str) -> None:
@@ -122,6 +117,12 @@ def _load_what_was_given_up(ctx: Context, manifest_key: str, batch_id: str) -> N
     if row is not None and row.state == states.FAILED:
         ctx.say(f"publish: batch {batch_id} was given up; loading it again")
         load(ctx, manifest_key)
+
+
+def _publish_current(ctx: Context, manifest: Manifest) -> BatchResult:
+    result = current_result(ctx, manifest.batch_id)
+    _publish(ctx, manifest, result)
+    return result
 
 
 def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
