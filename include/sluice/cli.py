@@ -35,6 +35,7 @@ from sluice.operations.preview import preview
 from sluice.operations.quarantined import resolutions
 from sluice.operations.reprocess import reprocess as reprocess_batches
 from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.selection import Selection
 from sluice.operations.stages import open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
@@ -134,24 +135,24 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Load what has landed: all stages, batch after batch until nothing is left."""
-    ctx, window = open_context(project, pipeline, _say), _window(since, to)
-    results, failure = stages.run(ctx, window, file, table or (), changed)
+    ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
+    results, failure = stages.run(ctx, asked, table or (), changed)
     if as_json:
         _print_json({"batches": [report.batch_json(r) for r in results]})
     else:
         for result in results:
             report.show_batch(out, result)
         if not results and failure is None:
-            why = why_nothing(ctx, window, file)
+            why = why_nothing(ctx, asked)
             out.print(for_terminal(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
     if failure is not None:
         raise failure
 
 
-def _window(since: datetime | None, to: datetime | None) -> Window | None:
-    if since is None and to is None:
-        return None
-    return Window.between(since, to, ("--from", "--to"))
+def _selection(since: datetime | None, to: datetime | None, files: list[str] | None) -> Selection:
+    bounded = since is not None or to is not None
+    window = Window.between(since, to, ("--from", "--to")) if bounded else None
+    return Selection(window, files=tuple(files or ()))
 
 
 @app.command()
@@ -166,7 +167,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Tell what a run would do, and do nothing."""
-    found = preview(open_context(project, pipeline, _say), _window(since, to), file, changed)
+    ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
+    found = preview(ctx, asked, changed)
     if as_json:
         _print_json(asdict(found))
         return

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sluice.errors import ConfigError
 from sluice.operations.context import Context
-from sluice.operations.land import covers
+from sluice.operations.selection import Selection, covers
 from sluice.operations.window import Window, as_utc
 
 BACKFILL: Final = "backfill"
@@ -19,27 +19,19 @@ NOW: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Exactly one window, or everything below `until` (None: everything), or certain files.
+class RunSelection(Selection):
+    """What a run of the DAG is asked for.
 
     `tables`: these alone, of files that are loaded too. `changed`: also what took the place of
     loaded files since.
     """
 
-    window: Window | None = None
-    until: datetime | None = None
-    files: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     changed: bool = False
 
-    @property
-    def explicit(self) -> bool:
-        """True when a window or files were named."""
-        return bool(self.files or self.window)
-
     def covers(self, ctx: Context, taken: Collection[tuple[str, str]]) -> bool:
         """True when a batch of these files, each a key and an hour, is part of the selection."""
-        return bool(taken) and covers(ctx, taken, self.window, self.until, self.files)
+        return bool(taken) and covers(ctx, taken, self)
 
 
 def select(
@@ -48,7 +40,7 @@ def select(
     interval: tuple[datetime, datetime] | None,
     logical_date: datetime | None,
     asked: datetime,
-) -> Selection:
+) -> RunSelection:
     """Decide by parameters first, then by the run's type; never by the logical date's hour.
 
     `asked`: when the run was triggered, however long its task waited since. A scheduled run and a
@@ -59,7 +51,7 @@ def select(
     if tables and changed:
         raise ConfigError("tables and changed: changed files are loaded for all tables")
     if files or window:
-        return Selection(window=window, files=files, tables=tables, changed=changed)
+        return RunSelection(window=window, files=files, tables=tables, changed=changed)
     chosen = _by_run(run_type, interval, logical_date, asked)
     return replace(chosen, tables=tables, changed=changed)
 
@@ -69,12 +61,12 @@ def _by_run(
     interval: tuple[datetime, datetime] | None,
     logical_date: datetime | None,
     asked: datetime,
-) -> Selection:
+) -> RunSelection:
     if run_type == BACKFILL and interval:
-        return Selection(window=Window(*interval))
+        return RunSelection(window=Window(*interval))
     if interval is None or (run_type in BY_HAND and _is_now(logical_date, asked)):
-        return Selection()
-    return Selection(until=interval[1])
+        return RunSelection()
+    return RunSelection(until=interval[1])
 
 
 def _window(params: dict[str, Any]) -> Window | None:

@@ -21,15 +21,16 @@ from sluice.objects.batchfiles import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
-from sluice.operations.land import candidates, landed
+from sluice.operations.land import candidates
 from sluice.operations.rollback import RollbackRequest
+from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
 from sluice.output.report import conflicting
 from sluice.result import BatchResult, StagedTable
 from sluice.shown import LINES, shown
 from sluice_airflow.connection import require_spark_connection, use_connections_master
 from sluice_airflow.mapping import mappable
-from sluice_airflow.selection import Selection, select
+from sluice_airflow.selection import RunSelection, select
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
                 raise kind(told)
 
 
-def selection_of(context: dict[str, Any]) -> Selection:
+def selection_of(context: dict[str, Any]) -> RunSelection:
     """Read the selection from the run's parameters, type and interval."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
@@ -133,19 +134,18 @@ def selection_of(context: dict[str, Any]) -> Selection:
 
 
 def land_selection(
-    project: str, pipeline: str, chosen: Selection, again: bool, denied: Denied
+    project: str, pipeline: str, chosen: RunSelection, again: bool, denied: Denied
 ) -> list[str]:
     """Call the stage with what was selected; `again` when this very task ran before. `denied` gets
     the files that cannot be read."""
     ctx = open_context(project, pipeline)
-    which = (chosen.window, chosen.until, list(chosen.files) or None)
     if chosen.tables:
-        return list(stages.land_tables(ctx, chosen.tables, *which, denied=denied))
-    new = stages.land(ctx, *which, denied=denied, changed=chosen.changed)
+        return list(stages.land_tables(ctx, chosen.tables, chosen, denied=denied))
+    new = stages.land(ctx, chosen, denied=denied, changed=chosen.changed)
     return list(dict.fromkeys([*taken_over(ctx, chosen, again), *(str(path) for path in new)]))
 
 
-def taken_over(ctx: Context, chosen: Selection, again: bool) -> list[str]:
+def taken_over(ctx: Context, chosen: RunSelection, again: bool) -> list[str]:
     """Batches of this selection, and such as are half published, that an earlier run landed and
     nobody works on any more.
 
@@ -166,24 +166,23 @@ def taken_over(ctx: Context, chosen: Selection, again: bool) -> list[str]:
     return found
 
 
-def dry_run(project: str, pipeline: str, chosen: Selection) -> str:
+def dry_run(project: str, pipeline: str, chosen: RunSelection) -> str:
     """Say what the run would take, and take nothing."""
     ctx = open_context(project, pipeline)
-    which = (chosen.window, chosen.until, list(chosen.files) or None)
-    found = landed(ctx, *which) if chosen.tables else candidates(ctx, *which, chosen.changed)
+    found = landed(ctx, chosen) if chosen.tables else candidates(ctx, chosen, chosen.changed)
     for item in found:
         log.info("would take %s (%s bytes, hour %s)", shown(item.key), item.size, item.hour or "-")
     return f"dry run: {len(found)} files, {sum(item.size for item in found)} bytes"
 
 
-def describe(chosen: Selection) -> str:
+def describe(chosen: RunSelection) -> str:
     """The selection in words."""
     tables = f", for {', '.join(chosen.tables)} alone" if chosen.tables else ""
     changed = ", changed ones too" if chosen.changed else ""
     return _files_in_words(chosen) + tables + changed
 
 
-def _files_in_words(chosen: Selection) -> str:
+def _files_in_words(chosen: RunSelection) -> str:
     if chosen.files:
         return f"{len(chosen.files)} named files"
     if chosen.window:

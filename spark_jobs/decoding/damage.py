@@ -15,7 +15,8 @@ from sluice.containers import datums
 from sluice.landing.reading import reading_of
 from sluice.manifest import LandingReject, Manifest, SourceFile
 from sluice.operations.context import open_context
-from sluice.operations.land import inspect_all, open_landing
+from sluice.operations.land import inspect_all
+from sluice.operations.selection import open_landing
 
 _UNREAD: Final = "FAILED_READ_FILE"
 """Spark's error class for whatever ends the reading of a file, be it the store or the bytes."""

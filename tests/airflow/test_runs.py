@@ -15,6 +15,7 @@ from sluice.errors import AuditFailed, FileDenied, PublishRefused, TransientErro
 from sluice.manifest import Reprocess
 from sluice.operations import rollback
 from sluice.operations.denied import Denied
+from sluice.operations.selection import Selection
 from sluice.operations.window import Window
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from sluice_airflow import submit, tasks
@@ -51,10 +52,12 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     module: Any = ModuleType("stages")
     module.open_context = lambda folder, pipeline, say: fake_context(fake, pipeline)
     module.reconcile = lambda ctx: fake.note("reconcile", ctx.pipeline.name) or []
-    module.land = lambda ctx, *given, denied, changed: landed(
-        fake, denied, *given, *(["changed"] if changed else [])
+    module.land = lambda ctx, asked, denied, changed: landed(
+        fake, denied, *told(asked), *(["changed"] if changed else [])
     )
-    module.land_tables = lambda ctx, *given, denied: landed(fake, denied, *given)
+    module.land_tables = lambda ctx, tables, asked, denied: landed(
+        fake, denied, tables, *told(asked)
+    )
     module.publish = lambda ctx, manifest: published(fake, manifest)
     module.rollback = lambda ctx, batch, hold=False, dry_run=False: undone(fake, batch, hold)
     module.give_up = lambda ctx, batch: undone(fake, batch, False)
@@ -99,6 +102,10 @@ def row(fake: Stages) -> Any:
 def signed(fake: Stages, batch: str, more: dict[str, str], expected: Callable[..., bool]) -> None:
     if expected(row(fake)):
         fake.note("sign", batch, more)
+
+
+def told(asked: Selection) -> tuple[Any, ...]:
+    return asked.window, asked.until, list(asked.files) or None
 
 
 def landed(fake: Stages, denied: Denied, *given: Any) -> list[str]:

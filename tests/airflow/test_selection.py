@@ -8,7 +8,7 @@ import pytest
 
 from sluice.errors import ConfigError
 from sluice.operations.window import Window
-from sluice_airflow.selection import Selection, select
+from sluice_airflow.selection import RunSelection, select
 
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)
@@ -19,51 +19,51 @@ FIVE_TO_SIX = Window(FIVE, SIX)
 
 
 def test_a_scheduled_run_takes_everything_below_its_intervals_end() -> None:
-    assert select({}, "scheduled", (FIVE, SIX), FIVE, SIX) == Selection(until=SIX)
+    assert select({}, "scheduled", (FIVE, SIX), FIVE, SIX) == RunSelection(until=SIX)
 
 
 def test_a_backfill_takes_exactly_its_interval() -> None:
-    assert select({}, "backfill", (FIVE, SIX), FIVE, LATER) == Selection(window=FIVE_TO_SIX)
+    assert select({}, "backfill", (FIVE, SIX), FIVE, LATER) == RunSelection(window=FIVE_TO_SIX)
 
 
 def test_a_manual_run_takes_everything_now() -> None:
-    assert select({}, "manual", (FIVE, SIX), LATER, LATER) == Selection()
-    assert select({}, "manual", None, None, LATER) == Selection()
+    assert select({}, "manual", (FIVE, SIX), LATER, LATER) == RunSelection()
+    assert select({}, "manual", None, None, LATER) == RunSelection()
 
 
 def test_a_run_that_another_dag_triggers_is_one_by_hand() -> None:
-    assert select({}, "operator_triggered", (FIVE, SIX), LATER, LATER) == Selection()
-    assert select({}, "operator_triggered", (FIVE, SIX), SIX, LATER) == Selection(until=SIX)
+    assert select({}, "operator_triggered", (FIVE, SIX), LATER, LATER) == RunSelection()
+    assert select({}, "operator_triggered", (FIVE, SIX), SIX, LATER) == RunSelection(until=SIX)
 
 
 def test_a_manual_run_of_the_past_takes_what_was_there_then() -> None:
-    assert select({}, "manual", (FIVE, SIX), SIX, LATER) == Selection(until=SIX)
+    assert select({}, "manual", (FIVE, SIX), SIX, LATER) == RunSelection(until=SIX)
 
 
 @pytest.mark.parametrize("run_type", ["manual", "scheduled", "backfill"])
 def test_a_window_in_the_form_wins(run_type: str) -> None:
-    assert select(WINDOW, run_type, (FIVE, SIX), FIVE, LATER) == Selection(window=TWO_TO_THREE)
+    assert select(WINDOW, run_type, (FIVE, SIX), FIVE, LATER) == RunSelection(window=TWO_TO_THREE)
 
 
 def test_files_in_the_form_win() -> None:
     chosen = select({"files": ["a", "b"]}, "manual", None, None, LATER)
-    assert chosen == Selection(files=("a", "b"))
+    assert chosen == RunSelection(files=("a", "b"))
 
 
 def test_tables_in_the_form_are_for_whatever_files_the_run_takes() -> None:
     tables = {"tables": ["orders"]}
-    assert select(tables, "manual", None, None, LATER) == Selection(tables=("orders",))
+    assert select(tables, "manual", None, None, LATER) == RunSelection(tables=("orders",))
     backfill = select(tables, "backfill", (FIVE, SIX), FIVE, LATER)
-    assert backfill == Selection(window=FIVE_TO_SIX, tables=("orders",))
+    assert backfill == RunSelection(window=FIVE_TO_SIX, tables=("orders",))
     named = select({**tables, "files": ["a"]}, "manual", None, None, LATER)
-    assert named == Selection(files=("a",), tables=("orders",))
+    assert named == RunSelection(files=("a",), tables=("orders",))
 
 
 def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> None:
     changed = {"changed": True}
-    assert select(changed, "manual", None, None, LATER) == Selection(changed=True)
+    assert select(changed, "manual", None, None, LATER) == RunSelection(changed=True)
     backfill = select(changed, "backfill", (FIVE, SIX), FIVE, LATER)
-    assert backfill == Selection(window=FIVE_TO_SIX, changed=True)
+    assert backfill == RunSelection(window=FIVE_TO_SIX, changed=True)
 
 
 @pytest.mark.parametrize(

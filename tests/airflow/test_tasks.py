@@ -27,16 +27,16 @@ from sluice.manifest import Manifest, SourceFile
 from sluice.operations import stages
 from sluice.operations.window import Window
 from sluice_airflow import queued, submit, tasks
-from sluice_airflow.selection import Selection
+from sluice_airflow.selection import RunSelection
 from sluice_airflow.tasks import STALE, clean_up, selection_of, taken_over
 
 NOW = datetime.now(UTC)
 OLD = NOW - 2 * STALE
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)
-AT_FIVE = Selection(window=Window(FIVE, SIX))
-AT_SIX = Selection(window=Window(SIX, SIX + timedelta(hours=1)))
-EVERYTHING = Selection()
+AT_FIVE = RunSelection(window=Window(FIVE, SIX))
+AT_SIX = RunSelection(window=Window(SIX, SIX + timedelta(hours=1)))
+EVERYTHING = RunSelection()
 
 
 def context(state: str, at: datetime, lapsed: bool = True) -> Any:
@@ -60,16 +60,16 @@ def context(state: str, at: datetime, lapsed: bool = True) -> Any:
         (LANDED, NOW, EVERYTHING, True, True),
         (LOADING, OLD, AT_FIVE, False, True),
         (LANDED, OLD, AT_SIX, False, False),
-        (LANDED, OLD, Selection(until=FIVE), False, False),
+        (LANDED, OLD, RunSelection(until=FIVE), False, False),
         (FAILED, NOW, AT_FIVE, False, True),
-        (FAILED, NOW, Selection(files=("a",)), False, True),
-        (FAILED, NOW, Selection(files=("z",)), False, False),
+        (FAILED, NOW, RunSelection(files=("a",)), False, True),
+        (FAILED, NOW, RunSelection(files=("z",)), False, False),
         (FAILED, NOW, EVERYTHING, False, False),
         (PUBLISHING, OLD, EVERYTHING, True, False),
     ],
 )
 def test_what_a_run_takes_over(
-    state: str, at: datetime, chosen: Selection, again: bool, taken: bool
+    state: str, at: datetime, chosen: RunSelection, again: bool, taken: bool
 ) -> None:
     found = taken_over(context(state, at), chosen, again)
     assert found == (["shop/b/manifest.json"] if taken else [])
@@ -78,7 +78,7 @@ def test_what_a_run_takes_over(
 @pytest.mark.parametrize(
     ("chosen", "taken"), [(EVERYTHING, True), (AT_FIVE, True), (AT_SIX, False)]
 )
-def test_a_run_takes_over_what_another_batch_left_out(chosen: Selection, taken: bool) -> None:
+def test_a_run_takes_over_what_another_batch_left_out(chosen: RunSelection, taken: bool) -> None:
     """It claims no file: its manifest tells the hour."""
     shared: Any = context(FAILED, OLD)
     row = replace(shared.ledger.unfinished("shop")[0], detail='{"share_of": "a"}')
@@ -93,7 +93,7 @@ def test_a_run_takes_over_what_another_batch_left_out(chosen: Selection, taken: 
     [(OLD, AT_SIX, True), (OLD, EVERYTHING, True), (NOW, EVERYTHING, False)],
 )
 def test_any_run_completes_what_is_half_published(
-    at: datetime, chosen: Selection, taken: bool
+    at: datetime, chosen: RunSelection, taken: bool
 ) -> None:
     """A rebuild, say, which has no files: beside it nobody loads anything."""
     half: Any = context(FAILED, at)

@@ -16,6 +16,7 @@ from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import candidates, land, why_nothing
 from sluice.operations.reprocess import land_again
+from sluice.operations.selection import Selection
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
 from sluice.positions import arrival_changed, natural_key
@@ -95,7 +96,7 @@ def test_a_run_that_leaves_changed_files_alone_does_not_say_that_they_are_loaded
     assert why_nothing(context) == (
         f"{what}, and every other one of {landing} is in the ledger already"
     )
-    assert why_nothing(context, files=["a.jsonl", "b.jsonl"]) == (
+    assert why_nothing(context, Selection(files=("a.jsonl", "b.jsonl"))) == (
         f"{what}, and every other one that was asked for is in the ledger already"
     )
     context.ledger.mark_files("shop", batch_of(context, "a.jsonl"), "held")
@@ -282,7 +283,7 @@ def test_of_other_files_a_manifest_says_what_it_always_said(context: Context) ->
 
 def test_only_those_that_are_asked_for_are_taken(context: Context) -> None:
     write(context, "b.jsonl", "changed too")
-    found = candidates(context, files=["b.jsonl"], changed=True)
+    found = candidates(context, Selection(files=("b.jsonl",)), changed=True)
     assert [o.key for o in found] == ["b.jsonl"]
 
 

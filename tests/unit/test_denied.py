@@ -19,8 +19,9 @@ from sluice.operations import reprocess, stages
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context
 from sluice.operations.denied import NAMED_AT_MOST, Denied, files_left_out
-from sluice.operations.land import land, open_landing
+from sluice.operations.land import land
 from sluice.operations.preview import Preview, preview
+from sluice.operations.selection import open_landing
 from sluice.output import report
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 

@@ -18,6 +18,7 @@ from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.denied import AWAY_AFTER, Denied
 from sluice.operations.land import land
+from sluice.operations.selection import Selection
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 from tests.unit.tablefiles import look, parquet_bytes
 
@@ -87,7 +88,7 @@ def test_without_room_for_many_the_store_is_not_taken_for_one_that_is_away(
 @pytest.mark.usefixtures("full")
 def test_asked_for_by_name_it_is_an_error(context: Context) -> None:
     with pytest.raises(NoRoom, match=r"b\.jsonl: no room"):
-        land(context, files=["b.jsonl"], denied=Denied())
+        land(context, Selection(files=("b.jsonl",)), denied=Denied())
 
 
 @pytest.mark.usefixtures("full")

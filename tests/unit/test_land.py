@@ -16,7 +16,8 @@ from sluice.objects.originals import refuse_replaced
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations import land as land_module
 from sluice.operations.context import Context, open_context
-from sluice.operations.land import covers, hour_start, land, open_landing, selected
+from sluice.operations.land import land
+from sluice.operations.selection import Selection, covers, hour_start, open_landing, selected
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
 from sluice.operations.window import Window
@@ -59,7 +60,7 @@ def test_a_file_still_being_written_waits_and_holds_nobody_up(
 
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, growing: Path) -> None:
     with pytest.raises(Unsettled, match="still being written"):
-        land(context, files=["b.jsonl"])
+        land(context, Selection(files=("b.jsonl",)))
     assert context.ledger.known_files("shop") == {}
 
 
@@ -96,9 +97,9 @@ def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
 ) -> None:
     hours = Window(*map(hour_start, window)) if window else None
     files = [("a.jsonl", "20260301T04"), ("b.jsonl", "20260301T05")]
-    assert covers(context, files, hours, names=names) == covered
-    absolute = [f"{context.pipeline.landing.url}/{name}" for name in names]
-    assert covers(context, files, hours, names=absolute) == covered
+    assert covers(context, files, Selection(hours, files=names)) == covered
+    absolute = tuple(f"{context.pipeline.landing.url}/{name}" for name in names)
+    assert covers(context, files, Selection(hours, files=absolute)) == covered
 
 
 @pytest.mark.parametrize(
@@ -106,16 +107,15 @@ def test_a_batch_is_covered_by_a_run_that_selects_all_of_it(
 )
 def test_a_file_that_is_named_in_two_ways_is_taken_once(context: Context, name: str) -> None:
     name = name.format(landing=context.pipeline.landing.url)
-    assert [o.key for o in selected(context, open_landing(context), files=["a.jsonl", name])] == [
-        "a.jsonl"
-    ]
-    assert covers(context, [("a.jsonl", "20260301T04")], names=[name])
+    twice = Selection(files=("a.jsonl", name))
+    assert [o.key for o in selected(context, open_landing(context), twice)] == ["a.jsonl"]
+    assert covers(context, [("a.jsonl", "20260301T04")], Selection(files=(name,)))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl ", "../a.jsonl", "b.jsonl/../../a.jsonl", ""])
 def test_a_name_that_no_file_has_is_refused(context: Context, name: str) -> None:
     with pytest.raises(TerminalError, match="are not among the files"):
-        land(context, files=["a.jsonl", name])
+        land(context, Selection(files=("a.jsonl", name)))
 
 
 def test_a_file_that_changed_after_it_was_taken_is_told_and_left_alone(tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ def test_the_rejects_of_many_files_are_bounded_together(context: Context) -> Non
 
 
 def test_a_batch_of_a_later_hour_is_left_to_later_runs(context: Context) -> None:
-    files, until = [("a.jsonl", "20260301T05")], hour_start("20260301T05")
-    assert not covers(context, files, until=until)
-    assert covers(context, [("a.jsonl", "20260301T04")], until=until)
+    below = Selection(until=hour_start("20260301T05"))
+    assert not covers(context, [("a.jsonl", "20260301T05")], below)
+    assert covers(context, [("a.jsonl", "20260301T04")], below)
 
 
 def replaced(context: Context, name: str, content: str | None) -> str:

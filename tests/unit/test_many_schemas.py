@@ -14,9 +14,10 @@ from sluice.operations import reprocess as reprocess_module
 from sluice.operations import schemas as schemas_module
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all, land, open_landing, selected
+from sluice.operations.land import inspect_all, land
 from sluice.operations.quarantined import Unresolved
 from sluice.operations.reprocess import Taken
+from sluice.operations.selection import open_landing, selected
 from tests.unit.oldmanifests import inline
 from tests.unit.projects import PIPELINE, keys, open_shop
 

@@ -21,7 +21,8 @@ from sluice.manifest import JSON_LINES, Manifest
 from sluice.objects.store import ObjectStore, StoredObject, faults_of_the_store
 from sluice.operations import land as land_module
 from sluice.operations.context import Context
-from sluice.operations.land import inspect_all, land, open_landing
+from sluice.operations.land import inspect_all, land
+from sluice.operations.selection import open_landing
 from tests.unit.folders import AVRO_SCHEMA, Lake, avro_bytes, raw, reasons
 from tests.unit.projects import open_shop
 

@@ -13,6 +13,7 @@ from sluice.manifest import Manifest
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.land import why_nothing
+from sluice.operations.selection import Selection
 from sluice.result import BatchResult, TableResult
 from spark_jobs.job import pipeline_for
 from tests.unit.played import ONE, play
@@ -96,10 +97,10 @@ def test_files_that_are_held_are_told_to_whoever_names_them(
     monkeypatch.setattr(stages, "submit", play(ctx, lambda _: (ONE, ())))
     landed(ctx)
     (result,), _ = stages.run(ctx)
-    asked = ["a.jsonl"]
-    assert why_nothing(ctx, files=asked).endswith("are in the ledger already")
+    asked = Selection(files=("a.jsonl",))
+    assert why_nothing(ctx, asked).endswith("are in the ledger already")
     refolding.rollback(ctx, result.batch_id)
-    told = why_nothing(ctx, files=asked)
+    told = why_nothing(ctx, asked)
     assert f"files of {result.batch_id} are held (sluice release shop --batch ID)" in told
 
 
@@ -112,5 +113,5 @@ def test_files_of_an_hour_that_is_yet_to_come_are_told(tmp_path: Path) -> None:
     name = f"{local:dt=%Y-%m-%d/hr=%H}/a.jsonl"
     (tmp_path / "landing" / name).parent.mkdir(parents=True)
     (tmp_path / "landing" / name).write_text("{}\n")
-    assert stages.land(ctx, until=now) == []
+    assert stages.land(ctx, Selection(until=now)) == []
     assert f"1 files, such as {name}, are named by an hour that is yet to come" in said[0]

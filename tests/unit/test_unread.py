@@ -26,6 +26,7 @@ from sluice.operations.context import Context
 from sluice.operations.denied import AWAY_AFTER, TRIES, Denied
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
+from sluice.operations.selection import Selection
 from tests.unit.projects import PIPELINE, files_of_loads, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -171,7 +172,7 @@ def test_of_many_that_fail_among_others_the_last_are_asked_for_once(
 def test_a_file_asked_for_by_name_is_never_left_out(context: Context, store: Store) -> None:
     store.fail("b.jsonl")
     with pytest.raises(TransientError, match=r"b\.jsonl: InternalError"):
-        land(context, files=["a.jsonl", "b.jsonl"], denied=Denied())
+        land(context, Selection(files=("a.jsonl", "b.jsonl")), denied=Denied())
     assert store.asked["b.jsonl"] == TRIES
     assert context.ledger.known_files("shop") == {}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
@@ -23,17 +22,15 @@ from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
-from sluice.operations.land import batches_of, open_landing, selected
+from sluice.operations.land import batches_of
 from sluice.operations.loadedfiles import arrivals, of_one_load, told_apart
-from sluice.operations.window import Window
+from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
 
 
 def land_tables(
     ctx: Context,
     tables: Sequence[str],
-    window: Window | None = None,
-    until: datetime | None = None,
-    files: list[str] | None = None,
+    asked: Selection = EVERYTHING,
     lease: Lease | None = None,
     denied: Denied | None = None,
 ) -> list[str]:
@@ -48,15 +45,15 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
     before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
-    asked = selected(ctx, store, window, until, files)
-    found = [o for o in asked if _may_be_read(ctx, o, known, before)]
+    objects = selected(ctx, store, asked)
+    found = [o for o in objects if _may_be_read(ctx, o, known, before)]
     seen = ctx.ledger.known_contents(
         ctx.pipeline.name, content_of(ctx.pipeline), of_one_load(ctx, None)
     )
     refused = Denied() if denied is None else denied
     made = []
     for epoch, objects in _by_epoch(ctx, found, known):
-        for looks in batches_of(ctx, store, objects, files is not None, refused):
+        for looks in batches_of(ctx, store, objects, bool(asked.files), refused):
             key = _record(ctx, _batch(ctx, names, epoch, looks, known, seen), lease)
             made += [key] if key else []
     refused.refuse_silence()

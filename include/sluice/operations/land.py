@@ -6,31 +6,28 @@ takes exactly its hours. A ceiling makes further batches of the rest, so nothing
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from sluice.bounds import rejects_of_a_batch
 from sluice.containers.rejects import BatchRejects
-from sluice.errors import SluiceError, TerminalError
+from sluice.errors import SluiceError
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, is_replaced, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FileRow
-from sluice.objects.store import ObjectStore, StoredObject, open_store
+from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.changed import grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out, or_left_out
 from sluice.operations.schemas import by_schemas
-from sluice.operations.window import Window
+from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
 from sluice.shown import shown
 
 INSPECTED_AT_ONCE: Final = 4
@@ -39,9 +36,7 @@ UNREADABLE: Final = "unreadable_file"
 
 def land(
     ctx: Context,
-    window: Window | None = None,
-    until: datetime | None = None,
-    files: list[str] | None = None,
+    asked: Selection = EVERYTHING,
     lease: Lease | None = None,
     denied: Denied | None = None,
     changed: bool = False,
@@ -60,9 +55,9 @@ def land(
     refused = Denied() if denied is None else denied
     keys = []
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    found = _to_take(ctx, selected(ctx, store, window, until, files), known, changed)
+    found = _to_take(ctx, selected(ctx, store, asked), known, changed)
     for group in grouped(ctx, found, known):
-        for looks in batches_of(ctx, store, group.objects, files is not None, refused):
+        for looks in batches_of(ctx, store, group.objects, bool(asked.files), refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
     refused.refuse_silence()
@@ -72,91 +67,31 @@ def land(
 
 
 def candidates(
-    ctx: Context,
-    window: Window | None = None,
-    until: datetime | None = None,
-    files: list[str] | None = None,
-    changed: bool = False,
+    ctx: Context, asked: Selection = EVERYTHING, changed: bool = False
 ) -> list[StoredObject]:
     """What `land` would read now, and claim but for copies; claims nothing."""
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    found = _to_take(ctx, landed(ctx, window, until, files), known, changed)
+    found = _to_take(ctx, landed(ctx, asked), known, changed)
     return [one for group in grouped(ctx, found, known) for one in group.objects]
 
 
-def landed(
-    ctx: Context,
-    window: Window | None = None,
-    until: datetime | None = None,
-    files: list[str] | None = None,
-) -> list[StoredObject]:
-    """The objects that a run is asked for, whoever has taken them."""
-    return selected(ctx, open_landing(ctx), window, until, files)
-
-
-def open_landing(ctx: Context) -> ObjectStore:
-    """Where the pipeline's files land."""
-    return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
-
-
-def selected(
-    ctx: Context,
-    store: ObjectStore,
-    window: Window | None = None,
-    until: datetime | None = None,
-    files: list[str] | None = None,
-) -> list[StoredObject]:
-    """The landed objects that a run is asked for, taken or not; raises TerminalError for a name
-    that is not there."""
-    listed = store.list(ctx.pipeline.landing.pattern)
-    objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
-    if not objects:
-        _refuse_missing(ctx)
-    if files is not None:
-        objects = _named(ctx, objects, files)
-    if until is not None:
-        _tell_of_the_future(ctx, objects)
-    return [o for o in objects if _in_time(hour_start(o.hour), window, until)]
-
-
-def _tell_of_the_future(ctx: Context, objects: list[StoredObject]) -> None:
-    """A run of an hour passes over what is named by a later one: in local time, or by mistake."""
-    now = datetime.now(UTC)
-    if later := [o.key for o in objects if hour_start(o.hour) > now]:
-        ctx.say(
-            f"land: {len(later)} files, such as {shown(later[0])}, are named by an hour that is "
-            "yet to come (dt=…/hr=… is UTC): the run of that hour takes them, or one without a "
-            "window"
-        )
-
-
-def _refuse_missing(ctx: Context) -> None:
-    landing = ctx.pipeline.landing
-    if not landing.on_s3 and not Path(landing.url).is_dir():
-        raise TerminalError(
-            f"pipeline {ctx.pipeline.name}: its landing folder {landing.url} does not exist; make "
-            "it, or mend landing.url"
-        )
-
-
-def why_nothing(ctx: Context, window: Window | None = None, files: list[str] | None = None) -> str:
+def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
     """Why a run for all that has landed, or for these files, found nothing to load."""
     landing = ctx.pipeline.landing
-    found = landed(ctx, window, None, files)
-    if window and not found:
+    found = landed(ctx, asked)
+    if asked.window and not found:
         return (
             f"no file in {landing.url} has an hour in the window that was asked for (UTC): that of "
             "dt=…/hr=… in its name, else of its last change"
         )
     if not found:
         return f"no file in {landing.url} matches {landing.pattern}"
-    asked = bool(window or files)
     known = ctx.ledger.known_files(ctx.pipeline.name)
-    left = [*_held(ctx, found if asked else None, known), *_replaced(ctx, found, known)]
+    left = [*_held(ctx, found if asked.explicit else None, known), *_replaced(ctx, found, known)]
     if left:
-        others = "that was asked for" if asked else f"of {landing.url}"
+        others = "that was asked for" if asked.explicit else f"of {landing.url}"
         return f"{', '.join(left)}, and every other one {others} is in the ledger already"
-    if asked:
+    if asked.explicit:
         return f"the {len(found)} files that were asked for are in the ledger already"
     return f"every landed file of {landing.url} is in the ledger already"
 
@@ -182,70 +117,6 @@ def _replaced(
             f"were loaded, and are left alone (sluice run {ctx.pipeline.name} --changed; where "
             "landing.url is another place now: docs/operations.md, Landing in another place)"
         )
-
-
-def _can_be_named(ctx: Context, key: str) -> bool:
-    """False for a name that is no UTF-8: neither the manifest nor Spark can say it."""
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        name = key.encode(errors="surrogateescape")
-        ctx.say(
-            f"land: pipeline {ctx.pipeline.name}: the file {name!r} is left out, for its name is "
-            "no UTF-8; rename it, or take it out of the landing folder"
-        )
-        return False
-    return True
-
-
-def covers(
-    ctx: Context,
-    files: Iterable[tuple[str, str]],
-    window: Window | None = None,
-    until: datetime | None = None,
-    names: Iterable[str] = (),
-) -> bool:
-    """True when all of a batch's files, each a key and an hour, are among what a run selects."""
-    taken, wanted = list(files), {way for name in names for way in _spellings(ctx, name)}
-    if wanted:
-        return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
-    return all(_in_time(hour_start(hour), window, until) for _, hour in taken)
-
-
-def hour_start(hour: str) -> datetime:
-    """The beginning of an hour as the manifest writes it: 20260301T05."""
-    return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
-
-
-def _in_time(begins: datetime, window: Window | None, until: datetime | None) -> bool:
-    if window is not None:
-        return window.holds(begins)
-    return until is None or begins < until
-
-
-def _named(ctx: Context, objects: list[StoredObject], files: list[str]) -> list[StoredObject]:
-    by_name = {name: o for o in objects for name in (o.key, _absolute(ctx, o.key))}
-    ways = {name: [way for way in _spellings(ctx, name) if way in by_name] for name in files}
-    if missing := [name for name, found in ways.items() if not found]:
-        raise TerminalError(
-            f"pipeline {ctx.pipeline.name}: {missing} are not among the files of "
-            f"{ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
-        )
-    chosen = [by_name[found[0]] for found in ways.values()]
-    return list({found.key: found for found in chosen}.values())
-
-
-def _spellings(ctx: Context, name: str) -> tuple[str, ...]:
-    """What a name that a person gave may stand for; a bucket's keys have one spelling each."""
-    landing = ctx.pipeline.landing
-    if landing.on_s3:
-        return (name,)
-    inside = os.path.normpath(os.path.join(landing.url, name))
-    return (name, inside, str(Path(name).resolve()))
-
-
-def _absolute(ctx: Context, key: str) -> str:
-    return f"{ctx.pipeline.landing.url}/{key}"
 
 
 def _to_take(

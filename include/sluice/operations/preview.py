@@ -21,9 +21,9 @@ from sluice.manifest import Manifest, SourceFile
 from sluice.operations.changed import Group, grouped
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
-from sluice.operations.land import candidates, chunks, inspect_all, open_landing
+from sluice.operations.land import candidates, chunks, inspect_all
 from sluice.operations.loadedfiles import of_one_load, told_apart
-from sluice.operations.window import Window
+from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.result import Counts
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
@@ -95,22 +95,17 @@ class Preview:
     changed: tuple[str, ...] = ()
 
 
-def preview(
-    ctx: Context,
-    window: Window | None = None,
-    files: list[str] | None = None,
-    changed: bool = False,
-) -> Preview:
+def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) -> Preview:
     """Look at what a run would take now, as one batch an epoch; raises PlanError where a load
     would. `changed`: as for `land`."""
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
-    objects = candidates(ctx, window, files=files, changed=changed)
+    objects = candidates(ctx, asked, changed)
     groups = grouped(ctx, objects, ctx.ledger.known_files(ctx.pipeline.name))
     denied = Denied()
 
     try:
-        looks = _inspect(ctx, groups, files is not None, f"{prefix}staged/", denied)
+        looks = _inspect(ctx, groups, bool(asked.files), f"{prefix}staged/", denied)
         fresh, repeated = _by_content(ctx, looks)
         taken = {look.file.key for look in fresh}
         wanted = [(look, epoch) for look, epoch in looks if look.file.key in taken]

@@ -21,8 +21,9 @@ from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, in_lines
-from sluice.operations.land import inspect_all, open_landing
+from sluice.operations.land import inspect_all
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
+from sluice.operations.selection import open_landing
 from sluice.operations.stages import load_and_publish, reconcile
 from sluice.operations.undo import rollback
 from sluice.operations.waiting import keeping

@@ -18,7 +18,7 @@ from sluice.objects.batchfiles import batch_of
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.denied import Denied, files_left_out
-from sluice.operations.land import covers, land
+from sluice.operations.land import land
 from sluice.operations.pointless import pointless
 from sluice.operations.publication import (
     detail,
@@ -30,6 +30,7 @@ from sluice.operations.publication import (
     require_done,
     require_mine,
 )
+from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import left_out, split_off
 from sluice.operations.sweep import clean_up
 from sluice.operations.undo import (
@@ -49,7 +50,6 @@ from sluice.operations.waiting import (
     wait_for_others,
     wait_for_turn,
 )
-from sluice.operations.window import Window
 from sluice.result import BatchResult
 
 __all__ = [
@@ -284,8 +284,7 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
 
 def run(
     ctx: Context,
-    window: Window | None = None,
-    files: list[str] | None = None,
+    asked: Selection = EVERYTHING,
     tables: Sequence[str] = (),
     changed: bool = False,
 ) -> tuple[list[BatchResult], SluiceError | None]:
@@ -307,27 +306,27 @@ def run(
     with keeping(ctx):
         if tables:
             reconcile(ctx)
-            manifests = land_tables(ctx, tables, window, None, files, ctx.lease, denied)
+            manifests = land_tables(ctx, tables, asked, ctx.lease, denied)
         else:
-            left = _left(ctx, window, files)
-            manifests = [*left, *land(ctx, window, None, files, ctx.lease, denied, changed)]
+            left = _left(ctx, asked)
+            manifests = [*left, *land(ctx, asked, ctx.lease, denied, changed)]
         results, failure = load_and_publish(ctx, manifests)
     return results, failure or files_left_out(ctx.pipeline.name, denied)
 
 
-def _left(ctx: Context, window: Window | None, files: list[str] | None) -> list[str]:
+def _left(ctx: Context, asked: Selection) -> list[str]:
     """The manifests of batches to load again that are part of what this run was asked for."""
-    asked: list[str] = []
+    mine: list[str] = []
 
     def is_asked(manifest: Manifest) -> bool:
-        taken = ((file.key, file.hour) for file in manifest.files)
-        if covers(ctx, taken, window, names=files or ()):
-            asked.append(manifest.batch_id)
+        taken = [(file.key, file.hour) for file in manifest.files]
+        if covers(ctx, taken, asked):
+            mine.append(manifest.batch_id)
             return True
         ctx.say(f"batch {manifest.batch_id} is not published; a run without a window loads it")
         return False
 
-    return [key for key in reconcile(ctx, is_asked) if batch_of(key) in asked]
+    return [key for key in reconcile(ctx, is_asked) if batch_of(key) in mine]
 
 
 def load_and_publish(

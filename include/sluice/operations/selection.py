@@ -1,0 +1,135 @@
+"""Which landed files a run is asked for, whoever has taken them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from sluice.errors import TerminalError
+from sluice.objects.store import ObjectStore, StoredObject, open_store
+from sluice.operations.context import Context
+from sluice.operations.window import Window
+from sluice.shown import shown
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Exactly one window, or everything below `until` (None: everything), or certain files."""
+
+    window: Window | None = None
+    until: datetime | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def explicit(self) -> bool:
+        """True when a window or files were named."""
+        return bool(self.files or self.window)
+
+
+EVERYTHING: Final = Selection()
+
+
+def open_landing(ctx: Context) -> ObjectStore:
+    """Where the pipeline's files land."""
+    return open_store(ctx.pipeline.landing.url, region=ctx.pipeline.landing.region)
+
+
+def landed(ctx: Context, asked: Selection = EVERYTHING) -> list[StoredObject]:
+    """The objects that a run is asked for, whoever has taken them."""
+    return selected(ctx, open_landing(ctx), asked)
+
+
+def selected(ctx: Context, store: ObjectStore, asked: Selection = EVERYTHING) -> list[StoredObject]:
+    """The landed objects that a run is asked for, taken or not; raises TerminalError for a name
+    that is not there."""
+    listed = store.list(ctx.pipeline.landing.pattern)
+    objects = sorted((o for o in listed if _can_be_named(ctx, o.key)), key=lambda o: o.key)
+    if not objects:
+        _refuse_missing(ctx)
+    if asked.files:
+        objects = _named(ctx, objects, asked.files)
+    if asked.until is not None:
+        _tell_of_the_future(ctx, objects)
+    return [o for o in objects if _in_time(hour_start(o.hour), asked)]
+
+
+def covers(ctx: Context, taken: Collection[tuple[str, str]], asked: Selection = EVERYTHING) -> bool:
+    """True when all of a batch's files, each a key and an hour, are among what a run selects."""
+    if asked.files:
+        wanted = {way for name in asked.files for way in _spellings(ctx, name)}
+        return all(wanted & {key, _absolute(ctx, key)} for key, _ in taken)
+    return all(_in_time(hour_start(hour), asked) for _, hour in taken)
+
+
+def hour_start(hour: str) -> datetime:
+    """The beginning of an hour as the manifest writes it: 20260301T05."""
+    return datetime.strptime(hour, "%Y%m%dT%H").replace(tzinfo=UTC)
+
+
+def _in_time(begins: datetime, asked: Selection) -> bool:
+    if asked.window is not None:
+        return asked.window.holds(begins)
+    return asked.until is None or begins < asked.until
+
+
+def _named(ctx: Context, objects: list[StoredObject], files: Sequence[str]) -> list[StoredObject]:
+    by_name = {name: o for o in objects for name in (o.key, _absolute(ctx, o.key))}
+    ways = {name: [way for way in _spellings(ctx, name) if way in by_name] for name in files}
+    if missing := [name for name, found in ways.items() if not found]:
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: {missing} are not among the files of "
+            f"{ctx.pipeline.landing.url} that match {ctx.pipeline.landing.pattern}"
+        )
+    chosen = [by_name[found[0]] for found in ways.values()]
+    return list({found.key: found for found in chosen}.values())
+
+
+def _spellings(ctx: Context, name: str) -> tuple[str, ...]:
+    """What a name that a person gave may stand for; a bucket's keys have one spelling each."""
+    landing = ctx.pipeline.landing
+    if landing.on_s3:
+        return (name,)
+    inside = os.path.normpath(os.path.join(landing.url, name))
+    return (name, inside, str(Path(name).resolve()))
+
+
+def _absolute(ctx: Context, key: str) -> str:
+    return f"{ctx.pipeline.landing.url}/{key}"
+
+
+def _tell_of_the_future(ctx: Context, objects: list[StoredObject]) -> None:
+    """A run of an hour passes over what is named by a later one: in local time, or by mistake."""
+    now = datetime.now(UTC)
+    if later := [o.key for o in objects if hour_start(o.hour) > now]:
+        ctx.say(
+            f"land: {len(later)} files, such as {shown(later[0])}, are named by an hour that is "
+            "yet to come (dt=…/hr=… is UTC): the run of that hour takes them, or one without a "
+            "window"
+        )
+
+
+def _can_be_named(ctx: Context, key: str) -> bool:
+    """False for a name that is no UTF-8: neither the manifest nor Spark can say it."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        name = key.encode(errors="surrogateescape")
+        ctx.say(
+            f"land: pipeline {ctx.pipeline.name}: the file {name!r} is left out, for its name is "
+            "no UTF-8; rename it, or take it out of the landing folder"
+        )
+        return False
+    return True
+
+
+def _refuse_missing(ctx: Context) -> None:
+    landing = ctx.pipeline.landing
+    if not landing.on_s3 and not Path(landing.url).is_dir():
+        raise TerminalError(
+            f"pipeline {ctx.pipeline.name}: its landing folder {landing.url} does not exist; make "
+            "it, or mend landing.url"
+        )
