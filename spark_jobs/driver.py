@@ -217,13 +217,12 @@ class Driver:
     def _context(self) -> Context:
         return Context(self.project, self.pipeline, self.catalog, self.ledger, self.files)
 
-    def _lease(self, action: Callable[[str, str, str, str, float], None]) -> None:
+    def _lease(self, action: Callable[[str, str, str, Lease], None]) -> None:
         action(
             self.pipeline.name,
             self.manifest.batch_id,
             self.attempt,
-            this_holder(),
-            self.pipeline.lease_seconds,
+            Lease(this_holder(), self.pipeline.lease_seconds),
         )
 
     @contextmanager

@@ -15,7 +15,7 @@ from sluice.catalog.snapshots import publish_table, rollback_table
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project, load_project
 from sluice.driver.submit import LOAD_BATCH, PLAN_BATCH
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import LOADED
 from sluice.manifest import Manifest, SourceFile, name_batch
@@ -105,7 +105,7 @@ class Sandbox:
         attempt, ledger = f"d{next(self._attempts)}", context.ledger
         self.published = sorted(ledger.published_batches("p"))
         result = self.stage_manifest(manifest, attempt)
-        ledger.acquire_lease("p", manifest.batch_id, attempt, this_holder(), 60)
+        ledger.acquire_lease("p", manifest.batch_id, attempt, Lease(this_holder(), 60))
         context.files.write_result(result)
         ledger.record_batch("p", manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluice.ledger import rows as states
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import Lease, this_holder
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.maintenance import MaintenanceResult
@@ -51,7 +51,7 @@ class Shop(Sandbox):
         published = sorted(ctx.ledger.published_batches("p"))
         self.published[:] = published
         result = self.stage_manifest(manifest)
-        lease = ("p", manifest.batch_id, result.attempt, this_holder(), 60.0)
+        lease = ("p", manifest.batch_id, result.attempt, Lease(this_holder(), 60))
         ctx.ledger.acquire_lease(*lease)
         ctx.files.write_result(result)
         ctx.ledger.record_batch("p", manifest.batch_id, states.LOADED, attempt=result.attempt)

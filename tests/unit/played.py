@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.config.project import Project
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.rows import LOADED
 from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import Manifest
@@ -30,7 +30,7 @@ def play(ctx: Context, answer: Callable[[Manifest], tuple[Counts, tuple[LeftOut,
         counts, left = answer(manifest)
         attempt = f"a{datetime.now(UTC).timestamp()}"
         result = BatchResult("shop", manifest.batch_id, attempt, (), counts, left_out=left)
-        ctx.ledger.acquire_lease("shop", manifest.batch_id, attempt, this_holder(), 60)
+        ctx.ledger.acquire_lease("shop", manifest.batch_id, attempt, Lease(this_holder(), 60))
         ctx.files.write_result(result)
         ctx.ledger.record_batch("shop", manifest.batch_id, LOADED, attempt=attempt)
         return result.to_json()

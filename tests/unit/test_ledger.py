@@ -187,54 +187,54 @@ def test_unfinished_names_landed_and_claimed_batches(ledger: Ledger) -> None:
 
 
 def test_one_batch_at_a_time_has_the_lease(ledger: Ledger, clock: StandingClock) -> None:
-    ledger.acquire_lease("p", "b1", "a1", "elsewhere:1:1", 60)
+    ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
     with pytest.raises(LeaseHeld, match=r"b1 is loading; elsewhere:1:1 has the lease until 2026"):
-        ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
-    ledger.acquire_lease("another", "b9", "a1", "elsewhere:3:1", 60)
+        ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
+    ledger.acquire_lease("another", "b9", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(50)
-    ledger.renew_lease("p", "b1", "a1", "elsewhere:1:1", 60)
+    ledger.renew_lease("p", "b1", "a1", Lease("elsewhere:1:1", 60))
     clock.forward(50)
     with pytest.raises(LeaseHeld):
-        ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
+        ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
     ledger.release_lease("p", "b1", "a1")
-    ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 60)
+    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 60))
 
 
 def test_a_zombie_can_neither_renew_nor_release(ledger: Ledger, clock: StandingClock) -> None:
-    ledger.acquire_lease("p", "b1", "old", "elsewhere:1:1", 60)
-    ledger.acquire_lease("p", "b1", "new", "elsewhere:2:1", 60)
+    ledger.acquire_lease("p", "b1", "old", Lease("elsewhere:1:1", 60))
+    ledger.acquire_lease("p", "b1", "new", Lease("elsewhere:2:1", 60))
     with pytest.raises(LeaseHeld, match="attempt new has taken it over; attempt old stops"):
-        ledger.renew_lease("p", "b1", "old", "elsewhere:1:1", 60)
+        ledger.renew_lease("p", "b1", "old", Lease("elsewhere:1:1", 60))
     ledger.release_lease("p", "b1", "old")
     with pytest.raises(LeaseHeld):
-        ledger.acquire_lease("p", "b2", "a1", "elsewhere:3:1", 60)
+        ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:3:1", 60))
     clock.forward(61)
-    ledger.acquire_lease("p", "b2", "a1", "elsewhere:3:1", 60)
+    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:3:1", 60))
     with pytest.raises(LeaseHeld):
-        ledger.renew_lease("p", "b1", "new", "elsewhere:2:1", 60)
+        ledger.renew_lease("p", "b1", "new", Lease("elsewhere:2:1", 60))
 
 
 @pytest.mark.parametrize("state", [LOADING, LOADED])
 def test_a_dead_holder_has_lost_the_lease(ledger: Ledger, state: str) -> None:
     host = this_holder().split(":")[0]
-    ledger.acquire_lease("p", "b1", "a1", f"{host}:{os.getpid()}:1", 600)
+    ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
     ledger.record_batch("p", "b1", state, attempt="a1")
-    ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+    ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
 
 
 def test_nobody_loads_beside_a_half_published_batch(ledger: Ledger) -> None:
     """What its tables hold already is in no list of published batches."""
     ledger.record_batch("p", "b1", PUBLISHING)
     with pytest.raises(LeaseHeld, match="b1 is half published; sluice reconcile p first"):
-        ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
-    ledger.acquire_lease("p", "b1", "a2", this_holder(), 600)
+        ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
+    ledger.acquire_lease("p", "b1", "a2", Lease(this_holder(), 600))
 
 
 @pytest.mark.parametrize("state", [PUBLISHED, ROLLED_BACK])
 def test_a_finished_batch_is_not_loaded_again(ledger: Ledger, state: str) -> None:
     ledger.record_batch("p", "b1", state, attempt="a1")
     with pytest.raises(LeaseHeld, match=f"batch b1 of p is {state}; attempt a2 stops"):
-        ledger.acquire_lease("p", "b1", "a2", this_holder(), 600)
+        ledger.acquire_lease("p", "b1", "a2", Lease(this_holder(), 600))
     row = ledger.batch("p", "b1")
     assert row is not None
     assert (row.state, row.attempt) == (state, "a1")
@@ -262,10 +262,10 @@ def test_files_that_were_released_and_claimed_again_are_not_forgotten(ledger: Le
 
 def test_a_loaded_batch_waits_for_whoever_publishes_it(ledger: Ledger) -> None:
     host = this_holder().split(":")[0]
-    ledger.acquire_lease("p", "b1", "a1", f"{host}:{os.getpid()}:1", 600)
+    ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
     ledger.record_batch("p", "b1", LOADED, attempt="a1", lease=Lease(ANYBODY, 600))
     with pytest.raises(LeaseHeld):
-        ledger.acquire_lease("p", "b2", "a1", this_holder(), 600)
+        ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
 
 
 def test_batches_that_wait_are_told_of_anew_and_no_others(
@@ -284,9 +284,9 @@ def test_batches_that_wait_are_told_of_anew_and_no_others(
 
 
 def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
-    ledger.acquire_lease("p", "b1", "a1", "elsewhere:1:1", 600)
+    ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 600))
     ledger.record_batch("p", "b1", FAILED)
-    ledger.acquire_lease("p", "b2", "a1", "elsewhere:2:1", 600)
+    ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 600))
 
 
 def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
@@ -296,7 +296,9 @@ def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:
     def one(number: int) -> bool:
         start.wait()
         try:
-            Ledger(catalog(tmp_path)).acquire_lease("p", f"b{number}", "a", this_holder(), 60)
+            Ledger(catalog(tmp_path)).acquire_lease(
+                "p", f"b{number}", "a", Lease(this_holder(), 60)
+            )
         except LeaseHeld:
             return False
         return True

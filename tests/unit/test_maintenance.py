@@ -12,7 +12,7 @@ from sluice.config.maintenance import Maintenance
 from sluice.errors import LeaseHeld
 from sluice.ledger import turns as taking
 from sluice.ledger.compaction import compact_ledger
-from sluice.ledger.leases import this_holder
+from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import LOADED, LOADING, PUBLISHING
 from sluice.ledger.tables import BATCHES, PUBLICATIONS
@@ -40,7 +40,7 @@ def ledger(catalog: SqlCatalog) -> Ledger:
 
 
 def held(ledger: Ledger, attempt: str) -> None:
-    ledger.acquire_lease("p", "b", attempt, this_holder(), 60)
+    ledger.acquire_lease("p", "b", attempt, Lease(this_holder(), 60))
 
 
 def test_maintenance_and_a_load_never_hold_the_lease_together(ledger: Ledger) -> None:
@@ -94,7 +94,7 @@ def test_a_load_that_lasts_longer_than_there_is_time_ends_the_work_and_is_no_err
         clock.now += STRETCH_SECONDS + 1
         assert not turns.next()
         assert clock.now == pytest.approx(60, abs=PAUSE_SECONDS)
-    ledger.renew_lease("p", "b", "a1", this_holder(), 60)
+    ledger.renew_lease("p", "b", "a1", Lease(this_holder(), 60))
 
 
 def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

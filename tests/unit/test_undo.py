@@ -18,6 +18,7 @@ from sluice.errors import (
 )
 from sluice.faults import Point
 from sluice.ledger.details import UNDONE
+from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
 from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages, undo
@@ -101,11 +102,11 @@ def test_a_rollback_that_died_is_completed_before_anything_is_loaded(
         with pytest.raises(ZeroDivisionError):
             rollback_to(context, "b1")
     with pytest.raises(LeaseHeld, match=r"b\d is half rolled back; sluice reconcile shop"):
-        context.ledger.acquire_lease("shop", "b4", "a4", "me", 60)
+        context.ledger.acquire_lease("shop", "b4", "a4", Lease("me", 60))
     stages.reconcile(context)
     assert everything(context) == [[0, 1]] * 2
     assert [state(context, b) for b in ("b2", "b3")] == [ROLLED_BACK] * 2
-    context.ledger.acquire_lease("shop", "b4", "a4", "me", 60)
+    context.ledger.acquire_lease("shop", "b4", "a4", Lease("me", 60))
 
 
 def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
@@ -115,7 +116,7 @@ def test_a_batch_that_is_being_rolled_back_is_neither_loaded_nor_published(
     context.files.write_result(BatchResult("shop", "b3", "a1", ()))
     context.ledger.record_batch("shop", "b3", ROLLING_BACK)
     with pytest.raises(LeaseHeld, match="batch b3 of shop is rolling_back"):
-        context.ledger.acquire_lease("shop", "b3", "a2", "me", 60)
+        context.ledger.acquire_lease("shop", "b3", "a2", Lease("me", 60))
     with pytest.raises(TerminalError, match="b3 was rolled back"):
         stages.publish(context, key)
     assert stages.give_up(context, "b3") == ["batch b3 is rolling_back, by another run"]

@@ -11,6 +11,7 @@ import pytest
 
 from sluice.errors import LeaseHeld, SluiceError
 from sluice.faults import Point
+from sluice.ledger.leases import Lease
 from sluice.ledger.rows import (
     FILE_CLAIMED,
     FILE_HELD,
@@ -206,7 +207,7 @@ def test_the_lease_of_what_is_published_is_not_renewed(
     assert refolding.rollback_to(context, "b5", dry_run=True) == [
         "nothing was published after batch b5"
     ]
-    context.ledger.acquire_lease("shop", "b6", "a1", "another:1:1", 60)
+    context.ledger.acquire_lease("shop", "b6", "a1", Lease("another:1:1", 60))
 
 
 @pytest.mark.parametrize("released_before", [False, True])

@@ -237,7 +237,7 @@ def test_nobody_publishes_an_attempt_that_is_given_up(context: Context) -> None:
     rollback(context, "b4", hold=False)
     assert state(context, "b4") == FAILED
     with pytest.raises(LeaseHeld, match="has taken it over"):
-        context.ledger.renew_lease("shop", "b4", "a1", "me", 60)
+        context.ledger.renew_lease("shop", "b4", "a1", Lease("me", 60))
     with pytest.raises(TerminalError, match="left no result"):
         stages.current_result(context, "b4")
 

@@ -11,6 +11,7 @@ import pytest
 
 from sluice.errors import LeaseHeld, RollbackRefused, TerminalError, TransientError
 from sluice.faults import Point
+from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.operations import refolding, stages, undo
@@ -103,12 +104,12 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
     driver._fail(TransientError("its check"))
     assert (state(ctx, "b4"), everything(ctx)) == (FAILED, [[0, 1, 2, 3, 4], [0, 1, 2, 3]])
     with pytest.raises(LeaseHeld, match="batch b4 is half published; sluice run shop, or"):
-        ctx.ledger.acquire_lease("shop", "b5", "a1", "elsewhere:1", 60)
+        ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefused, match="batch b4 of shop is failed"):
         undo.rollback(ctx, "b3")
     undo.rollback(ctx, "b4", hold=True)
     assert everything(ctx) == [[0, 1, 2, 3]] * 2
-    ctx.ledger.acquire_lease("shop", "b5", "a1", "elsewhere:1", 60)
+    ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
 
 
 def test_a_batch_whose_publication_moved_nothing_blocks_nobody(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_a_batch_whose_publication_moved_nothing_blocks_nobody(tmp_path: Path) -
     driver = Driver(ctx.project, Manifest("shop", "b4", ()), lambda: None)  # type: ignore[arg-type, return-value]
     driver._take_lease()
     driver._fail(TransientError("its check"))
-    ctx.ledger.acquire_lease("shop", "b5", "a1", "elsewhere:1", 60)
+    ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
     assert state(ctx, "b5") == LOADING
 
 

@@ -213,7 +213,7 @@ class Ledger:
                 told.pop(HALF_PUBLISHED, None)
             row = row.telling(told)
             if lease is not None:
-                return [self._leased(row, lease.holder, lease.seconds)], True
+                return [self._leased(row, lease)], True
             return [asdict(row.without_lease() if state in AT_REST else row)], True
 
         return self._tables.append(BATCHES, decide)
@@ -275,8 +275,7 @@ class Ledger:
         pipeline: str,
         batch_id: str,
         attempt: str,
-        holder: str,
-        seconds: float,
+        lease: Lease,
         half: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take the pipeline's lease for a batch, which is `loading` from now on.
@@ -297,13 +296,11 @@ class Ledger:
             row = replace(old, state=LOADING, attempt=attempt)
             if old.state == PUBLISHING and half():
                 row = row.telling(row.details | {HALF_PUBLISHED: True})
-            return [self._leased(row, holder, seconds)], None
+            return [self._leased(row, lease)], None
 
         self._tables.append(BATCHES, decide)
 
-    def lease_maintenance(
-        self, pipeline: str, attempt: str, holder: str, seconds: float, *undone: str
-    ) -> None:
+    def lease_maintenance(self, pipeline: str, attempt: str, lease: Lease, *undone: str) -> None:
         """Take the pipeline's lease for maintenance, under the batch id MAINTENANCE, or to go on
         with the batches that are `undone`.
 
@@ -316,13 +313,11 @@ class Ledger:
             refuse_held(batches, "", self.has_lapsed)
             refuse_halfway(batches, undone)
             row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
-            return [self._leased(row, holder, seconds)], None
+            return [self._leased(row, lease)], None
 
         self._tables.append(BATCHES, decide)
 
-    def renew_lease(
-        self, pipeline: str, batch_id: str, attempt: str, holder: str, seconds: float
-    ) -> None:
+    def renew_lease(self, pipeline: str, batch_id: str, attempt: str, lease: Lease) -> None:
         """Push the lease's end out; raises LeaseHeld when it went to another attempt or batch, or
         the batch is closed."""
 
@@ -333,7 +328,7 @@ class Ledger:
             if old is None or old.attempt != attempt:
                 raise LeaseHeld(taken_over(pipeline, batch_id, attempt, old))
             refuse_closed(old, attempt)
-            return [self._leased(old, holder, seconds)], None
+            return [self._leased(old, lease)], None
 
         self._tables.append(BATCHES, decide)
 
@@ -354,10 +349,10 @@ class Ledger:
             return True
         return is_dead(row.holder)
 
-    def _leased(self, row: BatchRow, holder: str, seconds: float) -> Row:
+    def _leased(self, row: BatchRow, lease: Lease) -> Row:
         now = self._clock()
-        until = now + timedelta(seconds=seconds)
-        return asdict(replace(row, holder=holder, lease_until=until, at=now))
+        until = now + timedelta(seconds=lease.seconds)
+        return asdict(replace(row, holder=lease.holder, lease_until=until, at=now))
 
     # --- publications
 

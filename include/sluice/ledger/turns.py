@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
 from sluice.errors import LeaseHeld
-from sluice.ledger.leases import new_attempt, this_holder
+from sluice.ledger.leases import Lease, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import MAINTENANCE
 
@@ -26,7 +25,7 @@ class Turns:
     def __init__(self, ledger: Ledger, pipeline: str, lease_seconds: float, budget: float) -> None:
         self._ledger = ledger
         self._pipeline = pipeline
-        self._seconds = lease_seconds
+        self._lease = Lease(this_holder(), lease_seconds)
         self._ends = time.monotonic() + budget
         self._attempt = new_attempt()
         self._stop, self._lost = threading.Event(), threading.Event()
@@ -70,8 +69,7 @@ class Turns:
                 return True
 
     def _take(self) -> None:
-        holder = this_holder()
-        self._ledger.lease_maintenance(self._pipeline, self._attempt, holder, self._seconds)
+        self._ledger.lease_maintenance(self._pipeline, self._attempt, self._lease)
         self._since = time.monotonic()
         self._stop.clear()
         self._renewer = threading.Thread(target=self._renew, daemon=True)
@@ -84,10 +82,9 @@ class Turns:
         self._ledger.release_lease(self._pipeline, MAINTENANCE, self._attempt)
 
     def _renew(self) -> None:
-        renew: Callable[..., None] = self._ledger.renew_lease
-        while not self._stop.wait(self._seconds / 3):
+        while not self._stop.wait(self._lease.seconds / 3):
             try:
-                renew(self._pipeline, MAINTENANCE, self._attempt, this_holder(), self._seconds)
+                self._ledger.renew_lease(self._pipeline, MAINTENANCE, self._attempt, self._lease)
             except Exception:  # of whatever it is, nobody knows then who holds the lease
                 self._lost.set()
                 return

@@ -130,7 +130,7 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     if row is not None and row.state == states.PUBLISHED:
         ctx.say(f"publish: batch {result.batch_id} is published; nothing to do")
         return
-    _hold(ctx, result)
+    ctx.ledger.renew_lease(ctx.pipeline.name, result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
     _begin(ctx, result)
     _move(ctx, result)
@@ -188,16 +188,6 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     if not done:
         require_done(ctx, result)
     reach(Point.PUBLISH_DONE)
-
-
-def _hold(ctx: Context, result: BatchResult) -> None:
-    ctx.ledger.renew_lease(
-        ctx.pipeline.name,
-        result.batch_id,
-        result.attempt,
-        this_holder(),
-        ctx.pipeline.lease_seconds,
-    )
 
 
 def _none(_: Manifest) -> bool:

@@ -175,8 +175,7 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
         # Its publisher may have the lease; nobody loads beside one that is half published.
         yield
         return
-    seconds = ctx.pipeline.lease_seconds
-    ctx.ledger.lease_maintenance(name, attempt, this_holder(), seconds, *batches)
+    ctx.ledger.lease_maintenance(name, attempt, ctx.lease, *batches)
     try:
         yield
     finally:
