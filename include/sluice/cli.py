@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sluice import __version__
 from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import in_words, is_hopeless
-from sluice.config import newepoch as epochs
+from sluice.config import newepoch
 from sluice.config.livesource import LiveSource
 from sluice.config.project import load_project, load_sound
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
@@ -340,7 +340,7 @@ def raise_epoch(
     as_json: AsJson = False,
 ) -> None:
     """Rank what is loaded from now on above everything before: the source counts anew."""
-    epoch = epochs.raise_epoch(load_sound(project), pipeline, full_load)
+    epoch = newepoch.raise_epoch(load_sound(project), pipeline, full_load)
     begins = ", which begins with a full load" if full_load else ""
     _done([f"{pipeline}: epoch {epoch}{begins}"], as_json)
 

@@ -117,7 +117,7 @@ def files_left_out(pipeline: str, denied: Denied) -> FilesLeftOut | FilesUnread 
         return None
     told = (
         f"pipeline {pipeline}: {len(denied.errors)} files that landed cannot be read, and nothing "
-        f"is loaded of them; every other file is taken:\n{in_lines(denied.errors)}\n"
+        f"is loaded of them; every other file is taken:\n{listed_errors(denied.errors)}\n"
         "The next run that may read them loads them, each at its own place. Or take them out of "
         "the landing folder"
     )
@@ -126,7 +126,7 @@ def files_left_out(pipeline: str, denied: Denied) -> FilesLeftOut | FilesUnread 
     return FilesUnread(told)
 
 
-def in_lines(errors: Mapping[str, Exception]) -> str:
+def listed_errors(errors: Mapping[str, Exception]) -> str:
     """A line for each of the first files, with its reason."""
     lines = [str(why) for _, why in sorted(errors.items())]
     more = len(lines) - NAMED_AT_MOST

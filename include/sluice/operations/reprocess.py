@@ -20,7 +20,7 @@ from sluice.ledger.leases import Lease
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
 from sluice.operations.context import Context
-from sluice.operations.denied import Denied, in_lines
+from sluice.operations.denied import Denied, listed_errors
 from sluice.operations.land import inspect_all
 from sluice.operations.quarantined import Unresolved, repeated, unresolved
 from sluice.operations.selection import open_landing
@@ -218,7 +218,7 @@ def _look(ctx: Context, old: dict[str, SourceFile]) -> list[Inspection]:
     if denied.errors:
         raise TerminalError(
             f"pipeline {ctx.pipeline.name}: files with quarantined records cannot be read:\n"
-            f"{in_lines(denied.errors)}\nOr reprocess the other batches one by one (--batch)"
+            f"{listed_errors(denied.errors)}\nOr reprocess the other batches one by one (--batch)"
         ).in_lines()
     files = [one.look.file for one in looks]
     changed = [file.key for file in files if not _same(old[file.key], file)]

@@ -44,12 +44,12 @@ def refuse_differences(found: Verification) -> None:
     wrong = [c for table in found.tables for c in table.comparisons if not c.agrees]
     if not wrong:
         return
-    listed = "; ".join(f"{c.table}: {in_words(c)}" for c in wrong)
+    listed = "; ".join(f"{c.table}: {differences_in_words(c)}" for c in wrong)
     advice = _BESIDE_CHANGELOGS if found.source is None else _BESIDE_SOURCE
     raise VerifyFailed(f"pipeline {found.pipeline}: {listed}. {advice}")
 
 
-def in_words(comparison: Comparison) -> str:
+def differences_in_words(comparison: Comparison) -> str:
     """How many keys differ in which way."""
     kinds = (f"{comparison.kinds[k]:,} {k}" for k in KINDS if comparison.kinds.get(k))
     return ", ".join(kinds) or "nothing differs"

@@ -17,7 +17,7 @@ from sluice.driver.verification import (
     TableReport,
     Verification,
 )
-from sluice.operations.verify import in_words
+from sluice.operations.verify import differences_in_words
 from sluice.output.report import for_terminal
 from sluice.shown import shown
 
@@ -132,7 +132,7 @@ def _comparisons(found: Verification) -> list[Comparison]:
 
 def _cells(comparison: Comparison) -> tuple[str, ...]:
     numbers = (comparison.expected, comparison.found, comparison.differing)
-    result = "agrees" if comparison.agrees else in_words(comparison)
+    result = "agrees" if comparison.agrees else differences_in_words(comparison)
     return (comparison.table, *(f"{n:,}" for n in numbers), result)
 
 
