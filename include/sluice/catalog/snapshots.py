@@ -68,25 +68,23 @@ def head(table: Table, ref: str = MAIN) -> int | None:
     return None if found is None else found.snapshot_id
 
 
-def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> Moved:
+def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
 
     Nothing happens where `main` is there already, or past it. Raises PublishRefused when `main`
     is not the recorded base any more, CommitStateUnknown when the catalog did not answer.
     """
-    moved = Moved(staged.full_name, staged.base_snapshot, staged.head_snapshot)
     for left in reversed(range(_COMMIT_TRIES)):
         table = known_table(catalog, staged.namespace, staged.name)
         if is_published(table, staged):
-            break
+            return
         _refuse_moved(table, staged, batch_id)
         try:
             _publish(catalog, table, staged, tag_name(batch_id))
-            break
+            return
         except PublishRefused:  # somebody's commit of anything, between the look and this one
             if not left:
                 raise
-    return moved
 
 
 def _refuse_moved(table: Table, staged: StagedTable, batch_id: str) -> None:
