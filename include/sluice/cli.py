@@ -295,7 +295,10 @@ def rollback(
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Undo one batch, or all down to one, in all tables; files are held until `release`."""
+    """Undo one batch, or all down to one, in all tables; files are held until `release`.
+
+    With --rebuild make targets again from their changelogs.
+    """
     asked = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
     _done(roll_back(open_context(project, pipeline, _say), asked), as_json)
     if asked.holds_files:

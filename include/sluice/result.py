@@ -37,8 +37,8 @@ class Counts:
 class StagedTable:
     """One Iceberg table that the batch wrote on a branch, and what `publish` has to require.
 
-    `highest` is a position that no row of the head is above; `defaults` what rows hold in columns
-    that came after them (see `spark_jobs.planning.defaults`); None where that is not known.
+    `highest` is a position that no row of the head is above; `defaults` what is told of columns,
+    renames and additions among it (see `spark_jobs.planning.told`); None where that is not known.
     """
 
     namespace: str

@@ -1,4 +1,8 @@
-"""DAGs from the project: `reconcile → land → [load → publish] a batch`, one DAG a pipeline."""
+"""DAGs from the project: one a pipeline, and one an operation on any of them.
+
+A pipeline's: `reconcile → land → [load → publish → left_out, rollback] a batch`, and `denied` for
+what `land` could not read. The operations: rollback, reprocess, reconcile, maintain.
+"""
 
 from __future__ import annotations
 

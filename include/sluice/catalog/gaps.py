@@ -32,7 +32,7 @@ def gap_followed(table: Table) -> str | None:
 
 
 def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
-    """A history that lacks versions since a snapshot lacks them in the new one too."""
+    """A table that lacks what came since a snapshot lacks it in the new one too."""
     if not is_behind(table, base):
         return []
     return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]

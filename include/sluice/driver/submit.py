@@ -10,13 +10,13 @@ from typing import Final
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.driver import startup
 from sluice.driver.childprocess import run_child
-from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError, names_of
+from sluice.errors import SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import JSON_LINES, Manifest, SourceFile
 
 ENTRY_POINTS: Final = startup.CHECKOUT / "spark_jobs"
 LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
-_TRY_AGAIN: Final = LeaseHeld.exit_code
+_TRY_AGAIN: Final = TransientError.exit_code
 _LINES_SHOWN: Final = 15
 _SIGNALS: Final = 128
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"

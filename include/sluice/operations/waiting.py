@@ -102,7 +102,7 @@ def keeping(ctx: Context) -> Iterator[None]:
 
 @contextmanager
 def repeating(action: Callable[[], object], seconds: float, first: float) -> Iterator[None]:
-    """Tell the ledger of batches every so many seconds meanwhile, the first time after `first`."""
+    """Do it every so many seconds meanwhile, the first time after `first`; errors pass."""
     stop = threading.Event()
     thread = threading.Thread(target=_repeat, args=(action, seconds, first, stop), daemon=True)
     thread.start()
