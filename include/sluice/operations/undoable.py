@@ -139,7 +139,7 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
         mine = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
         mine += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in mine}
-        logs = _changelogs(ctx, publications(ctx, batch_id)) if files else []
+        logs = _changelogs_written(ctx, publications(ctx, batch_id)) if files else []
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
             read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
             if files & read and any(files_of(log, later.batch_id) for log in logs):
@@ -215,7 +215,7 @@ def _refuse_if_compared(ctx: Context, published: dict[str, list[Publication]]) -
     rows = _published(ctx)
     for batch_id, publications in published.items():
         others = _followers(rows, batch_id, published)
-        for log in _changelogs(ctx, publications) if others else ():
+        for log in _changelogs_written(ctx, publications) if others else ():
             for other in others:
                 if files_of(log, other.batch_id):
                     where = ".".join(log.name()[-2:])
@@ -254,7 +254,7 @@ def changelogs(ctx: Context) -> dict[str, Table]:
     }
 
 
-def _changelogs(ctx: Context, publications: list[Publication]) -> list[Table]:
+def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[Table]:
     """The changelogs of the targets that these publications are of."""
     written = {p.table_name for p in publications}
     return [
