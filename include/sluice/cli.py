@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from pyiceberg.exceptions import CommitFailedException, RESTError
@@ -48,7 +48,7 @@ from sluice.shown import LINES, shown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
-_WIDTH = None if sys.stdout.isatty() else 120
+_WIDTH: Final = None if sys.stdout.isatty() else 120
 out = Console(width=_WIDTH)
 err = Console(stderr=True, width=_WIDTH)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sluice.createtable import MYSQL, SQL_SERVER
 from sluice.ddldefaults import AddedColumn, ColumnChange, added_column
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ _SPELLED: Final = tuple(
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
 _ASIDE: Final = re.compile("\0([0-9]+)\0")
 _NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
-_MYSQL: Final = "mysql"
-_SQL_SERVER: Final = "tsql"
-_GRAMMARS: Final = (_MYSQL, "oracle", "postgres", _SQL_SERVER)
+_GRAMMARS: Final = (MYSQL, "oracle", "postgres", SQL_SERVER)
 _RENAMES: Final = "sp_rename"
 _RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
 _KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
@@ -199,7 +198,7 @@ def _as_known(text: str) -> str:
 def _grammars(text: str) -> list[str]:
     """To MySQL's a `#`, which the others have in names, begins a comment."""
     hash_in_name = _NAME_WITH_HASH.search(_QUOTED.sub(" ", text))
-    return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == _MYSQL)]
+    return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == MYSQL)]
 
 
 def _altered(text: str, grammar: str) -> list[Altered] | None:
@@ -284,7 +283,7 @@ def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | N
 def _added(statement: exp.Expression, grammar: str) -> Iterator[AddedColumn]:
     for action in statement.args["actions"]:
         for column in _definitions(action):
-            found = added_column(column, of_sql_server=grammar == _SQL_SERVER)
+            found = added_column(column, of_sql_server=grammar == SQL_SERVER)
             if found is not None:
                 yield found
 
@@ -318,7 +317,7 @@ def _of_call(call: exp.Execute) -> Altered | None:
     if (given.get("objtype") or "").upper() != _COLUMN:
         return Altered("", ())
     try:
-        old = exp.to_column(given.get("objname") or "", dialect=_SQL_SERVER)
+        old = exp.to_column(given.get("objname") or "", dialect=SQL_SERVER)
     except (SqlglotError, ValueError):
         return None
     new = given.get("newname")

@@ -20,10 +20,10 @@ ROLE_NEW: Final = "1"
 HALF_MARK: Final = "~"
 """Stands behind the number of an update's half that is a record of its own."""
 
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS: Final = re.compile(r"[0-9]+")
 # In a natural-sort key twenty digits follow such a beginning, or more.
-_GENERATION = re.compile(r"\.20[1-9][0-9]{1,9}\Z")
-_CHANGE = re.compile(r"\.30[1-9]([0-9]{1,9})\Z")
+_GENERATION: Final = re.compile(r"\.20[1-9][0-9]{1,9}\Z")
+_CHANGE: Final = re.compile(r"\.30[1-9]([0-9]{1,9})\Z")
 
 
 def encode_number(value: int | str) -> str:

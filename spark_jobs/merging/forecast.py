@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.operations.preview import Forecast, TablePreview
+from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts
 from spark_jobs.canonical import is_truncate, of_batches, quoted
 from spark_jobs.decoding import beyond
@@ -48,7 +48,7 @@ def forecast(job: Job) -> Forecast:
     return Forecast(tables, without_table(found, plans) + Counts(read=lost, quarantined=lost))
 
 
-def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
+def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
     typed = typed_changes(job, envelope, plan)
     refuse_by_place(job, plan, typed)
     bad = typed.where((F.col(BAD) != "") & F.col(names.COUNTED)).count()
@@ -56,7 +56,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TablePreview:
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
     added, widened = _schema_changes(plan, existing, fixed)
-    return TablePreview(
+    return TableForecast(
         source=plan.source.name,
         target=plan.name,
         key=plan.key,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import PlanError
 from sluice.operations import preview as preview_module
 from sluice.operations import stages
-from sluice.operations.preview import Preview, TablePreview, preview
+from sluice.operations.preview import Preview, TableForecast, preview
 from sluice.result import Counts
 from tests.spark.sandbox import Sandbox, total
 
@@ -43,7 +43,7 @@ def traces(sandbox: Sandbox) -> set[Path]:
     return {path for path in sandbox.root.rglob("*") if path.is_file()}
 
 
-def one(found: Preview, target: str) -> TablePreview:
+def one(found: Preview, target: str) -> TableForecast:
     return next(table for table in found.forecast.tables if table.target == target)
 
 

@@ -18,7 +18,7 @@ from sluice.driver.verification import Comparison, Difference, TableReport, Veri
 from sluice.errors import ConfigError, SluiceError, TransientError
 from sluice.ledger.rows import FAILED, BatchRow
 from sluice.operations.maintenance import MaintenanceResult, Step
-from sluice.operations.preview import Forecast, Preview, TablePreview
+from sluice.operations.preview import Forecast, Preview, TableForecast
 from sluice.output import report, verify_report
 from sluice.output.rows import write_rows
 from sluice.result import BatchResult, Counts, StagedTable, TableResult
@@ -92,7 +92,7 @@ def test_a_long_error_leaves_the_table_readable() -> None:
 
 
 def test_a_preview() -> None:
-    table = TablePreview(
+    table = TableForecast(
         HOSTILE, f"shop.{HOSTILE}", (HOSTILE,), True, (HOSTILE,), (HOSTILE,), COUNTS,
         "merge-on-read", renamed=(HOSTILE,),
     )  # fmt: skip

@@ -48,9 +48,9 @@ from sluice.names import (
 )
 from sluice.result import StagedTable
 
-MAIN = "main"
-_COMMIT_TRIES = 3
-_DEFAULTS_AT = f"{PROP_DEFAULTS}-at."
+MAIN: Final = "main"
+_COMMIT_TRIES: Final = 3
+_DEFAULTS_AT: Final = f"{PROP_DEFAULTS}-at."
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 LANDING: Final = ("landing", "url")
 WAREHOUSE: Final = ("lake", "warehouse")
-_S3: Final = "s3://"
+S3_SCHEME: Final = "s3://"
 # What makes Spark take a path for a pattern, with no way to say that it is none.
 _GLOBS: Final = "[ ] { } * ? \\"
 
 
 def resolved(root: Path, location: str) -> str:
     """A folder of the configuration as an absolute path, links followed; a bucket's prefix."""
-    if location.startswith(_S3):
+    if location.startswith(S3_SCHEME):
         return location.rstrip("/")
     return str((root / Path(location).expanduser()).resolve())
 
@@ -85,7 +85,7 @@ def _below(outer: str, inner: str) -> str | None:
 
 
 def _parts(location: str) -> tuple[str, ...]:
-    if not location.startswith(_S3):
+    if not location.startswith(S3_SCHEME):
         return Path(location).parts
-    bucket, _, prefix = location.removeprefix(_S3).partition("/")
-    return (_S3, bucket, *filter(None, prefix.split("/")))
+    bucket, _, prefix = location.removeprefix(S3_SCHEME).partition("/")
+    return (S3_SCHEME, bucket, *filter(None, prefix.split("/")))

@@ -41,7 +41,7 @@ from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
-from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
+from sluice.config.places import S3_SCHEME, WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.policies import EVOLVE, FAIL
 from sluice.config.projectfile import (
     CATALOG_SCHEMES,
@@ -81,7 +81,7 @@ class Landing(Strict):
     @property
     def on_s3(self) -> bool:
         """True when the files are in a bucket."""
-        return self.url.startswith("s3://")
+        return self.url.startswith(S3_SCHEME)
 
 
 class TableConfig(SourceTables):
@@ -292,7 +292,8 @@ def _checked(model: type[_M], document: Document) -> _M:
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
-        raise ConfigError(explain(model, error, document)) from error
+        # The library's own text quotes what it was given, which may be a secret.
+        raise ConfigError(explain(model, error, document)) from None
 
 
 def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, str]]:
@@ -345,9 +346,9 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
 def _overridden(catalog: CatalogConfig, uri: str) -> CatalogConfig:
     try:
         return CatalogConfig(type=catalog.type, uri=uri)
-    except ValidationError as error:
+    except ValidationError:
         schemes = " or ".join(CATALOG_SCHEMES[catalog.type])
-        raise ConfigError(f"{ENV_CATALOG_URI}: expected to begin with {schemes}") from error
+        raise ConfigError(f"{ENV_CATALOG_URI}: expected to begin with {schemes}") from None
 
 
 def _resolve_landing(root: Path, pipeline: Pipeline) -> Pipeline:

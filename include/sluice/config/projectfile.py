@@ -8,6 +8,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 
 from sluice.config.fields import Location, Strict
+from sluice.config.places import S3_SCHEME
 from sluice.config.sparkconf import SparkConf
 
 SQLITE: Final = "sqlite:///"
@@ -47,7 +48,7 @@ class Lake(Strict):
     @property
     def on_s3(self) -> bool:
         """True when the warehouse is a bucket."""
-        return self.warehouse.startswith("s3://")
+        return self.warehouse.startswith(S3_SCHEME)
 
 
 class Spark(Strict):

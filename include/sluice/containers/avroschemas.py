@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from sluice.config.places import S3_SCHEME
 from sluice.errors import TerminalError, TransientError
-from sluice.objects.store import S3_SCHEME, ObjectStore, open_store
+from sluice.objects.store import ObjectStore, open_store
 
 ENV_USER_INFO: Final = "SCHEMA_REGISTRY_USER_INFO"
 ENV_TOKEN: Final = "SCHEMA_REGISTRY_TOKEN"

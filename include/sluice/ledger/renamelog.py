@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -23,7 +23,7 @@ from sluice.ledger.scans import scan
 from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals
 from sluice.names import LEDGER_NAMESPACE
 
-_TOLD = ("source_table", "position", "columns", "problem", "statement")
+_TOLD: Final = ("source_table", "position", "columns", "problem", "statement")
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, BinaryIO, Final, Protocol
 
+from sluice.config.places import S3_SCHEME
 from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError, Unsettled
 from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
-S3_SCHEME: Final = "s3://"
 _TEMPORARY: Final = ".put-"
 FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 # Of what this machine has run out, whatever file it is that is asked for.

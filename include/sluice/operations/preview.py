@@ -30,7 +30,7 @@ _LISTS: Final = ("key", "added", "widened", "renamed")
 
 
 @dataclass(frozen=True)
-class TablePreview:
+class TableForecast:
     """What a run would do to one target.
 
     `added` and `widened` name columns with their types, `renamed` both names. `hit_files` and
@@ -55,7 +55,7 @@ class TablePreview:
 class Forecast:
     """What the driver found: the tables, and records that belong to none of them."""
 
-    tables: tuple[TablePreview, ...] = ()
+    tables: tuple[TableForecast, ...] = ()
     unassigned: Counts = field(default_factory=Counts)
 
     def to_json(self) -> str:
@@ -69,9 +69,9 @@ class Forecast:
         return Forecast(tuple(_table(t) for t in raw["tables"]), Counts(**raw["unassigned"]))
 
 
-def _table(raw: dict[str, Any]) -> TablePreview:
+def _table(raw: dict[str, Any]) -> TableForecast:
     listed = {name: tuple(raw[name]) for name in _LISTS}
-    return TablePreview(**{**raw, **listed, "counts": Counts(**raw["counts"])})
+    return TableForecast(**{**raw, **listed, "counts": Counts(**raw["counts"])})
 
 
 @dataclass(frozen=True)

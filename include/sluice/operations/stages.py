@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, submit
@@ -58,7 +59,7 @@ __all__ = [
     "run",
 ]  # fmt: skip
 
-MERGE_AGAIN_AT_MOST = 3
+MERGE_AGAIN_AT_MOST: Final = 3
 
 
 def load(ctx: Context, manifest_key: str) -> BatchResult:

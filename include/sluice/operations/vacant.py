@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import In
@@ -24,7 +25,7 @@ from sluice.names import (
 from sluice.operations.context import Context
 from sluice.operations.waiting import is_taken_up
 
-_DEAD = frozenset({states.FAILED, states.ROLLED_BACK})
+_DEAD: Final = frozenset({states.FAILED, states.ROLLED_BACK})
 
 
 def drop_vacant(ctx: Context) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,13 +15,13 @@ from sluice.ledger import details
 from sluice.ledger.rows import BatchRow
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
-from sluice.operations.preview import Preview, TablePreview
+from sluice.operations.preview import Preview, TableForecast
 from sluice.operations.quarantined import unresolved_records
 from sluice.result import BatchResult, Counts, TableResult
 from sluice.shown import LINES, shown
 
-_OUTCOMES = [f.name for f in fields(Counts)]
-_COUNTED = (details.READ, details.APPLIED, details.QUARANTINED)
+_OUTCOMES: Final = [f.name for f in fields(Counts)]
+_COUNTED: Final = (details.READ, details.APPLIED, details.QUARANTINED)
 
 
 def for_terminal(text: str, keep: str = "") -> str:
@@ -193,7 +193,7 @@ def _preview_table(found: Preview) -> Table:
     return table
 
 
-def _schema_lines(table: TablePreview) -> list[str]:
+def _schema_lines(table: TableForecast) -> list[str]:
     lines = [f"would be made, with the key {', '.join(table.key) or '(none)'}"] * table.created
     lines += [f"column {column} would be added" for column in table.added]
     lines += [f"column {column} would be widened" for column in table.widened]
