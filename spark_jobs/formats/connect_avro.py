@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -105,7 +106,9 @@ def _full(node: Any, namespace: str) -> Any:
 
 
 def _full_name(name: str, namespace: str) -> str:
-    return name if "." in name or not namespace else f"{namespace}.{name}"
+    full = name if "." in name or not namespace else f"{namespace}.{name}"
+    # Debezium leaves a table's name in the namespace that begins with a digit; Spark refuses it.
+    return re.sub(r"(?<![^.])(?=\d)", "_", full)
 
 
 def _full_definition(node: Node, namespace: str) -> Node:
