@@ -48,12 +48,13 @@ def _differing(
     """How many keys differ in which way, and the first of them by key."""
     keys = keep(compare.differing_keys(expected, found, layout, buckets))
     counted = keys.groupBy(compare.KIND).count().collect()
-    first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST).collect()
+    first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST)
     shown = (
         Difference(
             row[compare.KIND], tuple(row[compare.COLUMNS] or ()), row[compare.EXPECTED],
             row[compare.FOUND],
         )
-        for row in first
+        # Without the key: it may be a time that Python has not, before Christ or infinite.
+        for row in first.drop(compare.KEY).collect()
     )  # fmt: skip
     return {row[compare.KIND]: row["count"] for row in counted}, tuple(shown)

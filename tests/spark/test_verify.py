@@ -14,11 +14,14 @@ from sluice.driver.verification import Comparison, Difference, TableReport, Veri
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
+from spark_jobs.compare import Layout
 from spark_jobs.folding import nokey, resolve
-from spark_jobs.lake.cut import Cutter
+from spark_jobs.lake.cut import Cut, Cutter
+from spark_jobs.lake.tables import TableId
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging import merge
 from spark_jobs.verifying.changelogs import verify
+from spark_jobs.verifying.comparison import compared
 from tests.reference import Change, row
 from tests.spark.deliveries import Delivery, deliver, shown
 from tests.spark.dialects.debezium import DIALECT, PLACEHOLDER, event
@@ -164,6 +167,14 @@ def test_a_row_put_in_and_a_key_twice(lake: Sandbox, played: list[Change]) -> No
     with tampered(lake, "shop.db_keyed", twice):
         report = verified(lake, "db_keyed")
     assert told(report.rows) == {str(one): ("repeated", ()), "77": ("unexpected", ())}
+
+
+def test_a_key_before_christ(spark: SparkSession) -> None:
+    """Python has no such time."""
+    one = spark.sql("SELECT timestamp_micros(-63517780800000000) AS id")
+    table, cut = TableId("shop", "times"), Cut((), {}, ())
+    found = compared(table, cut, one, one.where("false"), Layout(("id",), ()))
+    assert told(found) == {"-0043-03-15 12:00:00": ("missing", ())}
 
 
 @pytest.mark.long
