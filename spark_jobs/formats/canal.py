@@ -101,6 +101,8 @@ _FIELDS: Final = {
     "updateBefore": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
+BY_ARRIVAL: Final = "arrival"
+"""The option's word for its default."""
 _NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE, *ADDED))
 
 
@@ -157,6 +159,7 @@ class _Told:
 def _parse(options: Mapping[str, Any]) -> _Told:
     """Check the options' values; raises PlanError saying what is allowed."""
     form, order = str(options.get("form", COMMUNITY)), str(options.get("order", ""))
+    order = "" if order == BY_ARRIVAL else order
     if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
         raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
     database, _, table = str(options.get("table", "")).rpartition(".")

@@ -16,7 +16,6 @@ from sluice.catalog.client import find_table
 from sluice.catalog.gaps import is_behind
 from sluice.catalog.snapshots import ancestors, foreign, head
 from sluice.errors import TerminalError, TransientError
-from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.lake.tables import TableId
 from spark_jobs.planning import told
@@ -153,7 +152,7 @@ class Cutter:
 
     def _publishing(self) -> list[str]:
         rows = self.ledger.batches(self.pipeline)
-        return [row.batch_id for row in rows if row.state in states.HALFWAY]
+        return [row.batch_id for row in rows if row.halfway]
 
     def _now(self, targets: list[TargetTables]) -> Cut:
         # The batches first: the changes of every batch that is published are in the changelogs.

@@ -280,7 +280,9 @@ def _merge_rows(writer: Writer, rows: DataFrame, stored: Stored) -> Counts:
     if outcome.anew:
         target = target_id(writer.plan)
         writer.settle(target, outcome.living(), stored.rows, by=(names.POSITION,))
-    elif outcome.counts.applied:
+    # The old half of an update is no record, yet it may be all that is new: what the new half
+    # says, another update had said at the same place.
+    elif outcome.counts.applied or not outcome.instances.isEmpty():
         append = outcome.append_only and not writer.published_before()
         writer.apply(outcome.instances, stored, by=(names.POSITION,), append=append)
     return outcome.counts

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import pytest
 
 from sluice.config.formats import FORMAT_NAMES, OPTIONS, refuse_unknown_options
-from spark_jobs.formats import FORMATS, canal, debezium, debezium_order, maxwell, tombstones
+from sluice.containers import datums
+from spark_jobs.formats import (
+    FORMATS,
+    canal,
+    debezium,
+    debezium_avro,
+    debezium_order,
+    maxwell,
+    tombstones,
+)
 from tests import documented
 
 
@@ -37,6 +46,8 @@ def test_other_options_are_refused_with_those_that_there_are(name: str) -> None:
         ("debezium", "connector", [debezium_order.MONGODB]),
         ("debezium", "decimal_format", [debezium.BASE64, debezium.NUMERIC]),
         ("debezium", "tombstones", [tombstones.IGNORE, tombstones.DELETE]),
+        ("debezium", "layout", debezium_avro.LAYOUTS),
+        ("dts_avro", "framing", datums.FRAMINGS),
         ("datastream", "records", ["json", "value"]),
         ("canal", "form", canal.FORMS),
         ("maxwell", "order", [maxwell.BY_LOG, maxwell.BY_ARRIVAL]),
@@ -49,3 +60,10 @@ def test_an_option_says_one_of_the_words_that_its_decoder_knows(
         refuse_unknown_options(name, {option: word})
     with pytest.raises(ValueError, match=f"^of option {option}: {' or '.join(words)}$"):
         refuse_unknown_options(name, {option: "nope"})
+
+
+@pytest.mark.parametrize("name", [name for name, options in OPTIONS.items() if options])
+def test_an_option_without_a_value_is_no_default(name: str) -> None:
+    option = OPTIONS[name][0]
+    with pytest.raises(ValueError, match=f"^of option {option}: a value, or no such line$"):
+        refuse_unknown_options(name, {option: None})

@@ -29,10 +29,12 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "debezium": {
         "connector": ("mongodb",),
         "decimal_format": ("base64", "numeric"),
+        "layout": ("base64", "length_delimited", "length_delimited_pairs", "avro_json"),
         "tombstones": ("ignore", "delete"),
     },
     "datastream": {"records": ("json", "value")},
     "canal": {"form": ("community", "dts_before_20220320", "drs_json")},
+    "dts_avro": {"framing": ("one_per_file", "length_prefixed")},
     "maxwell": {"order": ("log", "arrival")},
 }
 """What options may say that have a few words to choose from."""
@@ -79,6 +81,8 @@ def refuse_unknown_options(format_name: str, given: Mapping[str, Any]) -> None:
     known = OPTIONS.get(format_name)
     if known is not None and set(given) - set(known):
         raise ValueError(f"options of {format_name}: {', '.join(known) or 'it has none'}")
+    if empty := [option for option, value in given.items() if value is None]:
+        raise ValueError(f"of option {empty[0]}: a value, or no such line")
     for option, choices in CHOICES.get(format_name, {}).items():
         if option in given and given[option] not in choices:
             raise ValueError(f"of option {option}: {' or '.join(choices)}")

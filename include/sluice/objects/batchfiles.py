@@ -6,6 +6,8 @@ in `<batch>/`. A manifest is written once, never over.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
 from sluice.config.project import Project
@@ -97,10 +99,19 @@ class BatchFiles:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
 
     def forget_staged(self, manifest: Manifest) -> None:
-        """Remove the JSON-lines copies that a finished batch no longer needs."""
+        """Remove the JSON-lines copies that a finished batch no longer needs.
+
+        A younger one than its manifest is a landing's that the ledger does not know yet.
+        """
+        fixed = self.store.describe(self.manifest_key(manifest.pipeline, manifest.batch_id))
         for file in manifest.files:
             if file.staged:
-                self.store.delete_prefix(self.staged_key(manifest.pipeline, file))
+                self._forget_copy(self.staged_key(manifest.pipeline, file), fixed.modified)
+
+    def _forget_copy(self, key: str, fixed: datetime) -> None:
+        with suppress(FileNotFoundError):
+            if self.store.describe(key).modified <= fixed:
+                self.store.delete_prefix(key)
 
     def staged_key(self, pipeline: str, file: SourceFile) -> str:
         """Where the copy of one object is."""

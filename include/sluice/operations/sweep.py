@@ -58,11 +58,12 @@ def left_to_maintenance(batch_id: str, say: Say) -> Iterator[None]:
 
 def _forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:
     """Remove the copies that the batch read, unless one that goes on may read some of them."""
-    mine = {file.url for file in manifest.files if file.staged}
-    others = ledger.unfinished(manifest.pipeline) if mine else []
-    keys = [row.manifest for row in others if row.batch_id != manifest.batch_id and row.manifest]
-    read = {file.url for key in keys for file in files.read_manifest(key).files}
-    if not mine & read:
+    pipeline = manifest.pipeline
+    mine = {files.staged_key(pipeline, file) for file in manifest.files if file.staged}
+    others = ledger.unfinished(pipeline) if mine else []
+    # By its name: one that is claimed and not recorded yet has its manifest none the less.
+    names = [row.batch_id for row in others if row.batch_id != manifest.batch_id]
+    if mine.isdisjoint(key for name in names for key in _copies(files, pipeline, name)):
         files.forget_staged(manifest)
 
 
