@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Never
@@ -87,3 +88,28 @@ def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
     monkeypatch.setattr(ctx.files.store, "delete_prefix", refuse)
     clean_up(ctx.files, ctx.ledger, Manifest("p", "b1", ()), said.append)
     assert [line for line in said if "left to maintenance" in line] == said != []
+
+
+@pytest.mark.parametrize("age", [-60, 60])
+def test_a_copy_that_is_younger_than_its_batch_is_a_landings(ctx: Context, age: int) -> None:
+    """The ledger knows of that landing when it claims; two of the same files share their copies."""
+    ctx.ledger.ensure()
+    copy, key, scratch = batch(ctx, "b1", PUBLISHED)
+    folder = Path(ctx.files.store.url("").removeprefix("file://"))
+    fixed = (folder / key).stat().st_mtime
+    os.utime(folder / copy, (fixed + age, fixed + age))
+    clean_up(ctx.files, ctx.ledger, ctx.files.read_manifest(key), print)
+    assert there(ctx.files) == ({key, copy} if age > 0 else {key})
+    assert scratch not in there(ctx.files)
+
+
+def test_a_copy_that_a_claimed_batch_needs_stays(ctx: Context) -> None:
+    """Its manifest is there before the ledger has the batch."""
+    ctx.ledger.ensure()
+    copy, key, _ = batch(ctx, "b1", PUBLISHED)
+    manifest = ctx.files.read_manifest(key)
+    claimed = replace(manifest, batch_id="b2")
+    ctx.files.write_manifest(claimed)
+    ctx.ledger.record_batch("p", "b2", LANDED, attempt="", manifest="")
+    clean_up(ctx.files, ctx.ledger, manifest, print)
+    assert copy in there(ctx.files)

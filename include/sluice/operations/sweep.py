@@ -60,9 +60,12 @@ def _forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> Non
     """Remove the copies that the batch read, unless one that goes on may read some of them."""
     pipeline = manifest.pipeline
     mine = {files.staged_key(pipeline, file) for file in manifest.files if file.staged}
-    others = ledger.unfinished(pipeline) if mine else []
+    if not mine:
+        return
     # By its name: one that is claimed and not recorded yet has its manifest none the less.
-    names = [row.batch_id for row in others if row.batch_id != manifest.batch_id]
+    names = [
+        row.batch_id for row in ledger.unfinished(pipeline) if row.batch_id != manifest.batch_id
+    ]
     if mine.isdisjoint(key for name in names for key in _copies(files, pipeline, name)):
         files.forget_staged(manifest)
 
