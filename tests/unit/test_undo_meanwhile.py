@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -254,3 +255,24 @@ def test_a_half_published_batch_that_is_merged_again_goes_back_to_before_it(
     assert everything(context) == [[0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]]
     rollback(context, "b4", hold=True)
     assert everything(context) == [[0, 1, 2, 3]] * 2
+
+
+def test_a_rollback_that_takes_longer_than_a_lease_is_nobody_elses(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next reconcile completes it, and its operator is refused what is done."""
+    seconds = 3
+    brief = context.pipeline.model_copy(update={"lease_seconds": seconds})
+    waited: list[Point] = []
+
+    def dawdle(point: Point) -> None:
+        if point == Point.ROLLBACK_TABLE and not waited:
+            waited.append(point)
+            time.sleep(seconds + 1)
+            with pytest.raises(LeaseHeld):
+                undo.complete_rollbacks(context)
+
+    monkeypatch.setattr(undo, "reach", dawdle)
+    rollback(replace(context, pipeline=brief), "b3")
+    assert waited
+    assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, [[0, 1, 2]] * 2)
