@@ -158,6 +158,22 @@ def test_rows_of_a_table_without_a_key(spark: SparkSession, tmp_path: Path) -> N
     assert truth(sandbox.rows("t")) == [(1, "a"), (1, "a")]
 
 
+@pytest.mark.parametrize("cut", [2, 3])
+def test_updates_of_one_transaction_that_end_in_the_same_row(
+    spark: SparkSession, tmp_path: Path, cut: int
+) -> None:
+    """TiCDC has one place for both, so that their new rows count once; each old row is gone."""
+    tables = {"db.t": {"key": []}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "canal", "tables": tables})
+    at = [{"_tidb": {"commitTs": ts}, "pkNames": None} for ts in (4, 5)]
+    history = [
+        *(message("INSERT", row(n, n), **at[0]) for n in ("1", "2")),
+        *(message("UPDATE", row("3", "3"), old=[row(n, n)], **at[1]) for n in ("1", "2")),
+    ]
+    sandbox.load_halves(history, cut, again=0)
+    assert truth(sandbox.rows("t")) == [(3, "3")]
+
+
 def test_values_of_huawei_drs_and_booleans(spark: SparkSession, tmp_path: Path) -> None:
     types = {"id": "int", "at": "timestamp", "b": "blob", "yes": "boolean"}
     values = {"id": "1", "at": "1624614713.201", "b": "[106, 103]", "yes": "true"}
