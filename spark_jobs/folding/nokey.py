@@ -61,7 +61,7 @@ class RowOutcome:
 def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     """Drop repeats, then pair deletes with inserts wherever a touched content was ever deleted."""
     data, mine = changes.data, _once(changes.rows, changes.data)
-    fresh = mine.join(changes.others.select(names.POSITION), names.POSITION, "left_anti")
+    fresh = _fresh(mine, changes.others)
     counts = _counts(changes, fresh)
     columns = [quoted(c) for c in (*data, names.OP, *names.TARGET_METADATA)]
     if changes.anew or (counts.duplicate and _contradicts(mine, changes)):
@@ -77,6 +77,10 @@ def plan_rows(changes: NoKeyChanges) -> RowOutcome:
     paired = _paired(everything, deletes, living, data)
     untouched = _anti(living.where(~is_delete()), deletes, data)
     return RowOutcome(counts, untouched.select(*columns).unionByName(paired.select(*columns)))
+
+
+def _fresh(rows: DataFrame, known: DataFrame) -> DataFrame:
+    return rows.join(known.select(names.POSITION), names.POSITION, "left_anti")
 
 
 def _once(rows: DataFrame, data: tuple[str, ...]) -> DataFrame:

@@ -325,7 +325,7 @@ def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.Monk
 
 @pytest.mark.long
 def test_a_repeat_counted_again(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nokey, "_fresh", lambda changes: changes.rows)
+    monkeypatch.setattr(nokey, "_fresh", lambda rows, known: rows)
     one = Change("keyless", "c", (1, 1), after=row({"x": 1, "text": "a"}))
     load(lake, "again", [one], [one])
     report = verified(lake, "again_keyless")
