@@ -158,8 +158,8 @@ class _Told:
 
 def _parse(options: Mapping[str, Any]) -> _Told:
     """Check the options' values; raises PlanError saying what is allowed."""
-    form, order = str(options.get("form", COMMUNITY)), str(options.get("order", ""))
-    order = "" if order == BY_ARRIVAL else order
+    form, asked = str(options.get("form", COMMUNITY)), str(options.get("order", BY_ARRIVAL))
+    order = "" if asked == BY_ARRIVAL else asked
     if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
         raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
     database, _, table = str(options.get("table", "")).rpartition(".")

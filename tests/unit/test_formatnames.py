@@ -67,3 +67,7 @@ def test_an_option_without_a_value_is_no_default(name: str) -> None:
     option = OPTIONS[name][0]
     with pytest.raises(ValueError, match=f"^of option {option}: a value, or no such line$"):
         refuse_unknown_options(name, {option: None})
+
+
+def test_arrival_is_canals_order_where_it_is_named_too() -> None:
+    assert canal._parse({"order": canal.BY_ARRIVAL}) == canal._parse({})

@@ -45,8 +45,7 @@ def land_tables(
     store = open_landing(ctx)
     known = ctx.ledger.known_files(ctx.pipeline.name)
     before = {row.object_key for row in ctx.ledger.replaced_files(ctx.pipeline.name)}
-    objects = selected(ctx, store, asked)
-    found = [o for o in objects if _may_be_read(ctx, o, known, before)]
+    found = [o for o in selected(ctx, store, asked) if _may_be_read(ctx, o, known, before)]
     seen = ctx.ledger.known_contents(
         ctx.pipeline.name, content_of(ctx.pipeline), of_one_load(ctx, None)
     )

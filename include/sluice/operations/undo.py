@@ -39,7 +39,7 @@ from sluice.operations.undoable import (
     refuse_refolded,
     tables,
 )
-from sluice.operations.waiting import repeating
+from sluice.operations.waiting import renewing
 
 _GIVEN_UP: Final = "given-up-"
 
@@ -178,10 +178,9 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
         return
     ctx.ledger.lease_maintenance(name, attempt, ctx.lease, *batches)
     renew = partial(ctx.ledger.renew_lease, name, states.MAINTENANCE, attempt, ctx.lease)
-    third = ctx.lease.seconds / 3
     try:
         # A rollback over many batches and tables takes longer than one lease.
-        with repeating(renew, third, first=third):
+        with renewing(ctx, renew):
             yield
     finally:
         ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
 from sluice.errors import LeaseHeld
@@ -92,12 +92,15 @@ def _held_and_mine(ctx: Context) -> tuple[Rows, Rows]:
     return [row for row in rows if is_held(ctx, row)], list(filter(_is_mine, rows))
 
 
-@contextmanager
-def keeping(ctx: Context) -> Iterator[None]:
+def keeping(ctx: Context) -> AbstractContextManager[None]:
     """Renew meanwhile the leases of the batches that wait in this process's hands."""
-    third = ctx.pipeline.lease_seconds / 3
-    with repeating(lambda: renew_waiting(ctx), third, first=third):
-        yield
+    return renewing(ctx, lambda: renew_waiting(ctx))
+
+
+def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:
+    """Renew a lease of the pipeline meanwhile, three times in as long as one lasts."""
+    third = ctx.lease.seconds / 3
+    return repeating(renew, third, first=third)
 
 
 @contextmanager

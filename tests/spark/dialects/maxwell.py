@@ -11,13 +11,13 @@ TYPES = {"r": "bootstrap-insert", "c": "insert", "u": "update", "d": "delete"}
 def tell(change: Change, database: str, sent: int) -> list[Row]:
     """One record a change; none of an update that changes nothing, for MySQL logs none."""
     before, after = images(change)
+    if before == after:
+        return []
     place = {} if change.op == "r" else {
         "xid": serial(change) // 4, "xoffset": serial(change) % 4,
         "position": f"master.{9 + serial(change) // 20}:{serial(change) % 20 + 4}",
     }  # fmt: skip
     old = {n: v for n, v in before.items() if v != after[n]} if change.op == "u" else {}
-    if before == after:
-        return []
     return [{
         "database": database, "table": change.table, "type": TYPES[change.op],
         "ts": 1477053234 + change.place[1], **place, "primary_key_columns": key(change),
