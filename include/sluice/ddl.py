@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL, SQL_SERVER
+from sluice.ddlbrackets import each_alone
 from sluice.ddldefaults import AddedColumn, ColumnChange, added_column
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ _SPELLED: Final = tuple(
     for unknown, known in (
         # MySQL and MariaDB
         (r"\bALTER\s+(ONLINE|OFFLINE|IGNORE)\s+TABLE\b", "ALTER TABLE"),
-        (r"\bADD\s+COLUMN\s+(IF\s+NOT\s+EXISTS\s+)?\(", "ADD ("),
+        (r"(\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?\S+)\s+(NOWAIT|WAIT\s+\d+)\b", r"\1"),
+        (r"\bADD\s+COLUMN\s+\(", "ADD ("),
         (r"\bCHANGE\s+(COLUMN\s+)?IF\s+EXISTS\b", "CHANGE"),
         (
             r"\bCONVERT\s+TO\s+(CHARACTER\s+SET|CHARSET)\s+[^\s,;]+(\s+COLLATE\s+[^\s,;]+)?",
@@ -192,6 +194,7 @@ def _as_known(text: str) -> str:
     plain = _QUOTED.sub(aside, text.replace("\0", " "))
     for unknown, known in _SPELLED:
         plain = unknown.sub(known, plain)
+    plain = each_alone(plain)
     return _ASIDE.sub(lambda found: quoted[int(found[1])], plain)
 
 

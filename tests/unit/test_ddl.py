@@ -63,6 +63,17 @@ DROPS_AND_ADDS = [
     ("ALTER TABLE t DROP COLUMN a, b", [("a", None), ("b", None)]),
     ("ALTER TABLE t ADD a int, b int", [(None, "a"), (None, "b")]),
     ("ALTER TABLE t ADD COLUMN (a varchar(9), b int)", [(None, "a"), (None, "b")]),
+    ("ALTER TABLE t ADD (a dec(9,2), b int), ADD KEY k (a, b)", [(None, "a"), (None, "b")]),
+    (
+        "ALTER TABLE t ADD COLUMN (a enum('(','),'), b int), COMMENT='x;y', ALGORITHM=INPLACE",
+        [(None, "a"), (None, "b")],
+    ),
+    (
+        "ALTER TABLE t DROP COLUMN z, ADD (a int), ADD (b int)",
+        [("z", None), (None, "a"), (None, "b")],
+    ),
+    ("ALTER TABLE d.t WAIT 5 RENAME COLUMN a TO b", [("a", "b")]),
+    ("ALTER TABLE IF EXISTS `t` NOWAIT DROP a", [("a", None)]),
     ("ALTER TABLE t ADD COLUMN IF NOT EXISTS (a int)", [(None, "a")]),
     ("ALTER TABLE S.t ADD A NUMBER(10) DEFAULT 0 NOT NULL ENABLE", [(None, "A")]),
     ('ALTER TABLE "t" ADD ("A" VARCHAR2(10) DEFAULT \'x\' NOT NULL ENABLE)', [(None, "A")]),
