@@ -16,6 +16,7 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.renamelog import ToldRename, recorded
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.halfhinted import is_described, is_hinted, refuse_half_hinted
 from spark_jobs.planning.keynames import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.plannedcolumn import PlannedColumn
@@ -138,11 +139,14 @@ def _with_names_of_now(
         _refuse_key(plan, (kept, *former))
         if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
             raise PlanError(_taken(plan, kept))
-        there = found.get(kept)
+        there, were = found.get(kept), [found[n] for n in former]
         told_of = there if there and (kept in stored or _is_told(plan, there)) else None
+        if told_of is not None:
+            told_of = _read_as_before(plan, told_of, were)
+            refuse_half_hinted(plan, told_of, were)
         two = again.intersection(n.lower() for n in (kept, *former))
         join = widest_or_text if texts or two else widest
-        column = _holding(plan, kept, [found[n] for n in former], told_of, join)
+        column = _holding(plan, kept, were, told_of, join)
         found[kept] = replace(column, others=there.others if there else ())
     return found
 
@@ -167,8 +171,18 @@ def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
 
 def _is_told(plan: TablePlan, column: PlannedColumn) -> bool:
     """Whether the events, or a hint, say the type of a column."""
-    hinted = {name.lower() for name in plan.config.columns}
-    return set(column.readings) != {None} or column.name.lower() in hinted
+    return is_described(column) or is_hinted(plan, column)
+
+
+def _read_as_before(
+    plan: TablePlan, column: PlannedColumn, former: Iterable[PlannedColumn]
+) -> PlannedColumn:
+    """A stored column that nobody tells, as the former one of its type: what is stored does not
+    say how the events write it."""
+    alike = (one for one in former if one.stored == column.stored)
+    one = None if _is_told(plan, column) else next(alike, None)
+    reading = None if one is None else one.readings.get(None)
+    return column if reading is None else replace(column, readings={None: reading})
 
 
 def _holding(

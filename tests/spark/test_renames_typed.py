@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from sluice.operations import stages
 from tests.spark.connect import INT, TEXT, money
-from tests.spark.renamed import ddl
+from tests.spark.renamed import ddl, shop_of
+from tests.spark.renamed import event as bare
 from tests.spark.sandbox import Sandbox
 from tests.spark.typed import event
 
@@ -86,3 +88,16 @@ def test_a_dropped_name_that_a_column_of_another_type_gets(
     assert rows_of(shop, "orders__history", *both) == versions
     types = shop.types("orders")
     assert (types["size"], types["size__dropped"]) == ("string", "string")
+
+
+def test_a_hint_of_the_former_name_tells_how_every_batch_reads(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one with the name of now too, which finds it stored as a date."""
+    shop = shop_of(spark, tmp_path, columns={"id": "int", "size": "date[days]"})
+    statement = ddl(10, "ALTER TABLE orders RENAME COLUMN size TO girth")
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    renamed = [statement, bare("c", 11, id=2, girth=19724)]
+    shop.run_each([bare("c", 1, id=1, size=19723)], renamed, [bare("c", 12, id=3, girth=19725)])
+    days = {(1, date(2024, 1, 1)), (2, date(2024, 1, 2)), (3, date(2024, 1, 3))}
+    assert rows_of(shop, "orders", "girth") == days

@@ -35,6 +35,55 @@ def types(policy: Any, columns: dict[str, str], *renames: tuple[str, str]) -> di
     return {column.name: column.stored.spark for column in made.columns if column.name != "id"}
 
 
+def planned(name: str, kind: str, described: bool = True, read: str = "") -> PlannedColumn:
+    return PlannedColumn(
+        name, parse_type(kind), {1 if described else None: parse_type(read or kind)}
+    )
+
+
+def followed(hints: dict[str, str], *columns: PlannedColumn) -> dict[str, PlannedColumn]:
+    """Stored columns of a plan once `size` was renamed to `girth`."""
+    pipeline = Pipeline(
+        name="p", format="debezium", namespace="shop", landing=Landing(url="landing")
+    )
+    config = TableConfig(columns=hints)
+    plan = TablePlan(ORDERS, "shop", "orders", columns, ("id",), config, Found(ORDERS))
+    told = (Rename("0000.2.1", (("size", "girth"),)),)
+    made = following(pipeline, plan, told, [column.name for column in columns])
+    return {column.name: column for column in made.columns}
+
+
+def test_a_stored_column_that_nobody_tells_is_read_as_its_former_one() -> None:
+    """Also by the second batch that has it: the table's type says nothing of days."""
+    size = planned("size", "date", described=False, read="date[days]")
+    girth = planned("girth", "date", described=False)
+    found = followed({"size": "date[days]"}, size, girth)
+    assert found["girth"].readings == {None: parse_type("date[days]")}
+    text = planned("girth", "string", described=False)
+    hinted = followed({"girth": "string"}, planned("size", "string", described=False), text)
+    assert hinted["girth"] == text
+
+
+@pytest.mark.parametrize("hinted", ["size", "girth"])
+@pytest.mark.parametrize(
+    ("kind", "stored", "come"),
+    [
+        ("decimal(20,0)[unsigned]", "decimal(20,0)", "bigint"),
+        ("binary(16)", "binary", "binary"),
+    ],
+)
+def test_a_hint_that_changes_values_is_wanted_of_both_names(
+    hinted: str, kind: str, stored: str, come: str
+) -> None:
+    """Else -1 under one name would be 18446744073709551615 under the other."""
+    other = {"size": "girth", "girth": "size"}[hinted]
+    columns = (planned(hinted, stored, read=kind), planned(other, come))
+    with pytest.raises(PlanError, match=rf"hint '{other}' too"):
+        followed({hinted: kind}, *columns)
+    found = followed({hinted: kind, other: come}, *columns)
+    assert found[other].readings == {1: parse_type(come)}
+
+
 def test_a_type_that_nothing_else_holds_is_text_where_told() -> None:
     columns = {"id": "int", "size": "decimal(9,2)", "girth": "string"}
     assert types("string", columns, ("size", "girth"))["girth"] == "string"
