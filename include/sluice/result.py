@@ -88,6 +88,14 @@ class Conflicts:
 
 
 @dataclass(frozen=True)
+class Nulled:
+    """A column of `null_misfits`, and how many values are NULL in it because they did not fit."""
+
+    column: str
+    values: int
+
+
+@dataclass(frozen=True)
 class TableResult:
     """One target: where its events came from, what happened to them, what it staged, and which of
     its tables it was compared with and left alone."""
@@ -99,6 +107,7 @@ class TableResult:
     newest_source_ts: str | None = None
     compared: tuple[ComparedTable, ...] = ()
     conflicts: Conflicts = Conflicts()
+    nulled: tuple[Nulled, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,4 +165,12 @@ def _table(raw: dict[str, Any]) -> TableResult:
     compared = tuple(ComparedTable(**c) for c in raw.pop("compared", ()))
     counts = Counts(**raw.pop("counts"))
     conflicts = Conflicts(**raw.pop("conflicts", {}))
-    return TableResult(**raw, counts=counts, staged=staged, compared=compared, conflicts=conflicts)
+    nulled = tuple(Nulled(**n) for n in raw.pop("nulled", ()))
+    return TableResult(
+        **raw,
+        counts=counts,
+        staged=staged,
+        compared=compared,
+        conflicts=conflicts,
+        nulled=nulled,
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sluice.names import OWN_COLUMNS, RESERVED_COLUMNS
 from sluice.shown import shown
 
 LONGEST: Final = 128
@@ -19,6 +20,7 @@ ICEBERG_COLUMNS: Final = frozenset(
         "_last_updated_sequence_number", "_change_type", "_change_ordinal", "_commit_snapshot_id",
     )
 )  # fmt: skip
+_RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 
 def is_column_name(name: str) -> bool:
@@ -33,3 +35,8 @@ def is_column_name(name: str) -> bool:
 def is_table_name(name: str) -> bool:
     """The same for a table, whose name is also a folder's."""
     return is_column_name(name) and not set(name) & {"/", "\\"} and name not in (".", "..")
+
+
+def is_reserved(name: str) -> bool:
+    """True for a name that Sluice or Iceberg keeps for itself."""
+    return name in _RESERVED or name.startswith(OWN_COLUMNS)

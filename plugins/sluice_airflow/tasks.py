@@ -25,7 +25,7 @@ from sluice.operations.land import candidates
 from sluice.operations.rollback import RollbackRequest
 from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
-from sluice.output.report import conflicting
+from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
 from sluice.shown import LINES, shown
 from sluice_airflow.connection import require_spark_connection, use_connections_master
@@ -242,6 +242,8 @@ def summary(result: BatchResult) -> dict[str, Any]:
     for table in result.tables:
         if table.conflicts.records:
             log.warning("%s", shown(conflicting(table)))
+        if table.nulled:
+            log.warning("%s", shown(misfitting(table)))
     return {"batch_id": result.batch_id, "attempt": result.attempt, "tables": tables}
 
 

@@ -35,6 +35,8 @@ from spark_jobs.planning.plannedcolumn import PlannedColumn
 from spark_jobs.values import fitted
 
 BAD: Final = "_sluice_bad"
+NULLED: Final = "_sluice_nulled"
+"""Of a table with `null_misfits` the columns whose value did not fit and is NULL."""
 _KEY_IS_NULL: Final = "key_is_null"
 _DUPLICATE_COLUMN: Final = "duplicate_column"
 _NOT_SENT: Final = "not_sent"
@@ -88,7 +90,8 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
 
 
 def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
-    """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all).
+    """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all);
+    NULLED of a table that has such columns.
 
     In three steps, texts → values → what did not fit, so that Spark computes each value once. Each
     half of an update looks at the other's texts too: a record fits as a whole or not at all.
@@ -101,7 +104,7 @@ def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
     values = texts.select("*", *of_sides)
     named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
-    about = [_bad(plan, sides).alias(BAD), F.col(RECORD), *placed]
+    about = [_bad(plan, sides).alias(BAD), *_nulled(plan), F.col(RECORD), *placed]
     return values.select(*named, *map(F.col, names.CHANGELOG_METADATA), *about)
 
 
@@ -257,11 +260,11 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
 def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
     """Names of the columns whose text did not fit, or the reason that rules the record out."""
     row = ~is_truncate()
-    misfits, nulls = [], []
+    misfits, nulls, passed = [], [], plan.null_misfits
     for index, column in enumerate(plan.columns):
         texts = [F.col(_text_name(index, side)) for side in sides]
         values = [F.col(_value_name(index, side)) for side in sides]
-        if not _always_fits(column):
+        if not (_always_fits(column) or column in passed):
             unfit = (t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True))
             misfits.append(F.when(reduce(or_, unfit), F.lit(column.name)))
         if column.name in plan.key:
@@ -273,6 +276,15 @@ def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
         lost = F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", "))
         others.append(F.when(~F.col(_ALONE), lost))
     return F.concat_ws(", ", *misfits, *nulls, *others)
+
+
+def _nulled(plan: TablePlan) -> list[Column]:
+    listed = []
+    for index, column in enumerate(plan.columns):
+        if column in plan.null_misfits:
+            unfit = F.col(_text_name(index)).isNotNull() & F.col(_value_name(index)).isNull()
+            listed.append(F.when(unfit, F.lit(column.name)))
+    return [F.array_compact(F.array(*listed)).alias(NULLED)] if listed else []
 
 
 def _always_fits(column: PlannedColumn) -> bool:

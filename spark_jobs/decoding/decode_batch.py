@@ -16,7 +16,7 @@ from sluice.errors import PlanError, TransientError
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.renamelog import record
 from sluice.manifest import SourceFile
-from sluice.result import LeftOut
+from sluice.result import LeftOut, Nulled
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
 from spark_jobs.decoding import (
     apart,
@@ -26,7 +26,7 @@ from spark_jobs.decoding import (
     transactions,
     truncates,
 )
-from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
+from spark_jobs.decoding.decode import BAD, NULLED, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.decoding.renames_told import told_by
@@ -52,7 +52,8 @@ _MOST_FOLDERS: Final = 512
 class Decoded:
     """A table whose changes are in the changelog.
 
-    `bad` counted records did not fit; `moved`: some update changed the key.
+    `bad` counted records did not fit; `moved`: some update changed the key; `nulled`: the values
+    for which NULL stands.
     """
 
     plan: TablePlan
@@ -60,6 +61,7 @@ class Decoded:
     bad: int
     moved: bool
     span: Span
+    nulled: tuple[Nulled, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -293,6 +295,7 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         F.min(names.POSITION).alias("lowest"),
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
+        *_nulled_in(plan, fits),
     ).where(fits)
     table = changelog_id(plan).sql()
     stored = [f.name for f in job.spark.table(table).schema]
@@ -306,7 +309,17 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         plan = replace(plan, opening=None)
     elif plan.opening is not None:
         opening.write(job.spark, table, plan.opening, job.manifest.batch_id)
-    return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span)
+    nulled = [Nulled(c.name, found[f"nulled_{c.name}"]) for c in plan.null_misfits]
+    some = tuple(one for one in nulled if one.values)
+    return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span, some)
+
+
+def _nulled_in(plan: TablePlan, fits: Column) -> list[Column]:
+    """For each column of `null_misfits` how many of its values did not fit."""
+    return [
+        F.count_if(fits & F.array_contains(NULLED, c.name)).alias(f"nulled_{c.name}")
+        for c in plan.null_misfits
+    ]
 
 
 def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:

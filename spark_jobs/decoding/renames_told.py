@@ -16,12 +16,12 @@ from sluice.ddldefaults import kept_columns
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.positions import epoch_prefix
-from sluice.sourcenames import is_column_name
+from sluice.sourcenames import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.statements import ddl_events, told_columns
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
-from spark_jobs.planning.plan import is_reserved, table_config
+from spark_jobs.planning.plan import table_config
 from spark_jobs.telling import tell
 
 _MOST: Final = 10_000

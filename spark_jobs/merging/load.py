@@ -136,6 +136,7 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
         newest_source_ts=found.newest_source_ts,
         compared=merged.compared,
         conflicts=merged.conflicts,
+        nulled=table.nulled,
     )
 
 

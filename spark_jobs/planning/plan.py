@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from sluice.config.collations import rules, source_name
+from sluice.config.collations import rules
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.sourcetables import listed_name, truncate_policy
@@ -14,28 +13,23 @@ from sluice.errors import ELSEWHERE, PlanError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
     IS_DELETED,
-    OWN_COLUMNS,
-    RESERVED_COLUMNS,
     events_table,
     full_name,
     history_table,
 )
-from sluice.sourcenames import ICEBERG_COLUMNS
+from sluice.sourcenames import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Additions
-from spark_jobs.planning.besides import NOTHING_BESIDE, Besides, besides
+from spark_jobs.planning.besides import NOTHING_BESIDE, Besides
 from spark_jobs.planning.defaults import Defaults
-from spark_jobs.planning.descriptions import as_read, descriptions, refuse_too_many_columns
+from spark_jobs.planning.descriptions import as_read
 from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.heard import Heard, Stored, column_names, hear, planned_columns
 from spark_jobs.planning.keynames import NO_NAMES, KeyNames
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
-from spark_jobs.planning.spelling import Described, Spelling, spelling
-from spark_jobs.planning.storedtypes import KnownTypes, planned
-
-_RESERVED: Final = RESERVED_COLUMNS | ICEBERG_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -109,6 +103,12 @@ class TablePlan:
         return tuple(c for n in self.key for c in self.columns if c.name == n)
 
     @property
+    def null_misfits(self) -> tuple[PlannedColumn, ...]:
+        """The columns in which NULL stands for a value that does not fit."""
+        named = {name.lower() for name in self.config.null_misfits}
+        return tuple(c for c in self.columns if not named.isdisjoint(map(str.lower, c.spellings)))
+
+    @property
     def identity(self) -> frozenset[str]:
         """The key's columns, and those of the source whose texts are compared in them."""
         return frozenset((*self.key, *(c.source_name for c in self.key_columns)))
@@ -152,13 +152,13 @@ def plan_table(
     `used_again`: in lower case, names that two columns of the source had, one after the other.
     """
     _refuse_truncates(pipeline, found, config)
-    stored = _Stored(existing or {}, stored_key, used_again, key_names)
-    heard = _hear(pipeline, fmt, found, config, stored)
-    names = _column_names(heard, existing or {})
+    stored = Stored(existing or {}, stored_key, used_again, key_names)
+    heard = hear(pipeline, fmt, found, config, stored)
+    names = column_names(heard, existing or {})
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
     key = _key(pipeline, heard, names)
-    columns = _planned(heard, names)
+    columns = planned_columns(heard, names)
     read = as_read(heard.described, columns)
     compared = rules(heard.hints.collations, heard.hints.null_keys)
     key, columns = key_by_rules(found.source.name, key, columns, compared)
@@ -180,83 +180,12 @@ def plan_table(
     return plan
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """The table that is there: its columns' types and its key; `used_again` and `key_names` as in
-    `plan_table`."""
-
-    types: Mapping[str, str]
-    key: tuple[str, ...] | None
-    used_again: Collection[str]
-    key_names: KeyNames
-
-
-@dataclass(frozen=True)
-class _Heard:
-    """What the events and the configuration tell of a table, in the spelling of its columns."""
-
-    described: Described
-    found: Found
-    hints: TableConfig
-    spelled: Spelling
-    types: KnownTypes
-    besides: Besides
-    key: tuple[str, ...] | None
-
-
-def _hear(
-    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: _Stored
-) -> _Heard:
-    told = descriptions(fmt, found, pipeline.format_options)
-    spelled = spelling(found, told, stored.types, stored.key_names)
-    described, known = spelled.of_described(told), spelled.of_found(found)
-    hints = spelled.of_config(config)
-    policy = pipeline.on_type_change
-    ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
-    types = KnownTypes(
-        found.source.name, hints.columns, stored.types, policy, stored.used_again, ddl.columns
-    )
-    key = _told_key(hints, known, stored.key, ddl.key)
-    beside = besides(known, described, types, spelled, key or ())
-    moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
-    refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
-    return _Heard(moved, known, hints, spelled, types, beside, key)
-
-
-def _planned(heard: _Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
-    columns = (planned(name, heard.described, heard.types) for name in names)
-    return tuple(_as_heard(column, heard.spelled) for column in columns)
-
-
-def _as_heard(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
-    of_key = column.name.lower() in spelled.key_names
-    return replace(column, others=spelled.others(column.name), silent=of_key)
-
-
 def _refuse_truncates(pipeline: Pipeline, found: Found, config: TableConfig) -> None:
     if found.truncates and truncate_policy(pipeline, config) == FAIL:
         raise PlanError(
             f"table {found.source.name}: a TRUNCATE came, and on_truncate is fail; set it to apply "
             "or ignore and run again, or roll the batch back to go on without its files"
         )
-
-
-def _column_names(heard: _Heard, existing: Mapping[str, str]) -> list[str]:
-    """Stored columns first, then described ones in their order, then the rest by name.
-
-    Of a table of which no row has come, but a TRUNCATE, those that have hints, and its key: what
-    a script tells of the others, events may describe otherwise.
-    """
-    names = dict.fromkeys(n for n in existing if not is_reserved(n))
-    for columns in heard.described.values():
-        names.update(dict.fromkeys(columns))
-    found = heard.found
-    bare = not found.images and not names
-    names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
-    wanted = {*found.columns, *(heard.key or () if bare else ())}
-    names.update(dict.fromkeys(c for c in heard.types.ddl if c in wanted))
-    names.update(dict.fromkeys(sorted(found.columns)))
-    return list(names)
 
 
 def _by_policy(
@@ -271,27 +200,7 @@ def _by_policy(
     return [n for n in names if n in existing] if pipeline.on_schema_change == IGNORE else names
 
 
-def is_reserved(name: str) -> bool:
-    """True for a name that Sluice or Iceberg keeps for itself."""
-    return name in _RESERVED or name.startswith(OWN_COLUMNS)
-
-
-def _told_key(
-    hints: TableConfig, found: Found, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
-) -> tuple[str, ...] | None:
-    """The key's columns by the configuration, the events, the stored table or a script of DDL;
-    None: nobody says."""
-    told = hints.key
-    if told is None and found.keys:
-        told = list(max((len(key), key) for key in found.keys.values())[1])
-    known = None if stored is None else tuple(map(source_name, stored))
-    # Events may name the columns of one key in another order.
-    if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):
-        return known
-    return (ddl or None) if told is None else tuple(told)
-
-
-def _key(pipeline: Pipeline, heard: _Heard, names: list[str]) -> tuple[str, ...]:
+def _key(pipeline: Pipeline, heard: Heard, names: list[str]) -> tuple[str, ...]:
     found = heard.found
     if heard.key is None:
         raise PlanError(_no_key(pipeline, found))
@@ -326,6 +235,7 @@ def _refuse_unfit(
     """Refuse what the stored table or its modes cannot take; `names`: the source's own columns."""
     _refuse_other_key(plan, stored_key)
     _refuse_reserved(plan, names)
+    _refuse_null_keys(plan)
     if not existing:
         _refuse_partitions(plan, names)
     _refuse_modes(plan, existing)
@@ -345,6 +255,14 @@ def _refuse_reserved(plan: TablePlan, names: list[str]) -> None:
         raise PlanError(
             f"table {plan.source.name}: columns {reserved} have names that Sluice and Iceberg "
             "keep for themselves"
+        )
+
+
+def _refuse_null_keys(plan: TablePlan) -> None:
+    if keyed := [c.name for c in plan.null_misfits if c.name in plan.identity]:
+        raise PlanError(
+            f"table {plan.source.name}: `null_misfits` names {keyed} of its key, without which "
+            "nobody knows a row; take them out"
         )
 
 

@@ -21,13 +21,13 @@ from sluice.config.livesource import POSTGRES, LiveSource
 from sluice.config.project import Pipeline
 from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
+from sluice.sourcenames import is_reserved
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at
 from spark_jobs.planning.keynames import KeyNames
-from spark_jobs.planning.plan import is_reserved
 from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.mariadb import Mariadb

@@ -226,6 +226,14 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
             "tables: {a: {key: [id], collations: {Id: nocase, v: rtrim}, null_keys: [w]}}\n",
             "shop.yaml:5: tables: expected of a only columns of its key to compare: v, w",
         ),
+        (
+            "tables: {a: {key: [id], null_misfits: [v, ID]}}\n",
+            "shop.yaml:5: tables: expected of a no column of its key in `null_misfits`: ID",
+        ),
+        (
+            "tables: {a: {null_misfits: [v, V]}}\n",
+            "tables.a.null_misfits: expected each column once",
+        ),
         ("tables: {a: {max_row_swing: 0}}\n", "tables.a.max_row_swing: expected greater than 0"),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),

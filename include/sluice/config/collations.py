@@ -49,6 +49,12 @@ def beside_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
     return "" if key is None else ", ".join(n for n in named if n.lower() not in known)
 
 
+def of_key(key: Sequence[str] | None, named: Iterable[str]) -> str:
+    """The columns among `named` that a configured key has; else nothing."""
+    known = {column.lower() for column in key or ()}
+    return ", ".join(n for n in named if n.lower() in known)
+
+
 def compared_name(column: str, rule: str) -> str:
     """The name of the column that is the key in the place of this one."""
     return f"{OWN_COLUMNS}{rule.replace('_', '')}_{column}"

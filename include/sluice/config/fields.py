@@ -32,6 +32,11 @@ def _distinct(value: list[str] | None) -> list[str] | None:
 
 
 def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
+    _distinct_names(list(value))
+    return value
+
+
+def _distinct_names(value: list[str]) -> list[str]:
     if _repeats(value):
         raise ValueError("each column once, for case counts for nothing in a column's name")
     return value
@@ -47,6 +52,13 @@ Key = Annotated[
     Field(
         description="key columns; [] says that the table has none; absent: the events tell",
     ),
+]
+
+
+NullMisfits = Annotated[
+    list[str],
+    AfterValidator(_distinct_names),
+    Field(description="columns in which NULL stands for a value that does not fit, counted"),
 ]
 
 

@@ -19,7 +19,7 @@ from pydantic import (
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
 from sluice.coltypes import ColumnType, parse_type
 from sluice.config.checks import Check
-from sluice.config.collations import Collations, NullKeys, beside_key
+from sluice.config.collations import Collations, NullKeys, beside_key, of_key
 from sluice.config.ddlfiles import ToldTables, with_ddl
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
@@ -27,6 +27,7 @@ from sluice.config.fields import (
     Key,
     Location,
     Namespace,
+    NullMisfits,
     PartitionText,
     Pattern,
     PipelineName,
@@ -91,6 +92,7 @@ class TableConfig(SourceTables):
     columns: Hints = Field(default_factory=dict)
     collations: Collations = Field(default_factory=dict)
     null_keys: NullKeys = Field(default_factory=list)
+    null_misfits: NullMisfits = Field(default_factory=list)
     renamed_columns: RenamedColumns = Field(default_factory=dict)
     partition_by: list[PartitionText] = Field(
         default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
@@ -197,6 +199,8 @@ class Pipeline(ToldTables):
                 raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
             if beside := beside_key(table.key, (*table.collations, *table.null_keys)):
                 raise ValueError(f"of {name} only columns of its key to compare: {beside}")
+            if keyed := of_key(table.key, table.null_misfits):
+                raise ValueError(f"of {name} no column of its key in `null_misfits`: {keyed}")
         return value
 
     def modes_of(self, table: TableConfig) -> tuple[str, ...]:

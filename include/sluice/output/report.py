@@ -42,6 +42,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "table": t.target,
                 "counts": asdict(t.counts),
                 "conflicts": asdict(t.conflicts),
+                "nulled": {n.column: n.values for n in t.nulled},
                 "snapshots": [
                     {
                         "table": s.full_name,
@@ -77,6 +78,8 @@ def show_batch(console: Console, result: BatchResult) -> None:
         console.print(f"{for_terminal(t.target)}: {_moved(t)}", highlight=False, soft_wrap=True)
         if t.conflicts.records:
             console.print(for_terminal(conflicting(t)), highlight=False, soft_wrap=True)
+        if t.nulled:
+            console.print(for_terminal(misfitting(t)), highlight=False, soft_wrap=True)
     if bad := result.total.quarantined:
         asked = f"SELECT * FROM sluice.quarantine WHERE batch_id = '{result.batch_id}'"
         told = f'{bad:,} quarantined; look: sluice sql "{for_terminal(asked)}"'
@@ -94,6 +97,12 @@ def conflicting(result: TableResult) -> str:
         "their key at the same position, and the greater content hash decided; "
         f'look: sluice sql "{asked}"'
     )
+
+
+def misfitting(result: TableResult) -> str:
+    """The values of a table that NULL stands for (`null_misfits`)."""
+    counted = ", ".join(f"{n.values:,} of {n.column}" for n in result.nulled)
+    return f"{result.target}: values that did not fit are NULL: {counted}"
 
 
 def _moved(result: TableResult) -> str:

@@ -1,0 +1,107 @@
+"""What the events, the configuration and scripts of DDL tell of a table, in its own spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sluice.config.collations import source_name
+from sluice.config.project import Pipeline, TableConfig
+from sluice.sourcenames import is_reserved
+from spark_jobs.formats.base import Format
+from spark_jobs.planning.besides import Besides, besides
+from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
+from spark_jobs.planning.discover import Found
+from spark_jobs.planning.keynames import KeyNames
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.spelling import Described, Spelling, spelling
+from spark_jobs.planning.storedtypes import KnownTypes, planned
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The table that is there: its columns' types and its key; `used_again` and `key_names` as in
+    `plan_table`."""
+
+    types: Mapping[str, str]
+    key: tuple[str, ...] | None
+    used_again: Collection[str]
+    key_names: KeyNames
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the events and the configuration tell of a table, in the spelling of its columns."""
+
+    described: Described
+    found: Found
+    hints: TableConfig
+    spelled: Spelling
+    types: KnownTypes
+    besides: Besides
+    key: tuple[str, ...] | None
+
+
+def hear(
+    pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
+) -> Heard:
+    """Put together what is told of a table's columns and key; raises PlanError where its events
+    describe too many columns, or such as `on_type_change` cannot place."""
+    told = descriptions(fmt, found, pipeline.format_options)
+    spelled = spelling(found, told, stored.types, stored.key_names)
+    described, known = spelled.of_described(told), spelled.of_found(found)
+    hints = spelled.of_config(config)
+    policy = pipeline.on_type_change
+    ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
+    types = KnownTypes(
+        found.source.name, hints.columns, stored.types, policy, stored.used_again, ddl.columns
+    )
+    key = _told_key(hints, known, stored.key, ddl.key)
+    beside = besides(known, described, types, spelled, key or ())
+    moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
+    refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
+    return Heard(moved, known, hints, spelled, types, beside, key)
+
+
+def planned_columns(heard: Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
+    """The columns of these names, each with its type and how the events have it."""
+    columns = (planned(name, heard.described, heard.types) for name in names)
+    return tuple(_as_heard(column, heard.spelled) for column in columns)
+
+
+def _as_heard(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
+    of_key = column.name.lower() in spelled.key_names
+    return replace(column, others=spelled.others(column.name), silent=of_key)
+
+
+def column_names(heard: Heard, existing: Mapping[str, str]) -> list[str]:
+    """Stored columns first, then described ones in their order, then the rest by name.
+
+    Of a table of which no row has come, but a TRUNCATE, those that have hints, and its key: what
+    a script tells of the others, events may describe otherwise.
+    """
+    names = dict.fromkeys(n for n in existing if not is_reserved(n))
+    for columns in heard.described.values():
+        names.update(dict.fromkeys(columns))
+    found = heard.found
+    bare = not found.images and not names
+    names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
+    wanted = {*found.columns, *(heard.key or () if bare else ())}
+    names.update(dict.fromkeys(c for c in heard.types.ddl if c in wanted))
+    names.update(dict.fromkeys(sorted(found.columns)))
+    return list(names)
+
+
+def _told_key(
+    hints: TableConfig, found: Found, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """The key's columns by the configuration, the events, the stored table or a script of DDL;
+    None: nobody says."""
+    told = hints.key
+    if told is None and found.keys:
+        told = list(max((len(key), key) for key in found.keys.values())[1])
+    known = None if stored is None else tuple(map(source_name, stored))
+    # Events may name the columns of one key in another order.
+    if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):
+        return known
+    return (ddl or None) if told is None else tuple(told)

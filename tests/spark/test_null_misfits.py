@@ -1,0 +1,119 @@
+"""`null_misfits`: columns in which NULL stands for a value that does not fit, counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from sluice.errors import PlanError
+from sluice.operations import stages
+from sluice.operations.reprocess import reprocess
+from sluice.output.report import batch_json, show_batch
+from sluice.result import BatchResult, Nulled
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+Row = dict[str, Any]
+ZERO = "0000-00-00"
+HINTS = {"id": "int", "paid_on": "date", "n": "int"}
+ASKED = {"columns": HINTS, "null_misfits": ["PAID_ON"]}
+BOTH = {"key": ["id"], "modes": ["current", "history"]}
+
+
+def event(lsn: int, op: str, before: Row | None, after: Row | None) -> Row:
+    """A change of `t` whose events tell no types."""
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "t", "lsn": lsn}
+    return {"op": op, "before": before, "after": after, "source": source}
+
+
+def row(ident: int, paid_on: Any, n: Any = 1) -> Row:
+    return {"id": ident, "paid_on": paid_on, "n": n}
+
+
+EVENTS = [
+    event(1, "c", None, row(1, "2024-02-29")),
+    event(2, "c", None, row(2, ZERO)),
+    event(3, "u", row(1, "2024-02-29"), row(1, "2023-02-29", 2)),
+    event(4, "u", row(2, ZERO), row(2, "2024-01-01")),
+    event(5, "u", row(2, "2024-01-01"), row(3, ZERO)),
+    event(6, "c", None, row(4, None)),
+    event(7, "c", None, row(5, ZERO, "many")),
+]
+
+
+def lake_with(spark: SparkSession, root: Path, **table: Any) -> Sandbox:
+    return Sandbox(spark, root, {"format": "debezium", "tables": {"s.t": table}})
+
+
+def days(lake: Sandbox) -> dict[int, str]:
+    return {r["id"]: f"{r['paid_on']} {r['n']}" for r in lake.rows("t")}
+
+
+def nulled(result: BatchResult) -> tuple[Nulled, ...]:
+    (table,) = result.tables
+    return table.nulled
+
+
+def test_null_stands_for_what_does_not_fit_and_is_counted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
+    result = lake.load_records(EVENTS)
+    assert days(lake) == {1: "None 2", 3: "None 1", 4: "None 1"}
+    (bad,) = lake.quarantined()
+    assert bad["reason"] == "does_not_fit"
+    assert "paid_on" not in bad["detail"]
+    # Those of the rows 2, 1 and 3; the row 5 is in quarantine for another column.
+    assert nulled(result) == (Nulled("paid_on", 3),)
+    assert BatchResult.from_json(result.to_json()) == result
+    assert batch_json(result)["tables"][0]["nulled"] == {"paid_on": 3}
+    console = Console(record=True, width=200)
+    show_batch(console, result)
+    assert "shop.t: values that did not fit are NULL: 3 of paid_on" in console.export_text()
+
+
+def test_null_stands_there_whatever_the_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, apart = (lake_with(spark, tmp_path / name, **BOTH, **ASKED) for name in ("a", "b"))
+    whole.load_records(EVENTS)
+    monkeypatch.setattr(stages, "submit", apart.drive)
+    results = []
+    for number, part in enumerate((EVENTS[4:], EVENTS[2:5], EVENTS[:2])):
+        apart.write(f"{number}.jsonl", part)
+        results.append(apart.run())
+    assert [sum(n.values for n in nulled(result)) for result in results] == [1, 2, 1]
+    for table in ("t", "t__history"):
+        assert sorted(map(str, apart.rows(table))) == sorted(map(str, whole.rows(table)))
+    assert apart.agrees()
+
+
+def test_rows_without_a_key_are_found_by_the_null(spark: SparkSession, tmp_path: Path) -> None:
+    lake = lake_with(spark, tmp_path, key=[], **ASKED)
+    lake.load_records([event(3, "d", row(1, ZERO), None)])
+    lake.load_records([event(1, "c", None, row(1, ZERO)), event(2, "c", None, row(2, ZERO))])
+    assert days(lake) == {2: "None 1"}
+
+
+def test_what_is_in_quarantine_is_loaded_once_it_is_asked_for(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_with(spark, tmp_path, key=["id"], columns=HINTS)
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    lake.write("a.jsonl", EVENTS[:2])
+    lake.run()
+    assert days(lake) == {1: "2024-02-29 1"}
+    lake.configure(format="debezium", tables={"s.t": {"key": ["id"], **ASKED}})
+    reprocess(lake.context())
+    assert days(lake) == {1: "2024-02-29 1", 2: "None 1"}
+
+
+def test_no_column_of_the_key_that_events_tell_is_null(spark: SparkSession, tmp_path: Path) -> None:
+    lake = lake_with(spark, tmp_path, null_misfits=["ID"])
+    keyed = {"key": {"id": 1}, "value": EVENTS[0]}
+    with pytest.raises(PlanError, match=r"`null_misfits` names \['id'\] of its key"):
+        lake.load_records([keyed])
