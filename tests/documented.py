@@ -15,6 +15,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 FORMATS: Final = ROOT / "docs" / "formats"
 INDEX: Final = FORMATS / "README.md"
+README: Final = ROOT / "README.md"
 PAGES: Final = tuple(sorted(page.stem for page in FORMATS.glob("*.md") if page != INDEX))
 _SECTION: Final = re.compile(r"^## Example\n(.*?)(?=^## |\Z)", re.M | re.S)
 _CAPTION: Final = r"^[^`\n]*`([^`\n]+)`[^\n]*\n\n"
@@ -22,6 +23,7 @@ _BLOCK: Final = re.compile(_CAPTION + r"```(\w+)\n(.*?)^```$", re.M | re.S)
 _TABLE: Final = re.compile(_CAPTION + r"((?:\|[^\n]*\n)+)", re.M)
 _YAML: Final = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
 _WRITTEN: Final = re.compile(r"^cat > my/(\S+) <<'EOF'\n(.*?)^EOF$", re.M | re.S)
+_DRAWN: Final = re.compile(r"^┏.*\n(┃.*)\n┡.*\n((?:│.*\n)+)└", re.M)
 
 Rows = list[dict[str, str]]
 
@@ -90,3 +92,17 @@ def files_written(page: Path) -> dict[str, str]:
 def yaml_blocks(page: Path) -> list[str]:
     """Every block of YAML that a page has."""
     return _YAML.findall(page.read_text())
+
+
+def drawn_tables(page: Path, heading: str) -> list[Rows]:
+    """The tables of a terminal that a section shows, in their order."""
+    section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return [_drawn(head, lines) for head, lines in _DRAWN.findall(section)]
+
+
+def _drawn(head: str, lines: str) -> Rows:
+    names, *rows = [
+        [cell.strip() for cell in re.split("[┃│]", line)[1:-1]]
+        for line in (head, *lines.splitlines())
+    ]
+    return [dict(zip(names, row, strict=True)) for row in rows]

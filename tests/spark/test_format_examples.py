@@ -19,7 +19,7 @@ from sluice.ledger.leases import this_holder
 from sluice.names import TARGET_METADATA
 from sluice.operations import stages
 from spark_jobs import driver
-from tests.documented import PAGES, Rows, example_of
+from tests.documented import PAGES, README, Rows, drawn_tables, example_of, files_written
 from tests.spark.dts_records import NEW, container, value
 from tests.spark.sandbox import session_of
 
@@ -89,6 +89,20 @@ def test_an_example_makes_the_rows_that_its_page_shows(run: Run, tmp_path: Path,
     for script in example.scripts:
         subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
     assert_shown(run, tmp_path, example.tables)
+
+
+def test_the_first_pipeline_of_the_readme_makes_what_it_shows(run: Run, tmp_path: Path) -> None:
+    for path, text in files_written(README).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    counted, shown = drawn_tables(README, "Your first pipeline in five minutes")
+    (batch,) = run(tmp_path)
+    told = [
+        {"table": t["table"], **{k: str(n) for k, n in t["counts"].items()}}
+        for t in batch["tables"]
+    ]
+    assert told == counted
+    assert rows(tmp_path, "shop.orders") == shown
 
 
 def dts_record(line: str) -> dict[str, Any]:
