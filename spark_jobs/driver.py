@@ -37,7 +37,7 @@ from sluice.operations.undoable import publications
 from sluice.result import BatchResult
 from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
-from spark_jobs.decoding.damage import is_of_a_file, without_damage
+from spark_jobs.decoding.copies import is_of_a_file, with_copies, without_damage
 from spark_jobs.decoding.decode_batch import whole_envelope
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
@@ -140,10 +140,13 @@ class Driver:
             retried = True
 
     def _load(self, retried: bool) -> BatchResult:
+        self.manifest = with_copies(self._context(), self.manifest, self._own_copies())
         try:
             return load(self._ready_job(), self._take_lease, retried)
         except Exception as error:
-            mended = self._without_damage() if is_of_a_file(error) else None
+            if not is_of_a_file(error):
+                raise
+            mended = without_damage(self._context(), self.manifest, self._own_copies())
             if mended is None:
                 raise
             self.manifest = mended
@@ -160,9 +163,10 @@ class Driver:
         ended = transactions.ended_among(job, lambda: whole_envelope(job), holding_back(ctx))
         return replace(job, manifest=completed(ctx, self.manifest, ended))
 
-    def _without_damage(self) -> Manifest | None:
-        prefix = self.files.scratch_key(self.pipeline.name, self.manifest.batch_id, self.attempt)
-        return without_damage(self.project.root, self.manifest, f"{prefix}-whole/")
+    def _own_copies(self) -> str:
+        """Where this attempt's copies of landed files are."""
+        scratch = self.files.scratch_key(self.pipeline.name, self.manifest.batch_id, self.attempt)
+        return f"{scratch}-copies/"
 
     def _row(self) -> states.BatchRow | None:
         return self.ledger.batch(self.manifest.pipeline, self.manifest.batch_id)

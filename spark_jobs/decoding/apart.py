@@ -11,7 +11,7 @@ from sluice.config.project import Pipeline
 from sluice.errors import TerminalError
 from sluice.result import LeftOut
 from sluice.shown import LINES, shown
-from spark_jobs.decoding.damage import is_of_a_file
+from spark_jobs.decoding.copies import is_of_a_file
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.failures import typed
 from spark_jobs.job import Job

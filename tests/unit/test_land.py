@@ -19,6 +19,7 @@ from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.selection import Selection, covers, hour_start, open_landing, selected
 from sluice.operations.stages import reconcile
+from sluice.operations.sweep import clean_up
 from sluice.operations.undo import release, rollback
 from sluice.operations.window import Window
 from tests.unit.projects import PIPELINE, keys, open_shop
@@ -214,6 +215,38 @@ def test_a_lander_that_took_long_after_its_claim_leaves_the_batch_to_who_took_it
     monkeypatch.setattr(context.ledger, "claim_files", claim_and_sleep)
     assert land(context) == []
     assert [row.state for row in context.ledger.batches("shop")] == [PUBLISHED]
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_lander_that_is_too_late_leaves_no_copy_that_nobody_needs(
+    context: Context, monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
+    (context.project.root / "landing" / "c.json").write_text("[{}, {}]\n")
+    claim = context.ledger.claim_files
+
+    def too_late(*told: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        (key,) = land(context)
+        if published:
+            finish(context, context.files.read_manifest(key))
+        again = land_module.inspect_all(context, open_landing(context), listed, named=True)
+        assert copies(context) == {one.look.file.url.rsplit("/", 1)[1] for one in again}
+        return claim(*told, **more)
+
+    listed = list(open_landing(context).list("*.json"))
+    monkeypatch.setattr(context.ledger, "claim_files", too_late)
+    assert land(context) == []
+    assert len(copies(context)) == (0 if published else 1)
+
+
+def copies(context: Context) -> set[str]:
+    return {key.rsplit("/", 1)[1] for key in context.files.copies_there("shop")}
+
+
+def finish(context: Context, manifest: Manifest) -> None:
+    """The end of a publication."""
+    clean_up(context.files, context.ledger, manifest, print)
+    context.ledger.record_batch("shop", manifest.batch_id, PUBLISHED, attempt="a1")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Final, Never
 
 import pytest
 
-from sluice.ledger.rows import FAILED, LANDED, PUBLISHED
+from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batchfiles import BatchFiles
 from sluice.operations.context import Context, open_context
@@ -90,26 +90,15 @@ def test_a_disk_that_keeps_files_keeps_no_batch_from_its_end(
     assert [line for line in said if "left to maintenance" in line] == said != []
 
 
-@pytest.mark.parametrize("age", [-60, 60])
-def test_a_copy_that_is_younger_than_its_batch_is_a_landings(ctx: Context, age: int) -> None:
-    """The ledger knows of that landing when it claims; two of the same files share their copies."""
-    ctx.ledger.ensure()
-    copy, key, scratch = batch(ctx, "b1", PUBLISHED)
-    folder = Path(ctx.files.store.url("").removeprefix("file://"))
-    fixed = (folder / key).stat().st_mtime
-    os.utime(folder / copy, (fixed + age, fixed + age))
-    clean_up(ctx.files, ctx.ledger, ctx.files.read_manifest(key), print)
-    assert there(ctx.files) == ({key, copy} if age > 0 else {key})
-    assert scratch not in there(ctx.files)
-
-
-def test_a_copy_that_a_claimed_batch_needs_stays(ctx: Context) -> None:
+@pytest.mark.parametrize(
+    ("state", "stays"), [(LANDED, True), (FAILED, True), (PUBLISHING, False), (PUBLISHED, False)]
+)
+def test_a_copy_that_another_batch_may_read_stays(ctx: Context, state: str, stays: bool) -> None:
     """Its manifest is there before the ledger has the batch."""
     ctx.ledger.ensure()
-    copy, key, _ = batch(ctx, "b1", PUBLISHED)
+    copy, key, scratch = batch(ctx, "b1", PUBLISHED)
     manifest = ctx.files.read_manifest(key)
-    claimed = replace(manifest, batch_id="b2")
-    ctx.files.write_manifest(claimed)
-    ctx.ledger.record_batch("p", "b2", LANDED, attempt="", manifest="")
+    ctx.files.write_manifest(replace(manifest, batch_id="b2"))
+    ctx.ledger.record_batch("p", "b2", state, attempt="", manifest="")
     clean_up(ctx.files, ctx.ledger, manifest, print)
-    assert copy in there(ctx.files)
+    assert (copy in there(ctx.files), scratch in there(ctx.files)) == (stays, False)

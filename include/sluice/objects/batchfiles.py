@@ -6,8 +6,7 @@ in `<batch>/`. A manifest is written once, never over.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import datetime
+from collections.abc import Iterable
 from typing import Final
 
 from sluice.config.project import Project
@@ -98,20 +97,14 @@ class BatchFiles:
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
         return f"{pipeline}/{batch_id}/{SCRATCH}"
 
-    def forget_staged(self, manifest: Manifest) -> None:
-        """Remove the JSON-lines copies that a finished batch no longer needs.
+    def forget_copies(self, keys: Iterable[str]) -> None:
+        """Remove staged copies."""
+        for key in keys:
+            self.store.delete_prefix(key)
 
-        A younger one than its manifest is a landing's that the ledger does not know yet.
-        """
-        fixed = self.store.describe(self.manifest_key(manifest.pipeline, manifest.batch_id))
-        for file in manifest.files:
-            if file.staged:
-                self._forget_copy(self.staged_key(manifest.pipeline, file), fixed.modified)
-
-    def _forget_copy(self, key: str, fixed: datetime) -> None:
-        with suppress(FileNotFoundError):
-            if self.store.describe(key).modified <= fixed:
-                self.store.delete_prefix(key)
+    def copies_there(self, pipeline: str) -> set[str]:
+        """The keys of the staged copies that are there."""
+        return {found.key for found in self.store.list(f"{self.staging_prefix(pipeline)}*")}
 
     def staged_key(self, pipeline: str, file: SourceFile) -> str:
         """Where the copy of one object is."""

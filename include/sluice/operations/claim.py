@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, replace
 
 from sluice.faults import Point, reach
@@ -15,6 +15,7 @@ from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, nam
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
 from sluice.operations.loadedfiles import of_one_load
+from sluice.operations.sweep import forget_copies, left_to_maintenance
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,16 @@ def claim(
         modified={one.object.key: one.object.modified for one in inspected}, replaced=replaced,
     )  # fmt: skip
     reach(Point.LAND_CLAIMED)
-    for file in set(files) - set(won):
-        ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
+    _leave(ctx, set(files) - set(won))
     return _record(ctx, batch_id, won, seen[batch_id], lease) if batch_id else ""
+
+
+def _leave(ctx: Context, files: Collection[SourceFile]) -> None:
+    """Say which files are not this batch's, and remove the copies that nobody needs of them."""
+    for file in files:
+        ctx.say(f"land: {file.key} is taken already, or the same bytes as another file")
+    with left_to_maintenance("land", ctx.say):
+        forget_copies(ctx.files, ctx.ledger, ctx.pipeline.name, files)
 
 
 def _write_manifest(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import SluiceError, TerminalError
 from sluice.ledger.ledger import Ledger
-from sluice.manifest import Manifest
+from sluice.ledger.rows import PUBLISHING
+from sluice.manifest import Manifest, SourceFile
 from sluice.objects.batchfiles import SCRATCH, BatchFiles
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Say
@@ -41,33 +42,38 @@ def sweep(
 
 def clean_up(files: BatchFiles, ledger: Ledger, manifest: Manifest, say: Say) -> None:
     """Remove what a finished batch has beside the tables."""
-    with left_to_maintenance(manifest.batch_id, say):
-        _forget_copies(files, ledger, manifest)
-        files.forget_scratch(manifest.pipeline, manifest.batch_id)
+    pipeline, batch_id = manifest.pipeline, manifest.batch_id
+    with left_to_maintenance(f"batch {batch_id}", say):
+        forget_copies(files, ledger, pipeline, manifest.files, but=batch_id)
+        files.forget_scratch(pipeline, batch_id)
 
 
 @contextmanager
-def left_to_maintenance(batch_id: str, say: Say) -> Iterator[None]:
-    """Where files beside the tables cannot be removed say so: the batch is in the tables, or out
-    of them, none the less, and `sweep` removes what is left."""
+def left_to_maintenance(whose: str, say: Say) -> Iterator[None]:
+    """Where files beside the tables cannot be removed say so: a batch is in the tables, or out of
+    them, none the less, and `sweep` removes what is left."""
     try:
         yield
     except (SluiceError, OSError) as error:
-        say(f"batch {batch_id}: files beside the tables are left to maintenance: {error}")
+        say(f"{whose}: files beside the tables are left to maintenance: {error}")
 
 
-def _forget_copies(files: BatchFiles, ledger: Ledger, manifest: Manifest) -> None:
-    """Remove the copies that the batch read, unless one that goes on may read some of them."""
-    pipeline = manifest.pipeline
-    mine = {files.staged_key(pipeline, file) for file in manifest.files if file.staged}
-    if not mine:
+def forget_copies(
+    files: BatchFiles, ledger: Ledger, pipeline: str, landed: Iterable[SourceFile], but: str = ""
+) -> None:
+    """Remove the copies of these files, unless a batch may read them that is neither published nor
+    `but`. A driver that lacks one none the less makes it again (`spark_jobs.decoding.copies`)."""
+    copies = {files.staged_key(pipeline, file) for file in landed if file.staged}
+    if not copies:
         return
     # By its name: one that is claimed and not recorded yet has its manifest none the less.
     names = [
-        row.batch_id for row in ledger.unfinished(pipeline) if row.batch_id != manifest.batch_id
+        row.batch_id
+        for row in ledger.unfinished(pipeline)
+        if row.batch_id != but and row.state != PUBLISHING
     ]
-    if mine.isdisjoint(key for name in names for key in _copies(files, pipeline, name)):
-        files.forget_staged(manifest)
+    needed = {key for name in names for key in _copies(files, pipeline, name)}
+    files.forget_copies(sorted(copies - needed))
 
 
 def _needs(files: BatchFiles, ledger: Ledger, pipeline: str) -> _Needs:

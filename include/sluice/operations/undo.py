@@ -363,6 +363,6 @@ def drop_all_branches(ctx: Context, batch_id: str, dry_run: bool = False) -> lis
         for branch in take(ctx.catalog, namespace, name, prefix):
             dropped.append(f"{full_name(namespace, name)}: branch {branch} dropped")
     if not dry_run:
-        with left_to_maintenance(batch_id, ctx.say):
+        with left_to_maintenance(f"batch {batch_id}", ctx.say):
             ctx.files.forget_scratch(ctx.pipeline.name, batch_id)
     return dropped

@@ -1,0 +1,49 @@
+"""A file that Spark reads by a copy, which is gone when the batch is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.errors import TerminalError
+from sluice.operations import stages
+from sluice.operations.land import land
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+LINES = "id;v\n1;a\n2;b;c\n3;c\n"
+PIPELINE = {
+    "format": "rows",
+    "format_options": {"table": "t", "csv_delimiter": ";"},
+    "tables": {"t": {"key": ["id"], "columns": {"id": "int"}}},
+}
+
+
+@pytest.fixture
+def landed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A batch whose staged copy has gone since it landed."""
+    lake = Sandbox(spark, tmp_path, PIPELINE)
+    monkeypatch.setattr(stages, "submit", lake.submit)
+    (lake.landing / "t.csv").write_text(LINES)
+    context = lake.context()
+    land(context)
+    (copy,) = context.files.copies_there("p")
+    context.files.forget_copies([copy])
+    return lake
+
+
+def test_the_driver_makes_it_again(landed: Sandbox) -> None:
+    landed.run()
+    assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
+    assert [bad["reason"] for bad in landed.quarantined()] == ["wrong_field_count"]
+
+
+@pytest.mark.parametrize(("now", "what"), [("id;v\n4;d\n", "has other bytes"), (None, "is gone")])
+def test_what_is_there_now_is_not_taken_for_it(landed: Sandbox, now: str | None, what: str) -> None:
+    path = landed.landing / "t.csv"
+    path.unlink() if now is None else path.write_text(now)
+    with pytest.raises(TerminalError, match=rf"t\.csv {what}.*sluice rollback p --batch"):
+        landed.run()
