@@ -20,4 +20,5 @@ DIALECTS = (
     debezium.DIALECT, datastream.DIALECT, streamx.DIALECT, canal.ORDERED, canal.ARRIVAL,
     canal.SWAPPED, shareplex.DIALECT, ogg.DIALECT, maxwell.DIALECT, huawei_cdl.FIRST,
     huawei_cdl.SECOND, aws_dms.ORDERED, datahub_tuple.DIALECT, dts_avro.DIALECT,
+    dts_avro.DATUMS,
 )  # fmt: skip

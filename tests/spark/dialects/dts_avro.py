@@ -1,4 +1,4 @@
-"""DTS Avro from MySQL, in object containers: values that were not sent are NONE."""
+"""DTS Avro from MySQL, in object containers and as bare datums: values not sent are NONE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from typing import Any
 from sluice.manifest import SourceFile
 from tests.reference import Change
 from tests.spark.dialects.base import INDEX, Dialect, Row, images, key, serial, whole_inserts
-from tests.spark.dts_records import NEW, NONE, NULL, container, integer, message, text
+from tests.spark.dts_records import (
+    NEW,
+    NONE,
+    NULL,
+    bare_file,
+    container,
+    datum,
+    integer,
+    message,
+    text,
+)
 
 NUMBERS = {"id": 3, "x": 3, "text": 253, "amount": 253, "doc": 253}
 OPERATIONS = {"r": "INIT", "c": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "DDL"}
@@ -49,6 +59,11 @@ def write(path: Path, records: Iterable[Any]) -> SourceFile:
     return container(path, NEW, list(records))
 
 
+def write_datums(path: Path, records: Iterable[Any]) -> SourceFile:
+    """As landing hands on a file of bare datums."""
+    return bare_file(path, [datum(record) for record in records])
+
+
 def asides(database: str) -> list[Any]:
     """A heartbeat, both ends of a transaction, a statement."""
     about = {"object": f"{database}.keyed", "seconds": 1696984408}
@@ -57,3 +72,4 @@ def asides(database: str) -> list[Any]:
 
 
 DIALECT = Dialect("dts_avro", "dts_avro", tell, write=write, asides=asides)
+DATUMS = Dialect("dts_avro_datums", "dts_avro", tell, write=write_datums, asides=asides)
