@@ -14,7 +14,7 @@ from sluice.config.tablechoice import only
 from sluice.landing.tablefolders import content_of
 from sluice.ledger import details
 from sluice.ledger import rows as states
-from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced
+from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FILE_LOADED, FileRow, landed_anew
 from sluice.manifest import Manifest, SourceFile, name_by_content
@@ -70,7 +70,8 @@ def _batch(
     seen: set[str],
 ) -> Manifest:
     """The batch of some files, for the tables `names` alone: into other targets it is another."""
-    whole = _at_their_places(ctx, [one.look.file for one in looks], known)
+    same = [one.look.file for one in looks if _has_its_bytes(ctx, one.look.file, known)]
+    whole = _at_their_places(ctx, same, known)
     files = _originals(whole, known, seen, content_of(ctx.pipeline))
     # What landing rejected is told by the batch that takes the file.
     manifest = Manifest(ctx.pipeline.name, "", files, tables=names, epoch=epoch)
@@ -84,18 +85,40 @@ def _may_be_read(
     """Not what is held, nor what was replaced since it was loaded: no run reads that.
 
     `before`: the keys whose loaded object another one has the place of: that is read once it is
-    loaded itself, at the place and the epoch that it has then.
+    loaded itself, at the place and the epoch that it has then. One that may have the bytes of the
+    loaded one still, as a copy in another landing place has, is asked for them when it is read.
     """
     row = known.get(found.key)
     pending = row is not None and row.state != FILE_LOADED and found.key in before
     if row is None or (is_free(row) and not pending):
         return True
-    replaced = pending or is_replaced(found, row)
-    if replaced or row.state == FILE_HELD:
-        why = "has changed since it was loaded" if replaced else "is held"
-        ctx.say(f"land: {found.key} of batch {row.batch_id} {why}: it is not read")
+    if pending or (is_replaced(found, row) and not _may_have_its_bytes(found, row)):
+        _say_changed(ctx, row)
+        return False
+    if row.state == FILE_HELD:
+        ctx.say(f"land: {found.key} of batch {row.batch_id} is held: it is not read")
         return False
     return True
+
+
+def _may_have_its_bytes(found: StoredObject, row: FileRow) -> bool:
+    return row.state == FILE_LOADED and found.size == row.size
+
+
+def _has_its_bytes(ctx: Context, file: SourceFile, known: Mapping[str, FileRow]) -> bool:
+    """Whether a file of a loaded one's name brings what was loaded."""
+    row = known.get(file.key)
+    if row is None or not may_be_replaced(file, row) or file.sha256 == row.sha256:
+        return True
+    _say_changed(ctx, row)
+    return False
+
+
+def _say_changed(ctx: Context, row: FileRow) -> None:
+    ctx.say(
+        f"land: {row.object_key} of batch {row.batch_id} has changed since it was loaded: it is "
+        f"not read before it is loaded itself (sluice run {ctx.pipeline.name} --changed)"
+    )
 
 
 def _by_epoch(
