@@ -52,7 +52,8 @@ MAX_ACTIVE_RUNS: Final = 2
 MAX_LOADS: Final = 1
 SOON: Final = 10
 RETRIES: Final = 2
-# Of what may load batches again, each for as long as the project allows.
+# Of what copies files that unfold to far more than they are, or may load batches again: each for as
+# long as the project allows.
 LONGEST_STAGE: Final = timedelta(hours=6)
 LONGEST_TASK: Final = timedelta(hours=1)
 # After the night's backups, before the day's reports; Spark has room for two at once.
@@ -157,7 +158,7 @@ def _wire(project: Project, pipeline: Pipeline) -> None:
     def reconcile() -> list[str]:
         return tasks.reconcile(root, pipeline.name)
 
-    @task(task_id="land")
+    @task(task_id="land", execution_timeout=_longest_stage(project))
     def land() -> list[str]:
         return tasks.land(root, pipeline.name, dict(get_current_context()))
 
@@ -305,7 +306,7 @@ def reprocess_dag(project: Project) -> DAG:
         )
         dag.params["accept_open"] = tick("Accept open", "Apply what is transaction_open, too.")
 
-        @task(task_id="land")
+        @task(task_id="land", execution_timeout=_longest_stage(project))
         def land() -> list[str]:
             context = get_current_context()
             params = context["params"]

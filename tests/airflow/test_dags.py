@@ -166,7 +166,7 @@ def test_retries_are_stated_and_bounded_in_time(shop: Any) -> None:
 def test_a_load_takes_as_long_as_the_project_allows(
     parsed: Callable[[], dict[str, Any]], project: Path, seconds: int, longest: int
 ) -> None:
-    """What may load a batch again on its way has six hours at least."""
+    """What copies files, or may load a batch again on its way, has six hours at least."""
     top = project / "sluice.yaml"
     before = top.read_text()
     top.write_text(before.replace("spark: {", f"spark: {{max_load_seconds: {seconds}, "))
@@ -177,8 +177,9 @@ def test_a_load_takes_as_long_as_the_project_allows(
     shop, maintain = dags["sluice_shop"], dags["sluice_maintain"].get_task("maintain")
     loads = (shop.get_task("batch.load"), maintain)
     assert {task.execution_timeout for task in loads} == {timedelta(seconds=seconds)}
-    again = (shop.get_task("batch.publish"), dags["sluice_rollback"].get_task("rollback"))
-    assert {task.execution_timeout for task in again} == {timedelta(seconds=longest)}
+    stages = [shop.get_task(name) for name in ("land", "batch.publish")]
+    stages.append(dags["sluice_rollback"].get_task("rollback"))
+    assert {task.execution_timeout for task in stages} == {timedelta(seconds=longest)}
 
 
 @pytest.mark.parametrize(

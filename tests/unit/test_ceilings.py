@@ -1,48 +1,65 @@
-"""The ceilings of bad records, where landing refused a whole file for the number of its own; and
-that every record has an outcome."""
+"""Copies of files that unfold to more than they are count in a batch with their own bytes."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluice.config.project import Landing, Pipeline
-from sluice.errors import AuditFailed
-from sluice.manifest import LandingReject, Reprocess
-from sluice.result import BatchResult, Counts, TableResult
-from spark_jobs.merging.load import audit, refuse_too_many_bad
+from sluice.landing.landed import inspect
+from sluice.operations import preview as preview_module
+from sluice.operations.context import Context
+from sluice.operations.land import land
+from sluice.operations.preview import Forecast, preview
+from tests.unit.projects import PIPELINE, keys, open_shop
+
+pytestmark = pytest.mark.catalog
+
+COPY = 10_000
+NAMES = ("a.json.gz", "b.json.gz", "c.json.gz")
 
 
-def job(records: int, most: int, again: Reprocess | None = None) -> Any:
-    pipeline = Pipeline(
-        name="shop", namespace="shop", format="canal", landing=Landing(url="in"),
-        max_bad_records=most, max_bad_share=1,
-    )  # fmt: skip
-    rejects = (LandingReject("k", 0, "too_many_rejects: invalid_utf8 70", "", records),)
-    manifest = SimpleNamespace(rejects=rejects, reprocess=again, batch_id="b", claims=True)
-    return SimpleNamespace(pipeline=pipeline, manifest=manifest)
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """Three arrays of some hundred bytes, of two of which the copies fill a batch."""
+    context = open_shop(tmp_path, f"{PIPELINE}max_bytes_per_batch: {5 * COPY // 2}\n")
+    for name in NAMES:
+        text = f'[{{"of": "{name}", "padding": "{"x" * COPY}"}}]'
+        (tmp_path / "landing" / name).write_bytes(gzip.compress(text.encode()))
+    return context
 
 
-def test_a_file_refused_for_its_many_bad_records_counts_with_all_of_them() -> None:
-    refuse_too_many_bad(job(70, most=70), [], 0)
-    with pytest.raises(
-        AuditFailed, match=r"70 of 0 records are bad.*sluice rollback shop --batch b"
-    ):
-        refuse_too_many_bad(job(70, most=69), [], 0)
+def test_a_batch_is_full_when_its_copies_are(context: Context) -> None:
+    assert [keys(context, [key]) for key in land(context)] == [list(NAMES[:2]), list(NAMES[2:])]
 
 
-def test_a_reprocess_counts_rows_of_the_quarantine() -> None:
-    again = Reprocess(("a",), records=1)
-    refuse_too_many_bad(job(70, most=0, again=again), [], 0)
+def test_what_is_full_is_landed_before_the_rest_is_looked_into(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A landing that is stopped for its time leaves what it has done."""
+    (context.project.root / "landing" / "d.json.gz").write_bytes(gzip.compress(b"[{}]"))
+    monkeypatch.setattr("sluice.operations.land.INSPECTED_AT_ONCE", 1)
+
+    def stopped_at_the_last(*told: Any) -> Any:
+        if told[2].key == "d.json.gz":
+            raise TimeoutError
+        return inspect(*told)
+
+    monkeypatch.setattr("sluice.operations.land.inspect", stopped_at_the_last)
+    with pytest.raises(TimeoutError):
+        land(context)
+    assert [row.state for row in context.ledger.batches("shop")] == ["landed"]
 
 
-@pytest.mark.parametrize("lost", [{}, {"applied": 2, "late": 2}])
-def test_a_record_without_exactly_one_outcome_fails_its_batch(lost: dict[str, int]) -> None:
-    whole, wrong = Counts(read=3, applied=3), Counts(read=3, **lost)
-    audit(BatchResult("p", "b", "a", (TableResult("s.t", "n.t", whole),), whole))
-    with pytest.raises(AuditFailed, match=r"n\.t: the counts do not add up"):
-        audit(BatchResult("p", "b", "a", (TableResult("s.t", "n.t", wrong),)))
-    with pytest.raises(AuditFailed, match="without a table"):
-        audit(BatchResult("p", "b", "a", (), wrong))
+def test_a_plan_counts_them_so(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preview_module, "_forecast", lambda *_: Forecast())
+    assert preview(context).batches == 2
+
+
+def test_lines_that_spark_reads_where_they_are_count_as_they_landed(context: Context) -> None:
+    for name in NAMES:
+        path = context.project.root / "landing" / name
+        path.write_bytes(gzip.compress(f'{{"of": "{name}", "padding": "{"x" * COPY}"}}\n'.encode()))
+    assert len(land(context)) == 1

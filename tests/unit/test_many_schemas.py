@@ -10,8 +10,8 @@ import fastavro
 import pytest
 
 from sluice.manifest import AVRO, Manifest, SourceFile
+from sluice.operations import ceilings as ceilings_module
 from sluice.operations import reprocess as reprocess_module
-from sluice.operations import schemas as schemas_module
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context
 from sluice.operations.land import inspect_all, land
@@ -42,7 +42,7 @@ def write(context: Context, key: str, name: str) -> None:
 
 def room_for(monkeypatch: pytest.MonkeyPatch, schemas: int) -> None:
     most = schemas * (len(DOC) + 200)
-    monkeypatch.setattr(schemas_module, "SCHEMA_BYTES_OF_A_BATCH", most)
+    monkeypatch.setattr(ceilings_module, "SCHEMA_BYTES_OF_A_BATCH", most)
 
 
 def test_distinct_schemas_above_the_ceiling_make_further_batches(

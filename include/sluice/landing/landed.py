@@ -59,10 +59,16 @@ _T = TypeVar("_T", Line, bytes)
 
 @dataclass(frozen=True)
 class Inspection:
-    """A file as the manifest takes it, and what of it could not be handed on."""
+    """A file as the manifest takes it, what of it could not be handed on, and its copy's bytes."""
 
     file: SourceFile
     rejects: tuple[LandingReject, ...] = ()
+    copied: int = 0
+
+    @property
+    def bytes_to_read(self) -> int:
+        """The file's bytes, or those of its copy where they are more."""
+        return max(self.file.size, self.copied)
 
 
 @dataclass(frozen=True)
@@ -293,11 +299,12 @@ def _stage(
         if rejects.whole:
             copy.empty()
             file = replace(file, container=JSON_LINES, avro_schema="")
+        copied = copy.seek(0, os.SEEK_END)
         copy.seek(0)
         key = f"{prefix}{_staged_name(file)}"
         with faults_of_the_store(key), room_for_a_copy(file.key, staging.url(prefix)):
             staging.put_stream(key, copy)  # type: ignore[arg-type]
-    return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all())
+    return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all(), copied)
 
 
 def _refuse_or_copy(

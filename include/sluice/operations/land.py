@@ -22,11 +22,11 @@ from sluice.ledger.claims import is_free, is_replaced, may_be_replaced
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FILE_HELD, FileRow
 from sluice.objects.store import ObjectStore, StoredObject
+from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out, or_left_out
-from sluice.operations.schemas import by_schemas
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
 from sluice.shown import shown
 
@@ -166,7 +166,8 @@ def batches_of(
 ) -> Iterator[list[Inspected]]:
     """What `inspect_all` tells of the objects, a list for each batch that the ceilings make."""
     for chunk in chunks(ctx, objects):
-        yield from by_schemas(_inspect_in_turn(ctx, store, chunk, named, denied=denied))
+        looks = _inspect_in_turn(ctx, store, chunk, named, denied=denied)
+        yield from within_ceilings(looks, ctx.pipeline.max_bytes_per_batch)
 
 
 def inspect_all(
@@ -183,7 +184,7 @@ def inspect_all(
     Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
     unless told.
     """
-    looks = by_schemas(_inspect_in_turn(ctx, store, objects, named, prefix, reading, denied))
+    looks = within_ceilings(_inspect_in_turn(ctx, store, objects, named, prefix, reading, denied))
     return [one for some in looks for one in some]
 
 

@@ -7,7 +7,7 @@ a folder of their own, which goes when the look is over. No claim, manifest, cha
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import ROLLING_BACK
 from sluice.manifest import Manifest, SourceFile
+from sluice.operations.ceilings import within_ceilings
 from sluice.operations.changed import Group, grouped
+from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import candidates, chunks, inspect_all
@@ -116,7 +118,7 @@ def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) 
         pipeline=ctx.pipeline.name,
         files=tuple(sorted(taken)),
         bytes=sum(look.file.size for look in fresh),
-        batches=_count_batches(ctx, groups, taken),
+        batches=_count_batches(ctx, groups, fresh),
         repeated=tuple(look.file.key for look in repeated),
         unfinished=_unfinished(ctx),
         forecast=forecast,
@@ -138,9 +140,16 @@ def _inspect(
     return looks
 
 
-def _count_batches(ctx: Context, groups: Sequence[Group], taken: Collection[str]) -> int:
-    kept = ([o for o in group.objects if o.key in taken] for group in groups)
-    return sum(len(list(chunks(ctx, objects))) for objects in kept)
+def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection]) -> int:
+    looks = {look.file.key: look for look in fresh}
+    kept = ([o for o in group.objects if o.key in looks] for group in groups)
+    landed = (
+        [Inspected(found, looks[found.key]) for found in chunk]
+        for objects in kept
+        for chunk in chunks(ctx, objects)
+    )
+    most = ctx.pipeline.max_bytes_per_batch
+    return sum(len(list(within_ceilings(chunk, most))) for chunk in landed)
 
 
 def _unfinished(ctx: Context) -> tuple[str, ...]:

@@ -1,0 +1,54 @@
+"""What a batch's files may have together, seen when they are looked into: their distinct schemas,
+of which each is held once, and the bytes of which copies are made.
+
+Objects are listed with their own size alone; a compressed table may be a hundred times that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
+from sluice.operations.claim import Inspected
+
+
+def within_ceilings(
+    looks: Iterable[Inspected], most_bytes: float = math.inf
+) -> Iterator[list[Inspected]]:
+    """Lists of as many files as the ceilings allow: one alone may be above.
+
+    A file that has a copy counts with the copy's bytes, where these are more than its own.
+    """
+    batch, room = list[Inspected](), _Room(most_bytes)
+    for one in looks:
+        if batch and not room.is_left_for(one):
+            yield batch
+            batch, room = [], _Room(most_bytes)
+        batch.append(room.taken_by(one))
+    if batch:
+        yield batch
+
+
+class _Room:
+    """What is left of one batch's ceilings."""
+
+    def __init__(self, most_bytes: float) -> None:
+        self._bytes = most_bytes
+        self._schema_bytes = SCHEMA_BYTES_OF_A_BATCH
+        self._schemas: dict[str, str] = {}
+
+    def is_left_for(self, one: Inspected) -> bool:
+        schema = one.look.file.avro_schema
+        known = schema in self._schemas or len(schema.encode()) <= self._schema_bytes
+        return known and one.look.bytes_to_read <= self._bytes
+
+    def taken_by(self, one: Inspected) -> Inspected:
+        """The file with the text that others of its schema have."""
+        file = one.look.file
+        self._bytes -= one.look.bytes_to_read
+        if file.avro_schema not in self._schemas:
+            self._schema_bytes -= len(file.avro_schema.encode())
+        schema = self._schemas.setdefault(file.avro_schema, file.avro_schema)
+        return replace(one, look=replace(one.look, file=replace(file, avro_schema=schema)))
