@@ -10,7 +10,8 @@ from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
 Content = Callable[[str, str], str]
-"""What objects with the same records have in common, of an object's key and its checksum."""
+"""What objects with the same records have in common, of an object's key and its checksum, which is
+the same of them."""
 
 
 def is_free(row: FileRow | None) -> bool:

@@ -6,18 +6,19 @@ compare-and-set on the table (see `tables.py`), so two runs never both win a cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, BooleanExpression, In, Not
+from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
 from sluice.ledger.claims import Content, available, copies_among, file_row, fresh_content
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
+from sluice.ledger.filters import copied, of_batches, of_pipeline, taken
 from sluice.ledger.leases import Lease, is_dead
 from sluice.ledger.newest import (
     contents,
@@ -27,13 +28,16 @@ from sluice.ledger.newest import (
     publications_of,
     replaced_rows,
     rows_of,
+    unsettled,
     untold,
+    with_checksums,
 )
 from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
 from sluice.ledger.rows import (
     AT_REST,
     FILE_CLAIMED,
     FILE_COPY,
+    FILE_HELD,
     FINISHED,
     FOLLOWS,
     LANDED,
@@ -47,16 +51,9 @@ from sluice.ledger.rows import (
     Publication,
     landed_anew,
 )
-from sluice.ledger.tables import (
-    BATCHES,
-    FILES,
-    PUBLICATIONS,
-    QUARANTINE,
-    LedgerTables,
-    Row,
-    equals,
-)
+from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, QUARANTINE, LedgerTables, Row
 from sluice.manifest import SourceFile
+from sluice.objects.store import StoredObject
 
 
 def _now() -> datetime:
@@ -82,27 +79,47 @@ class Ledger:
 
     def known_files(self, pipeline: str) -> dict[str, FileRow]:
         """Every object that a batch ever claimed, by key."""
-        found = self._tables.read(FILES, _taken(pipeline))
+        found = self._tables.read(FILES, taken(pipeline))
         return latest(FileRow, found, "object_key")
+
+    def unsettled(
+        self, pipeline: str, found: Sequence[StoredObject]
+    ) -> tuple[list[StoredObject], dict[str, FileRow]]:
+        """Of the objects that are found those that no batch has as they are, and what is known of
+        their keys: a lake has many files that nobody has to look at again."""
+        kept = self._files(pipeline)
+        left, rows = unsettled(kept, found)
+        return left, {row.object_key: row for row in rows_of(FileRow, rows)}
+
+    def held_files(self, pipeline: str) -> list[FileRow]:
+        """The objects whose batch was rolled back, until they are released."""
+        kept = self._files(pipeline)
+        return list(rows_of(FileRow, having(kept, "state", [FILE_HELD])))
 
     def copies(self, pipeline: str) -> dict[str, FileRow]:
         """The objects that only brought the bytes of others when they were read, by key; with the
         batch that had those bytes then."""
-        copies = And(_of(pipeline), equals("state", FILE_COPY))
-        return latest(FileRow, self._tables.read(FILES, copies), "object_key")
+        return latest(FileRow, self._tables.read(FILES, copied(pipeline)), "object_key")
 
     def known_contents(
-        self, pipeline: str, content: Content, epochs: Container[int] | None = None
+        self,
+        pipeline: str,
+        content: Content,
+        epochs: Container[int] | None = None,
+        among: Collection[str] | None = None,
     ) -> set[str]:
         """What the objects brought that are claimed, loaded or held, without what was loaded at
-        other `epochs`: there the same bytes are other events."""
-        found = self._tables.read(FILES, _taken(pipeline))
+        other `epochs`: there the same bytes are other events. `among`: the checksums that matter;
+        all of them, where they are not given."""
+        found = self._tables.read(FILES, taken(pipeline))
+        found = found if among is None else with_checksums(found, among)
         return set(self._contents(pipeline, found, content, epochs))
 
-    def replaced_files(self, pipeline: str) -> list[FileRow]:
+    def replaced_files(self, pipeline: str, among: Collection[str] | None = None) -> list[FileRow]:
         """The objects that published batches loaded, and in whose place a later batch has taken
-        another one."""
-        found = self._tables.read(FILES, _taken(pipeline))
+        another one. `among`: the keys that matter; all of them, where they are not given."""
+        found = self._tables.read(FILES, taken(pipeline))
+        found = found if among is None else having(found, "object_key", among)
         return list(rows_of(FileRow, self._replaced(pipeline, found)))
 
     def claim_files(
@@ -128,12 +145,13 @@ class Ledger:
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
-            found = self._tables.scan(table, _taken(pipeline))
+            found = self._tables.scan(table, taken(pipeline))
             asked = having(found, "object_key", (file.key for file in files))
             won = free = available(files, latest(FileRow, asked, "object_key"), replaced)
             brought: dict[str, str] = {}
             if once_by is not None:
-                brought = self._contents(pipeline, found, once_by, epochs)
+                rivals = with_checksums(found, {file.sha256 for file in free})
+                brought = self._contents(pipeline, rivals, once_by, epochs)
                 won = fresh_content(free, set(brought), once_by)
             batch_id = name(won) if won else ""
             now = self._clock()
@@ -154,7 +172,7 @@ class Ledger:
         What was held or released stays so, and what was told of a file since it was `seen`."""
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            found = newest(self._tables.scan(table, _taken(pipeline)), "object_key")
+            found = newest(self._tables.scan(table, taken(pipeline)), "object_key")
             may = having(having(found, "batch_id", [batch_id]), "state", FOLLOWS[state])
             mine = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
             return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
@@ -163,9 +181,13 @@ class Ledger:
 
     def batch_files(self, pipeline: str, batch_id: str) -> list[FileRow]:
         """The files that the batch has now."""
-        found = newest(self._tables.read(FILES, _taken(pipeline)), "object_key")
+        found = self._files(pipeline)
         mine = having(found, "batch_id", [batch_id])
         return sorted(rows_of(FileRow, mine), key=lambda row: row.object_key)
+
+    def _files(self, pipeline: str) -> Any:
+        """The newest row of every object that a batch ever claimed."""
+        return newest(self._tables.read(FILES, taken(pipeline)), "object_key")
 
     def _replaced(self, pipeline: str, found: Any) -> Any:
         rows = replaced_rows(found)
@@ -232,12 +254,12 @@ class Ledger:
 
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
         """The batch as it is now, or None."""
-        told = self._tables.read(BATCHES, _of(pipeline))
+        told = self._tables.read(BATCHES, of_pipeline(pipeline))
         return latest(BatchRow, having(told, "batch_id", [batch_id]), "batch_id").get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
         """The batches, the one that changed last first."""
-        found = latest(BatchRow, self._tables.read(BATCHES, _of(pipeline)), "batch_id")
+        found = latest(BatchRow, self._tables.read(BATCHES, of_pipeline(pipeline)), "batch_id")
         rows = (row for row in found.values() if row.batch_id != MAINTENANCE)
         return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
 
@@ -248,7 +270,7 @@ class Ledger:
         so is one that was rolled back, and whose released files were claimed anew.
         """
         recorded = {row.batch_id: row for row in self.batches(pipeline)}
-        found = newest(self._tables.read(FILES, _taken(pipeline)), "object_key")
+        found = self._files(pipeline)
         for file in rows_of(FileRow, having(found, "state", [FILE_CLAIMED])):
             known = recorded.get(file.batch_id)
             if landed_anew(known):
@@ -266,7 +288,7 @@ class Ledger:
         return {row.batch_id: row.details.get(EPOCH) for row in self.batches(pipeline)}
 
     def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
-        return latest(BatchRow, self._tables.scan(table, _of(pipeline)), "batch_id")
+        return latest(BatchRow, self._tables.scan(table, of_pipeline(pipeline)), "batch_id")
 
     # --- the lease of a pipeline
 
@@ -365,25 +387,12 @@ class Ledger:
 
         def decide(table: Table) -> tuple[list[Row], None]:
             read = {row.batch_id for row in given if row.seq}
-            new = untold(given, self._tables.scan(table, _among(read))) if read else given
+            new = untold(given, self._tables.scan(table, of_batches(read))) if read else given
             return [asdict(replace(row, at=self._clock())) for row in new], None
 
         self._tables.append(PUBLICATIONS, decide)
 
     def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
         """The newest record of each table of each of the batches."""
-        where = And(_of(pipeline), _among(batch_ids))
+        where = And(of_pipeline(pipeline), of_batches(batch_ids))
         return publications_of(self._tables.read(PUBLICATIONS, where))
-
-
-def _of(pipeline: str) -> BooleanExpression:
-    return equals("pipeline", pipeline)
-
-
-def _taken(pipeline: str) -> BooleanExpression:
-    """The files that batches have or had: without copies, whose rows change nothing of these."""
-    return And(_of(pipeline), Not(equals("state", FILE_COPY)))
-
-
-def _among(batch_ids: Iterable[str]) -> BooleanExpression:
-    return In("batch_id", batch_ids)  # type: ignore[call-arg]

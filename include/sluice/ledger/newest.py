@@ -3,7 +3,7 @@ that somebody asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeVar
 
@@ -19,17 +19,21 @@ from sluice.ledger.rows import (
     FileRow,
     Publication,
 )
+from sluice.objects.store import StoredObject
 
 R = TypeVar("R", FileRow, BatchRow, Publication)
 _ROW: Final = "_row"
+# By which an object is told from another one under its key.
+_IDENTITY: Final = ("size", "etag", "version_id")
 
 
 def newest(found: Any, *key: str) -> Any:
     """The row with the highest `seq` of every key, in the order of `seq`."""
-    ordered = found.sort_by("seq")
-    row = pa.array(range(ordered.num_rows), pa.int64())
-    last = ordered.append_column(_ROW, row).group_by(list(key)).aggregate([(_ROW, "max")])
-    return ordered.take(last[f"{_ROW}_max"].combine_chunks().sort())
+    order = pc.sort_indices(found["seq"])
+    keys = found.select(key).take(order).append_column(_ROW, pa.arange(0, found.num_rows))
+    last = keys.group_by(list(key)).aggregate([(_ROW, "max")])
+    # The rows themselves are copied once: they are most of what a large lake's ledger takes.
+    return found.take(order.take(last[f"{_ROW}_max"].combine_chunks().sort()))
 
 
 def having(found: Any, column: str, values: Iterable[str]) -> Any:
@@ -53,12 +57,33 @@ def latest(kind: type[R], found: Any, key: str) -> dict[str, R]:
     return dict(zip(kept.column(key).to_pylist(), rows_of(kind, kept), strict=True))
 
 
+def unsettled(kept: Any, found: Sequence[StoredObject]) -> tuple[list[StoredObject], Any]:
+    """Of the objects that are found those that no batch has as they are (`claims.is_free`,
+    `is_replaced`), and the rows of their keys, of which `kept` has the newest ones."""
+    told = {"object_key": [one.key for one in found]}
+    told |= {name: [getattr(one, name) for one in found] for name in _IDENTITY}
+    seen = pa.table({name: pa.array(told[name], kept[name].type) for name in told})
+    at = pc.index_in(kept["object_key"], value_set=seen["object_key"].combine_chunks())
+    rows, there = kept.filter(pc.is_valid(at)), seen.take(at.drop_null())
+    same = pc.not_equal(rows["state"], FILE_RELEASED)
+    for name in _IDENTITY:
+        same = pc.and_(same, pc.fill_null(pc.equal(rows[name], there[name]), False))
+    settled = set(rows["object_key"].filter(same).to_pylist())
+    return [one for one in found if one.key not in settled], rows.filter(pc.invert(same))
+
+
 def replaced_rows(found: Any) -> Any:
     """The loaded objects whose key a later batch has, where their own batch never gave it up."""
     of_batches = newest(found, "object_key", "batch_id")
     loaded = having(of_batches, "state", [FILE_LOADED])
     now = newest(found, "object_key").select(["object_key", "batch_id"])
     return loaded.join(now, now.column_names, join_type="left anti").sort_by("seq")
+
+
+def with_checksums(found: Any, checksums: Iterable[str]) -> Any:
+    """All rows of the keys under which an object ever had one of the checksums."""
+    keys = having(found, "sha256", checksums)["object_key"].unique().to_pylist()
+    return having(found, "object_key", keys)
 
 
 def contents(found: Any, content: Content, elsewhere: Iterable[str]) -> dict[str, str]:

@@ -87,9 +87,8 @@ def _loaded(
         return {}
     found = {o.key: o for o in objects}
     rows: defaultdict[str, list[FileRow]] = defaultdict(list)
-    for row in ctx.ledger.replaced_files(ctx.pipeline.name):
-        if row.object_key in found:
-            rows[row.object_key].append(row)
+    for row in ctx.ledger.replaced_files(ctx.pipeline.name, found.keys()):
+        rows[row.object_key].append(row)
     for key, one in found.items():
         if key in known and may_be_replaced(one, known[key]):
             rows[key].append(known[key])

@@ -23,8 +23,9 @@ def without_copies(
     same = [o for o in objects if o.key in copies and not is_replaced(o, copies[o.key])]
     if not same:
         return objects
-    content = content_of(ctx.pipeline)
-    seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_one_load(ctx, epoch))
+    content, of_load = content_of(ctx.pipeline), of_one_load(ctx, epoch)
+    checksums = {copies[o.key].sha256 for o in same}
+    seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
     left_out = {o.key for o in same if content(o.key, copies[o.key].sha256) in seen}
     if left_out:
         ctx.say(f"land: {len(left_out)} files bring the bytes of others, and are left out unread")

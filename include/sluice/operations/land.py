@@ -7,7 +7,7 @@ takes exactly its hours. A ceiling makes further batches of the rest, so nothing
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,12 @@ from sluice.containers.rejects import BatchRejects
 from sluice.errors import SluiceError
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
-from sluice.ledger.claims import is_free, is_replaced, may_be_replaced
+from sluice.ledger.claims import is_free, may_be_replaced
 from sluice.ledger.leases import Lease
-from sluice.ledger.rows import FILE_HELD, FileRow
+from sluice.ledger.rows import FileRow
 from sluice.objects.store import ObjectStore, StoredObject
 from sluice.operations.ceilings import within_ceilings
-from sluice.operations.changed import grouped
+from sluice.operations.changed import Group, grouped
 from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out, or_left_out
@@ -54,9 +54,7 @@ def land(
     store = open_landing(ctx)
     refused = Denied() if denied is None else denied
     keys = []
-    known = ctx.ledger.known_files(ctx.pipeline.name)
-    found = _to_take(ctx, selected(ctx, store, asked), known, changed)
-    for group in grouped(ctx, found, known):
+    for group in _to_take(ctx, selected(ctx, store, asked), changed):
         for looks in batches_of(ctx, store, group.objects, bool(asked.files), refused):
             key = claim(ctx, group.placed(looks), lease, group.epoch, group.replaced)
             keys += [key] if key else []
@@ -70,9 +68,8 @@ def candidates(
     ctx: Context, asked: Selection = EVERYTHING, changed: bool = False
 ) -> list[StoredObject]:
     """What `land` would read now, and claim but for copies; claims nothing."""
-    known = ctx.ledger.known_files(ctx.pipeline.name)
-    found = _to_take(ctx, landed(ctx, asked), known, changed)
-    return [one for group in grouped(ctx, found, known) for one in group.objects]
+    groups = _to_take(ctx, landed(ctx, asked), changed)
+    return [one for group in groups for one in group.objects]
 
 
 def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
@@ -86,8 +83,7 @@ def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
         )
     if not found:
         return f"no file in {landing.url} matches {landing.pattern}"
-    known = ctx.ledger.known_files(ctx.pipeline.name)
-    left = [*_held(ctx, found if asked.explicit else None, known), *_replaced(ctx, found, known)]
+    left = [*_held(ctx, found if asked.explicit else None), *_replaced(ctx, found)]
     if left:
         others = "that was asked for" if asked.explicit else f"of {landing.url}"
         return f"{', '.join(left)}, and every other one {others} is in the ledger already"
@@ -96,20 +92,18 @@ def why_nothing(ctx: Context, asked: Selection = EVERYTHING) -> str:
     return f"every landed file of {landing.url} is in the ledger already"
 
 
-def _held(
-    ctx: Context, asked: list[StoredObject] | None, known: Mapping[str, FileRow]
-) -> Iterator[str]:
+def _held(ctx: Context, asked: list[StoredObject] | None) -> Iterator[str]:
     """What to say of files, those that were asked for or all, whose batch was rolled back."""
-    rows = known.values() if asked is None else [known[o.key] for o in asked if o.key in known]
-    if held := sorted({row.batch_id for row in rows if row.state == FILE_HELD}):
+    keys = None if asked is None else {one.key for one in asked}
+    rows = ctx.ledger.held_files(ctx.pipeline.name)
+    if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
         command = f"sluice release {ctx.pipeline.name} --batch ID"
         yield f"files of {', '.join(held)} are held ({command})"
 
 
-def _replaced(
-    ctx: Context, found: list[StoredObject], known: Mapping[str, FileRow]
-) -> Iterator[str]:
+def _replaced(ctx: Context, found: list[StoredObject]) -> Iterator[str]:
     """What to say of files that are there in the place of loaded ones."""
+    found, known = ctx.ledger.unsettled(ctx.pipeline.name, found)
     keys = [o.key for o in found if o.key in known and may_be_replaced(o, known[o.key])]
     if keys:
         yield (
@@ -119,21 +113,20 @@ def _replaced(
         )
 
 
-def _to_take(
-    ctx: Context, objects: list[StoredObject], known: Mapping[str, FileRow], changed: bool
-) -> list[StoredObject]:
+def _to_take(ctx: Context, objects: list[StoredObject], changed: bool) -> list[Group]:
     """Those that no batch has and, if told, what is there in the place of loaded ones."""
     taken = []
     published = ctx.ledger.published_batches(ctx.pipeline.name) if changed else set()
-    for found in objects:
+    left, known = ctx.ledger.unsettled(ctx.pipeline.name, objects)
+    for found in left:
         row = known.get(found.key)
         if row is None or is_free(row):
             taken.append(found)
-        elif is_replaced(found, row):
-            take = row.batch_id in published and may_be_replaced(found, row)
-            ctx.say(_changed(ctx, found, row, take))
-            taken += [found] if take else []
-    return taken
+            continue
+        take = row.batch_id in published and may_be_replaced(found, row)
+        ctx.say(_changed(ctx, found, row, take))
+        taken += [found] if take else []
+    return grouped(ctx, taken, known)
 
 
 def _changed(ctx: Context, found: StoredObject, row: FileRow, take: bool) -> str:

@@ -50,7 +50,7 @@ def _repeated(ctx: Context, mine: str, again: Reprocess) -> Iterator[str]:
 
 
 def _held(ctx: Context, manifest: Manifest) -> Iterator[str]:
-    known = ctx.ledger.known_files(ctx.pipeline.name)
+    held = {row.object_key: row.batch_id for row in ctx.ledger.held_files(ctx.pipeline.name)}
     for file in manifest.files:
-        if file.key in known and known[file.key].state == states.FILE_HELD:
-            yield f"reads files of {known[file.key].batch_id}, which is rolled back"
+        if file.key in held:
+            yield f"reads files of {held[file.key]}, which is rolled back"

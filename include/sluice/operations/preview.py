@@ -103,7 +103,7 @@ def preview(ctx: Context, asked: Selection = EVERYTHING, changed: bool = False) 
     folder = f"planned-{new_attempt()}"
     prefix = f"{ctx.pipeline.name}/{folder}/"
     objects = candidates(ctx, asked, changed)
-    groups = grouped(ctx, objects, ctx.ledger.known_files(ctx.pipeline.name))
+    groups = grouped(ctx, *ctx.ledger.unsettled(ctx.pipeline.name, objects))
     denied = Denied()
 
     try:
@@ -163,8 +163,10 @@ def _by_content(
     """The files to take, and those with bytes that were taken before, as the claims of a run would
     decide one after the other."""
     content, taken = content_of(ctx.pipeline), set[SourceFile]()
+    checksums = {look.file.sha256 for look, _ in looks}
     for epoch in dict.fromkeys(at for _, at in looks):
-        seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_one_load(ctx, epoch))
+        of_load = of_one_load(ctx, epoch)
+        seen = ctx.ledger.known_contents(ctx.pipeline.name, content, of_load, checksums)
         seen |= {content(file.key, file.sha256) for file in taken}
         taken |= {
             *fresh_content(tuple(one.file for one, at in looks if at == epoch), seen, content)
