@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 import pytest
 from pyiceberg.types import LongType
@@ -50,6 +50,21 @@ def test_to_undoes_what_is_newer_and_holds_its_files(context: Context) -> None:
     files = context.ledger.known_files("shop")
     assert [files[f"b{n}.jsonl"].state for n in (1, 2, 3)] == ["claimed", "held", "held"]
     assert rollback_to(context, "b1") == ["nothing was published after batch b1"]
+
+
+def test_of_what_was_published_before_a_batch_nothing_is_read(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline of years has published much more than anybody undoes."""
+    read, really = set[str](), Publication.__init__
+
+    def noted(self: Publication, *given: Any, **more: Any) -> None:
+        really(self, *given, **more)
+        read.add(self.batch_id)
+
+    monkeypatch.setattr(Publication, "__init__", noted)
+    rollback(context, "b3", hold=True)
+    assert read == {"b3"}
 
 
 def test_a_dry_run_tells_every_move_and_makes_none(context: Context) -> None:

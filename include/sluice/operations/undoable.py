@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from pyiceberg.expressions import And, In
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
@@ -17,7 +18,7 @@ from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import BatchRow, Publication
-from sluice.ledger.tables import TRANSACTIONS, LedgerTables, equals
+from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
 from sluice.names import (
     PROP_PIPELINE,
     PROP_SOURCE,
@@ -187,7 +188,8 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
         for p in publications
     }
     others = {row.batch_id for row in _published(ctx)} - published.keys()
-    told = ctx.ledger.publications(ctx.pipeline.name, *others)
+    built = _built_on(ctx, {snapshot for _, _, snapshot in mine})
+    told = ctx.ledger.publications(ctx.pipeline.name, *(others & built))
     for p in sorted(told, key=lambda p: p.seq, reverse=True):
         before = mine.get((p.namespace, p.table_name, p.base_snapshot or 0))
         if p.state == states.PUBLISHED and before is not None:
@@ -196,6 +198,15 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     _refuse_if_undone_beneath(ctx, published)
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)
+
+
+def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
+    """The batches that have, or had, a table to be published onto one of the snapshots: few of all
+    that a pipeline ever published."""
+    onto = In("base_snapshot", snapshots)  # type: ignore[call-arg]
+    where = And(equals("pipeline", ctx.pipeline.name), onto)
+    found = LedgerTables(ctx.catalog).read(PUBLICATIONS, where, ("batch_id",))
+    return set(found["batch_id"].to_pylist())
 
 
 def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:
