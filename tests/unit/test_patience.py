@@ -165,6 +165,16 @@ def test_a_ledger_that_stays_away_leaves_its_commit_unknown(
         claim(ledger, "a")
 
 
+def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) -> None:
+    """Its catalog names files by their whole paths; so does one from an older backup."""
+    claim(Ledger(open_catalog(embedded(tmp_path))), "a")
+    (tmp_path / "w").rename(tmp_path / "moved")
+    moved = Ledger(open_catalog(embedded(tmp_path)))
+    with pytest.raises(TerminalError, match=r"metadata\.json.*names a file that is not in the"):
+        moved.known_files("p")
+    assert clock.now >= 90
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "told"),
     [
