@@ -17,6 +17,8 @@ from sluice.catalog.gaps import is_behind
 from sluice.catalog.snapshots import ancestors, foreign, head
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger.ledger import Ledger
+from sluice.ledger.refusals import completed_by
+from sluice.ledger.rows import BatchRow
 from spark_jobs.lake.tables import TableId
 from spark_jobs.planning import told
 from spark_jobs.planning.told import Told
@@ -140,19 +142,18 @@ class Cutter:
         """
         listed = list(targets)
         for _ in range(_TRIES):
-            before, publishing = self._now(listed), self._publishing()
+            before, publishing = self._now(listed), self._halfway()
             if not publishing and self._now(listed) == before:
                 return before
             time.sleep(_PAUSE_SECONDS)
         raise TransientError(
             f"pipeline {self.pipeline}: batches are being published "
-            f"({', '.join(publishing) or 'one after the other'}); verify again afterwards. If "
-            f"nothing runs, complete what was interrupted: sluice reconcile {self.pipeline}"
+            f"({', '.join(r.batch_id for r in publishing) or 'one after the other'}); verify again "
+            f"afterwards{_if_nothing_runs(publishing)}"
         )
 
-    def _publishing(self) -> list[str]:
-        rows = self.ledger.batches(self.pipeline)
-        return [row.batch_id for row in rows if row.halfway]
+    def _halfway(self) -> list[BatchRow]:
+        return [row for row in self.ledger.batches(self.pipeline) if row.halfway]
 
     def _now(self, targets: list[TargetTables]) -> Cut:
         # The batches first: the changes of every batch that is published are in the changelogs.
@@ -165,6 +166,11 @@ class Cutter:
 
     def _load(self, table: TableId) -> Table | None:
         return find_table(self.catalog, table.namespace, table.name)
+
+
+def _if_nothing_runs(halfway: list[BatchRow]) -> str:
+    ways = dict.fromkeys(completed_by(row) for row in halfway)
+    return f". If nothing runs, complete what was interrupted: {'; '.join(ways)}" if ways else ""
 
 
 def _all(targets: list[TargetTables]) -> list[TableId]:

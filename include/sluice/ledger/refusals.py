@@ -36,12 +36,19 @@ def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None
     for row in batches:
         if row.halfway and row.batch_id not in besides:
             half = "rolled back" if row.state == ROLLING_BACK else "published"
-            first = f"sluice reconcile {row.pipeline} first"
-            if row.state not in HALFWAY:
-                first = f"sluice run {row.pipeline}, or its rollback, first"
             raise LeaseHeld(
-                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; {first}"
+                f"pipeline {row.pipeline}: batch {row.batch_id} is half {half}; "
+                f"{completed_by(row)} first"
             )
+
+
+def completed_by(row: BatchRow) -> str:
+    """The command that completes what is halfway: a publication or rollback that was interrupted is
+    gone on with, but a batch that failed then has to be loaded anew, or undone."""
+    if row.state in HALFWAY:
+        return f"sluice reconcile {row.pipeline}"
+    undo = f"sluice rollback {row.pipeline} --batch {row.batch_id}"
+    return f"sluice run {row.pipeline} (or {undo})"
 
 
 def taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
