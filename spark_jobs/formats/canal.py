@@ -54,6 +54,7 @@ from spark_jobs.formats.envelope import (
     spelled_as,
     with_arrival,
 )
+from spark_jobs.formats.toldtable import ToldTable, in_database
 from spark_jobs.values import decode
 
 COMMUNITY: Final = "community"
@@ -152,8 +153,7 @@ class _Told:
     swapped: bool
     drs: bool
     order: str
-    database: str | None
-    table: str | None
+    table: ToldTable
 
 
 def _parse(options: Mapping[str, Any]) -> _Told:
@@ -162,8 +162,7 @@ def _parse(options: Mapping[str, Any]) -> _Told:
     order = "" if asked == BY_ARRIVAL else asked
     if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
         raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
-    database, _, table = str(options.get("table", "")).rpartition(".")
-    return _Told(form == SWAPPED, form == DRS, order, database or None, table or None)
+    return _Told(form == SWAPPED, form == DRS, order, in_database(options))
 
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> DataFrame:
@@ -197,12 +196,12 @@ def _parts(told: _Told) -> dict[str, Column]:
 def _names(told: _Told) -> dict[str, Column]:
     """The parts of the table's name; the option's where the message names no table."""
     database, schema, table = (F.nullif(n, F.lit("")) for n in SOURCE_PARTS)
-    given = F.when(table.isNull(), F.lit(told.database))
+    given = F.when(table.isNull(), F.lit(told.table.database))
     return {
         "_database": F.coalesce(database, given),
         # What others call `schema` is no name but an object.
         "_schema": F.when(~schema.startswith("{"), schema),
-        "_table": F.coalesce(table, F.lit(told.table)),
+        "_table": F.coalesce(table, F.lit(told.table.table)),
     }
 
 

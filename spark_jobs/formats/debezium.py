@@ -37,9 +37,9 @@ from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, Source
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import FORMS, Head, misread, read_head
+from spark_jobs.formats.debezium_names import names, table_of
 from spark_jobs.formats.debezium_order import (
     CONNECTORS,
-    KEYSPACE,
     MONGODB,
     ORACLE,
     SHARING,
@@ -51,7 +51,6 @@ from spark_jobs.formats.debezium_reasons import (
     STATEMENT,
     outcome,
     reason,
-    table_of,
 )
 from spark_jobs.formats.envelope import (
     WHOLE_TEXTS,
@@ -61,6 +60,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_arrival,
 )
+from spark_jobs.formats.toldtable import ToldTable, in_schema
 from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 
@@ -169,7 +169,8 @@ class Debezium(Format):
         if _looks_at_old_rows(known, expected):
             absent.append(_old_absent(options))
         others = frozenset[str]() if head else misread(spark, lines)
-        envelope = _envelope(flat, absent, expected.connector if expected else None, others)
+        connector = expected.connector if expected else None
+        envelope = _envelope(flat, absent, connector, others, in_schema(options))
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
@@ -334,24 +335,27 @@ def _key() -> Column:
 
 
 def _envelope(
-    flat: DataFrame, absent: Sequence[Column], connector: str | None, others: frozenset[str]
+    flat: DataFrame,
+    absent: Sequence[Column],
+    connector: str | None,
+    others: frozenset[str],
+    table: ToldTable,
 ) -> DataFrame:
     """The envelope's columns, with `absent`; with `connector`, for the events of that one alone.
 
-    `others`: records that are not what they seem, see `misread`.
+    `others`: records that are not what they seem, see `misread`. `table`: of changes that name
+    none.
     """
     not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
     refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
     named = flat.withColumn("kind", F.expr(_kind_sql()))
-    why = reason(connector, refused, frozenset(flat.columns), others)
+    why = reason(connector, refused, frozenset(flat.columns), others, table_of(connector, table))
     placed = with_position(named.withColumn("reason", why), connector)
     told = debezium_transactions.told() if "transaction" in flat.columns else []
     return placed.select(
         outcome().alias("outcome"),
         "reason",
-        _database(connector).alias("database"),
-        F.expr("coalesce(source.schema, schemaName) AS schema"),
-        F.expr(table_of(connector)).alias("table"),
+        *(part.alias(name) for name, part in names(connector, table).items()),
         F.expr(f"CASE WHEN {STATEMENT} THEN 'ddl' ELSE kind END AS op"),
         "position",
         "before",
@@ -375,15 +379,6 @@ def _kind_sql() -> str:
     """What a change does, by its `op`."""
     ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
     return f"CASE op {ops} END"
-
-
-def _database(connector: str | None) -> Column:
-    """Of Vitess its keyspace, for its `db` is empty."""
-    named = F.expr("coalesce(source.db, databaseName)")
-    if connector:
-        return named
-    keyspace = F.col("source")[KEYSPACE]
-    return F.when((named == "") & keyspace.isNotNull(), keyspace).otherwise(named)
 
 
 def _source_ts() -> Column:

@@ -20,7 +20,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats import debezium_documents
 from spark_jobs.formats.debezium_head import SEEMING
-from spark_jobs.formats.debezium_order import CAPTURED, MONGODB, SNAPSHOT, VERSION
+from spark_jobs.formats.debezium_order import CAPTURED, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
 """What the transform that takes the envelope away may leave of it."""
@@ -51,20 +51,14 @@ _FOUND: Final = "snapshot_schema"
 _PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
 
 
-def table_of(connector: str | None) -> str:
-    """The table that an event tells, as text for Spark; of MongoDB its collection."""
-    if connector in (None, MONGODB):
-        return "coalesce(source.table, source.collection)"
-    return "source.table"
-
-
 def reason(
-    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str]
+    connector: str | None, refused: str, columns: frozenset[str], others: frozenset[str], table: str
 ) -> Column:
     """Why a record is no event, by the flat columns and `kind`; NULL for an event.
 
     With `connector`, for the events of that one alone. `refused`: the first of its conditions, as
     text. `columns`: the flat ones. `others`: records that are not what they seem, see `misread`.
+    `table`: what names a change's.
     """
     marker, tombstone, heartbeat = (
         "not_an_envelope" if kind in others else kind for kind in SEEMING
@@ -84,7 +78,7 @@ def reason(
         WHEN op = 'm' THEN 'logical_message' {strange}
         WHEN kind IS NOT NULL THEN CASE WHEN startswith(ts_ms, '{{"') THEN 'avro_json_encoding'
             WHEN {needs} THEN 'image_missing'
-            WHEN coalesce({table_of(connector)}, '') = '' THEN 'table_missing' END
+            WHEN coalesce({table}, '') = '' THEN 'table_missing' END
         WHEN {STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN {_STRAY_ROW} THEN 'not_an_envelope'

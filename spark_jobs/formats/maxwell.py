@@ -44,6 +44,7 @@ from spark_jobs.formats.envelope import (
     with_arrival,
     with_numbers,
 )
+from spark_jobs.formats.toldtable import ToldTable, in_database
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")
@@ -92,8 +93,18 @@ class Maxwell(Format):
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
-        judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
+        named = rows.withColumns(_names(in_database(options)))
+        judged = with_numbers(named, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope(by_log))
+
+
+def _names(told: ToldTable) -> dict[str, Column]:
+    """The parts of the table's name; those told where a row names none."""
+    unnamed = (F.col("op") != OP_DDL) & F.col("table").isNull()
+    return {
+        f"_{name}": F.when(unnamed, F.coalesce(F.lit(part), F.col(name))).otherwise(F.col(name))
+        for name, part in (("database", told.database), ("table", told.table))
+    }
 
 
 def _envelope(by_log: bool) -> dict[str, Column]:
@@ -106,6 +117,8 @@ def _envelope(by_log: bool) -> dict[str, Column]:
     return {
         "outcome": outcome(ignored, reason),
         "reason": F.when(ignored, F.col("type")).otherwise(reason),
+        "database": F.col("_database"),
+        "table": F.col("_table"),
         "position": _position(by_log),
         "before": F.when(op == OP_UPDATE, old).when(op == OP_DELETE, data),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), data),
@@ -128,7 +141,7 @@ def _reason() -> Column:
         F.when(F.col("type").isNull(), F.lit("not_an_envelope")),
         F.when(op.isNull(), F.concat(F.lit("unknown_op:"), F.col("type"))),
         F.when(F.col("_twice"), F.lit("duplicate_column")),
-        F.when(row & F.col("table").isNull(), F.lit("table_missing")),
+        F.when(row & F.col("_table").isNull(), F.lit("table_missing")),
         F.when(row & without_row, F.lit("image_missing")),
         F.when(~F.col("xid").rlike(_NUMBER), F.lit("bad_xid")),
         F.when(~F.col("xoffset").rlike(_NUMBER), F.lit("bad_xoffset")),

@@ -43,6 +43,7 @@ from spark_jobs.formats.envelope import (
     with_numbers,
     with_row,
 )
+from spark_jobs.formats.toldtable import dotted
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
 _FIELDS: Final = {
@@ -79,11 +80,13 @@ class GoldenGate(Format):
         bare = lines.withColumns({n: F.coalesce(n, F.col("payload")[n]) for n in _FIELDS})
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
-        told = {"op": looked_up(F.col("op_type"), OPS), "_parts": name_parts(F.col("_table"))}
+        named = F.coalesce("_table", F.lit(dotted(options)))
+        told = {"op": looked_up(F.col("op_type"), OPS), "_named": named}
         # Apart, for where a column is made anew a lambda beside it sees the new one.
         flagged = renamed.withColumn("_unsent", _missing(F.col("_before")))
         records = flagged.withColumns({**images, **told})
-        rows = with_row(records, "_before", "_after")
+        parted = records.withColumn("_parts", name_parts(F.col("_named")))
+        rows = with_row(parted, "_before", "_after")
         judged = with_numbers(rows, _numbers()).withColumn("_reason", _reason())
         return select_envelope(judged, _envelope())
 
@@ -142,7 +145,7 @@ def _envelope() -> dict[str, Column]:
 
 def _reason() -> Column:
     """Why a record is no event; NULL for an event."""
-    op, table = F.col("op"), F.col("_table")
+    op, table = F.col("op"), F.col("_named")
     image = F.when(op == OP_DELETE, F.col("_before")).otherwise(F.col("_row"))
     lacks_image = (op != OP_TRUNCATE) & ~F.coalesce(F.size(image) > 0, F.lit(False))
     return F.coalesce(

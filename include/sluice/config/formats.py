@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field
 _TABLES: Final = ("csv_columns", "csv_delimiter", "csv_null")
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "debezium": (
-        "connector", "decimal_format", "layout", "schema_registry", "schemas", "tombstones",
-        "unavailable_value",
+        "connector", "decimal_format", "layout", "schema_registry", "schemas", "table",
+        "tombstones", "unavailable_value",
     ),
     "datastream": ("records",),
     "streamx": (),
@@ -21,8 +21,8 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "huawei_cdl": ("database", "unavailable_value"),
     "dts_avro": ("framing",),
     "aws_dms": ("before_prefix", *_TABLES, "order_column", "timestamp_column"),
-    "maxwell": ("order",),
-    "ogg": (),
+    "maxwell": ("order", "table"),
+    "ogg": ("table",),
     "rows": (*_TABLES, "order_column", "table"),
 }  # fmt: skip
 CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
