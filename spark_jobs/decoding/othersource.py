@@ -7,17 +7,18 @@ from sluice.config.project import TableConfig
 from sluice.errors import FROM_BEFORE, PlanError
 from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.planning.discover import Found
+from spark_jobs.planning.sharedtargets import is_one_table
 
 
 def refuse_other_source(lake: Lake, target: TableId, found: Found, config: TableConfig) -> None:
     """Raise PlanError where a target holds the rows of another source table.
 
-    `plan.refuse_shared_targets` sees the tables of one batch alone. A table with `sources` has them
-    all in one target, and may have begun under the name of any.
+    `sharedtargets.refuse_shared_targets` sees the tables of one batch alone. A table with `sources`
+    has them all in one target, and may have begun under the name of any.
     """
     told = lake.property(target, names.PROP_SOURCE)
     changes = bool(found.images or found.truncates)
-    if told is None or config.sources or not changes or _is_one(told, found.source.name):
+    if told is None or config.sources or not changes or is_one_table(told, found.source.name):
         return
     raise PlanError(
         f"tables {told} and {found.source.name} both go to {target.full_name}, which has rows of "
@@ -25,8 +26,3 @@ def refuse_other_source(lake: Lake, target: TableId, found: Found, config: Table
         "apart in `table_name`, for example {database}_{table}, and fill the new targets "
         f"{FROM_BEFORE}"
     )
-
-
-def _is_one(told: str, name: str) -> bool:
-    """Whether two dotted names are one table's, of which one may lack the first parts."""
-    return f".{told}".endswith(f".{name}") or f".{name}".endswith(f".{told}")

@@ -19,13 +19,7 @@ from spark_jobs.lake.tables import TableId
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.keynames import key_names, key_told
-from spark_jobs.planning.plan import (
-    TablePlan,
-    plan_table,
-    refuse_shared_targets,
-    table_config,
-    target_name,
-)
+from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
 from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.renames_known import (
     following,
@@ -36,6 +30,7 @@ from spark_jobs.planning.renames_known import (
     renames_of,
     used_again,
 )
+from spark_jobs.planning.sharedtargets import refuse_shared_targets
 
 NO_STATEMENTS: Final[Mapping[Source, list[ToldRename]]] = {}
 
@@ -66,7 +61,7 @@ def make_plans(
             mistakes[table.source.name] = str(error)
     if mistakes:
         raise PlanError("\n".join(mistakes.values())).of_tables(mistakes)
-    refuse_shared_targets(plans)
+    refuse_shared_targets(plans, job.pipeline.format)
     return plans
 
 

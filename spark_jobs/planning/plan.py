@@ -13,9 +13,7 @@ from sluice.errors import ELSEWHERE, PlanError
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
     IS_DELETED,
-    events_table,
     full_name,
-    history_table,
 )
 from sluice.sourcenames import is_reserved
 from spark_jobs.formats.base import Format
@@ -286,22 +284,3 @@ def _refuse_modes(plan: TablePlan, existing: Mapping[str, str]) -> None:
             f"table {plan.source.name}: its target holds soft-deleted rows, which mode {CURRENT} "
             f"would show as living ones; keep soft_delete in `modes`, or {ELSEWHERE}"
         )
-
-
-def refuse_shared_targets(plans: list[TablePlan]) -> None:
-    """Two sources of one table would overwrite each other's rows; raises PlanError."""
-    seen: dict[str, TablePlan] = {}
-    for plan in plans:
-        for name in _written(plan):
-            other = seen.setdefault(name.lower(), plan)
-            if other is not plan:
-                raise PlanError(
-                    f"tables {other.source.name} and {plan.source.name} both go to "
-                    f"{full_name(plan.namespace, name)}: "
-                    "tell them apart in `table_name`, for example {database}_{table}"
-                )
-
-
-def _written(plan: TablePlan) -> list[str]:
-    modes = ((plan.history, history_table), (plan.append, events_table))
-    return [plan.target, *(name(plan.target) for asked, name in modes if asked)]

@@ -1,0 +1,50 @@
+"""A target has the rows of one source table; which names may be those of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sluice.config.formats import OPTIONS
+from sluice.errors import PlanError
+from sluice.names import events_table, full_name, history_table
+from spark_jobs.planning.discover import Source
+from spark_jobs.planning.plan import TablePlan
+
+_DATABASE: Final = "database"
+_APART: Final = "tell them apart in `table_name`, for example {database}_{table}"
+
+
+def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
+    """Two sources of one table would overwrite each other's rows; raises PlanError."""
+    seen: dict[str, TablePlan] = {}
+    for plan in plans:
+        for name in _written(plan):
+            other = seen.setdefault(name.lower(), plan)
+            if other is not plan:
+                raise PlanError(
+                    f"tables {other.source.name} and {plan.source.name} both go to "
+                    f"{full_name(plan.namespace, name)}: "
+                    f"{_advice(other.source, plan.source, format_name)}"
+                )
+
+
+def is_one_table(one: str, other: str) -> bool:
+    """Whether two dotted names may be one table's, of which one lacks the first parts."""
+    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
+
+
+def _advice(one: Source, other: Source, format_name: str) -> str:
+    """What tells the tables apart, or makes one of them where events name it in two ways."""
+    if not is_one_table(one.name, other.name):
+        return _APART
+    short, long = sorted((one, other), key=lambda source: len(source.name))
+    named = f"name {long.name} in the `sources` of {short.name}"
+    if _DATABASE in OPTIONS[format_name] and long.database and not short.database:
+        named = f"set `database: {long.database}` in `format_options`"
+    return f"where they are one table, {named}; else {_APART}"
+
+
+def _written(plan: TablePlan) -> list[str]:
+    modes = ((plan.history, history_table), (plan.append, events_table))
+    return [plan.target, *(name(plan.target) for asked, name in modes if asked)]

@@ -1,0 +1,40 @@
+"""What is said of two source tables that go to one target."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sluice.config.project import TableConfig
+from sluice.errors import PlanError
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.plan import TablePlan
+from spark_jobs.planning.sharedtargets import refuse_shared_targets
+
+ONE, TWO = Source("", "public", "t"), Source("cdl", "public", "t")
+APART = "tell them apart in `table_name`, for example {database}_{table}"
+
+
+def plan(source: Source) -> TablePlan:
+    return TablePlan(source, "shop", "t", (), ("id",), TableConfig(), Found(source))
+
+
+@pytest.mark.parametrize(
+    ("sources", "format_name", "advice"),
+    [
+        ((ONE, TWO), "huawei_cdl", "where they are one table, set `database: cdl` in "
+         f"`format_options`; else {APART}"),
+        ((TWO, ONE), "debezium", "where they are one table, name cdl.public.t in the `sources` of "
+         f"public.t; else {APART}"),
+        ((ONE, Source("", "audit", "t")), "huawei_cdl", APART),
+    ],
+    ids=["part_of_a_name", "no_such_option", "others"],
+)  # fmt: skip
+def test_two_of_one_target_are_told_how_to_go_on(
+    sources: tuple[Source, ...], format_name: str, advice: str
+) -> None:
+    names = " and ".join(source.name for source in sources)
+    expected = f"tables {names} both go to shop.t: {advice}"
+    with pytest.raises(PlanError, match=f"^{re.escape(expected)}$"):
+        refuse_shared_targets(map(plan, sources), format_name)
