@@ -28,6 +28,8 @@ STATEMENT: Final = "ddl IS NOT NULL OR (op IS NULL AND tableChanges IS NOT NULL)
 """Whether a record is a schema change: SQL Server and Db2 have no text of the statement."""
 _STRAY_ROW: Final = "after IS NOT NULL OR (before IS NOT NULL AND key IS NULL)"
 """Whether a record without an operation has a row; of a tombstone its key may stand as `before`."""
+_KEY: Final = r'"name" *: *"[^"]*[.]Key"'
+"""How Connect's schema of a key names itself."""
 _CELL: Final = '^[{].*"set": *(true|false) *[}]$'
 """A value as Cassandra's connector writes it, and both of YugabyteDB's: with whether it was set, so
 that a value that stayed and one that became NULL are told apart."""
@@ -82,6 +84,7 @@ def reason(
         WHEN {STATEMENT} THEN {found}
         WHEN op IS NOT NULL THEN concat('unknown_op:', op)
         WHEN {_STRAY_ROW} THEN 'not_an_envelope'
+        WHEN types RLIKE '{_KEY}' THEN 'key_without_value'
         WHEN status IN ('BEGIN', 'END') THEN '{marker}'
         WHEN key IS NOT NULL THEN '{tombstone}'
         {flattened}
