@@ -35,6 +35,7 @@ from spark_jobs.formats.envelope import (
     instant_of_text,
     line_or,
     looked_up,
+    name_of,
     number_or_zero,
     outcome,
     overlaid,
@@ -47,6 +48,7 @@ from spark_jobs.formats.tabular import (
     META,
     REPEATS,
     ROW,
+    Meta,
     columns_of,
     read_rows,
 )
@@ -116,16 +118,17 @@ def _read_messages(
     about = F.col("metadata")
     operation = about["operation"]
     order = options.get("order_column")
-    return lines.select(
+    ordering = name_of(F.col("data"), str(order)) if order else F.lit(None).cast("string")
+    return lines.withColumn("_ordering", ordering).select(
         about["schema-name"].alias("schema"),
         about["table-name"].alias("table"),
         operation.alias("_op"),
         F.coalesce(about["record-type"] == CONTROL, F.lit(False)).alias("_control"),
         (operation == LOAD).alias("_full_load"),
-        (F.col("data")[order] if order else F.lit(None)).cast("string").alias("_order"),
+        F.try_element_at("data", F.col("_ordering")).alias("_order"),
         F.coalesce(about["commit-timestamp"], about["timestamp"]).alias("_time"),
         about["transaction-id"].alias("tx_id"),
-        _without(F.col("data"), order).alias(ROW),
+        _without(F.col("data"), F.col("_ordering")).alias(ROW),
         F.col("before-image").alias("_before"),
         F.coalesce("control", operation).alias("_statement"),
         any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
@@ -136,8 +139,8 @@ def _read_messages(
     )
 
 
-def _without(row: Column, name: str | None) -> Column:
-    return F.map_filter(row, lambda key, _: key != name) if name else row
+def _without(row: Column, name: Column) -> Column:
+    return F.when(name.isNull(), row).otherwise(F.map_filter(row, lambda key, _: key != name))
 
 
 def _read_rows(
@@ -145,8 +148,8 @@ def _read_rows(
 ) -> DataFrame:
     """Rows of the S3 target as `_read_messages` gives them; the object's key names the table."""
     order, time = (options.get(name) for name in ("order_column", "timestamp_column"))
-    about = [name for name in (OPERATION, order, time) if name]
-    rows = with_facts(spark, read_rows(spark, files, about), files, _told_by_key)
+    meta = Meta((OPERATION,), tuple(str(name) for name in (order, time) if name))
+    rows = with_facts(spark, read_rows(spark, files, meta), files, _told_by_key)
     operation = F.col(META)[OPERATION]
     none = F.lit(None).cast("string")
     return rows.select(

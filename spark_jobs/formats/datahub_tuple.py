@@ -35,6 +35,7 @@ from spark_jobs.formats.tabular import (
     META,
     REPEATS,
     ROW,
+    Meta,
     columns_of,
     read_rows,
 )
@@ -72,7 +73,7 @@ class DatahubTuple(Format):
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
-        rows = read_rows(spark, files, COLUMNS, SOURCE_TABLE)
+        rows = read_rows(spark, files, Meta(COLUMNS), SOURCE_TABLE)
         return select_envelope(rows, _envelope(_told_table(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:

@@ -253,6 +253,22 @@ def spelled_as(names: Column, carried: Column) -> Column:
     return F.when(same, names).otherwise(F.transform(names, as_carried))
 
 
+def name_of(row: Column, told: str) -> Column:
+    """The name that a row has a column by which a person told, maybe in another case.
+
+    NULL where it has none, or several that differ in case, of which nobody can say which is meant.
+    """
+    names = F.map_keys(row)
+    alike = F.filter(names, lambda name: F.lower(name) == told.lower())
+    exact = F.array_contains(names, told)
+    return F.when(exact, F.lit(told)).when(F.size(alike) == 1, F.get(alike, F.lit(0)))
+
+
+def column_of(row: Column, told: str) -> Column:
+    """The value of such a column; NULL where the row has none."""
+    return F.try_element_at(row, name_of(row, told))
+
+
 def with_numbers(records: DataFrame, texts: Mapping[str, Column]) -> DataFrame:
     """Add the `number` of each text under its name.
 

@@ -19,12 +19,13 @@ from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Kn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
+    column_of,
     line_or,
     outcome,
     select_envelope,
     with_facts,
 )
-from spark_jobs.formats.tabular import REPEATS, ROW, columns_of, read_rows
+from spark_jobs.formats.tabular import REPEATS, ROW, Meta, columns_of, read_rows
 
 
 class Rows(Format):
@@ -41,10 +42,12 @@ class Rows(Format):
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode rows; the file's folder, or the option, names their table."""
-        rows = read_rows(spark, files, ())
+        rows = read_rows(spark, files, Meta())
         named = with_facts(spark, rows, files, lambda file: {"table": _table(file, options)})
         order = options.get("order_column")
-        return select_envelope(named, _envelope(F.col(ROW)[str(order)] if order else None))
+        return select_envelope(
+            named, _envelope(column_of(F.col(ROW), str(order)) if order else None)
+        )
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet and Avro files; JSON and CSV say nothing about types."""

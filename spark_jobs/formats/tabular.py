@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,12 +39,37 @@ ROW: Final = "row"
 REPEATS: Final = "repeats"
 
 
+@dataclass(frozen=True)
+class Meta:
+    """Columns about the change, by the names of their format and by those that a person `told`."""
+
+    fixed: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.fixed, *self.told)
+
+    def spelled(self, columns: Collection[str]) -> dict[str, str]:
+        """Their names in a file with these columns: what was told may have another case there.
+
+        Of several in other cases none is meant.
+        """
+        return {n: _spelled(n, columns) if n in self.told else n for n in self.names}
+
+
+def _spelled(name: str, columns: Collection[str]) -> str:
+    alike = [column for column in columns if column.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 and name not in columns else name
+
+
 def read_rows(
-    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str = ""
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Meta, table: str = ""
 ) -> DataFrame:
     """Read rows lazily: one scan for the JSON lines and one for each schema of typed files.
 
-    `table` is the column of `meta` that names a row's table; without one it is its file's.
+    `table` is the fixed column of `meta` that names a row's table; without one it is its file's.
 
     Gives `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other columns),
     `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
@@ -80,7 +105,7 @@ class _Names:
 
 
 def _read_lines(
-    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Meta, table: str
 ) -> DataFrame:
     """One scan for the JSON lines, and one for each list of columns that CSV files begin with.
 
@@ -100,7 +125,7 @@ def _read_lines(
 
 
 def _names(
-    spark: SparkSession, files: tuple[SourceFile, ...], meta: Sequence[str], table: str
+    spark: SparkSession, files: tuple[SourceFile, ...], meta: Meta, table: str
 ) -> dict[tuple[str, str], _Names]:
     """The columns of the lines by their file and by what they have in the column `table`.
 
@@ -136,7 +161,7 @@ def _keys_of(line: str) -> frozenset[str]:
 
 
 def _shapes(
-    lines: DataFrame, table: Column, meta: Sequence[str]
+    lines: DataFrame, table: Column, meta: Meta
 ) -> tuple[dict[tuple[str, str], _Names], bool]:
     """The columns of the lines by file and table, and whether each line has them all."""
     keys = _keys().alias("keys")
@@ -155,9 +180,9 @@ def _shapes(
     return found, alike
 
 
-def _twice(keys: Column, meta: Sequence[str]) -> Column:
+def _twice(keys: Column, meta: Meta) -> Column:
     """Whether a line names a column twice; of data columns be it in two spellings."""
-    data = F.filter(keys, lambda name: ~name.isin(*meta)) if meta else keys
+    data = F.filter(keys, lambda name: ~name.isin(*meta.names)) if meta.names else keys
     return repeats(keys) | repeats(F.transform(data, F.lower))
 
 
@@ -186,21 +211,20 @@ def _own_columns(rows: DataFrame, found: Mapping[tuple[str, str], _Names], table
     return rows.withColumn(ROW, mine)
 
 
-def _scan(
-    spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta: Sequence[str]
-) -> DataFrame:
+def _scan(spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
     names, corrupt = found.names, CORRUPT
     if not names:
         return _nameless(spark, files, meta)
     while corrupt in names:
         corrupt += "_"
-    wanted = sorted({*names, *meta})
+    about = meta.spelled(names)
+    wanted = sorted({*names, *about.values()})
     schema = T.StructType([T.StructField(n, T.StringType()) for n in (*wanted, corrupt)])
     reader = spark.read.schema(schema).option("mode", "PERMISSIVE")
     reader = reader.option("columnNameOfCorruptRecord", corrupt).options(**WHOLE_TEXTS)
     lines = reader.json([f.url for f in files])
     rows = lines.select(
-        *_parts(_values(wanted, meta), set(names), meta),
+        *_parts(_values(wanted, about.values()), set(names), about),
         F.lit(None).cast("string").alias("types"),
         F.col(quoted(corrupt)).alias(CORRUPT),
         *place(),
@@ -210,7 +234,7 @@ def _scan(
     return rows.withColumn(REPEATS, F.lit(False))
 
 
-def _values(names: Sequence[str], meta: Sequence[str]) -> dict[str, Column]:
+def _values(names: Sequence[str], meta: Collection[str]) -> dict[str, Column]:
     """The texts of all columns; a data column in several spellings is one, in the greatest."""
     alike: dict[tuple[bool, str], list[str]] = {}
     for name in sorted(names, reverse=True):
@@ -219,12 +243,12 @@ def _values(names: Sequence[str], meta: Sequence[str]) -> dict[str, Column]:
     return {group[0]: F.coalesce(*(F.col(quoted(n)) for n in group)) for group in groups}
 
 
-def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[str]) -> DataFrame:
+def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
     """Nothing but broken lines and empty objects, which the JSON reader would refuse to read."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
     is_object = _keys().isNotNull()
     return lines.select(
-        *_parts({}, set(), meta),
+        *_parts({}, set(), meta.spelled(())),
         F.lit(None).cast("string").alias("types"),
         F.when(~is_object, F.col("value")).alias(CORRUPT),
         *place(),
@@ -233,7 +257,7 @@ def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[s
 
 
 def _with_repeats(
-    rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile], meta: Sequence[str]
+    rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile], meta: Meta
 ) -> DataFrame:
     """Mark the lines that name a column twice, of which the reader shows the last value only."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
@@ -243,11 +267,13 @@ def _with_repeats(
     return joined.withColumn(REPEATS, F.coalesce(REPEATS, F.lit(False)))
 
 
-def _parts(values: Mapping[str, Column], carried: set[str], meta: Sequence[str]) -> list[Column]:
+def _parts(
+    values: Mapping[str, Column], carried: set[str], meta: Mapping[str, str]
+) -> list[Column]:
     """`meta` and `row` out of the texts of all columns."""
     none = F.lit(None).cast("string")
-    about = [values.get(name, none).alias(name) for name in meta]
-    data = [name for name in values if name in carried and name not in meta]
+    about = [values.get(spelled, none).alias(name) for name, spelled in meta.items()]
+    data = [name for name in values if name in carried and name not in meta.values()]
     names = F.array(*map(F.lit, data)).cast("array<string>")
     texts = F.array(*(values[name] for name in data)).cast("array<string>")
     return [
@@ -264,7 +290,7 @@ def _read_typed(
     container: str,
     schema: str,
     files: tuple[SourceFile, ...],
-    meta: Sequence[str],
+    meta: Meta,
 ) -> DataFrame:
     """One scan of files with one schema, in the columns of `_read_lines`."""
     fields = _fields(schema, files[0])
@@ -273,10 +299,11 @@ def _read_typed(
     if container == AVRO and (plain := avro.reader_schema(schema)):
         reader = reader.option("avroSchema", plain)
     values = {name: _text(name, node) for name, node in fields.items()}
-    data = [{"name": n, "type": f} for n, f in fields.items() if n not in meta]
+    about = meta.spelled(fields)
+    data = [{"name": n, "type": f} for n, f in fields.items() if n not in about.values()]
     types = json.dumps({"type": "record", "name": ROW, "fields": data})
     return reader.load([f.url for f in files]).select(
-        *_parts(values, set(fields), meta),
+        *_parts(values, set(fields), about),
         F.lit(types).alias("types"),
         F.lit(None).cast("string").alias(CORRUPT),
         *place(),

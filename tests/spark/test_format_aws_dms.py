@@ -50,6 +50,9 @@ MESSAGES: dict[str, Any] = {
     "own_prefix": message("insert", {"id": 1, "BI_x": "mine", "MY_id": "too"}),
     "set_to_null": message("update", {"id": 1, "BI_id": 1, "BI_n": 2}),
     "ordered": message("insert", {"id": 1, "seq": "20241027123903000000000000000000123"}),
+    "ordered_in_another_case": message("insert", {"id": 1, "Seq": "7"}),
+    "ordered_in_two_cases": message("insert", {"seq": "7", "SEQ": "8", "Seq": "9"}),
+    "ordered_in_two_other_cases": message("insert", {"SEQ": "8", "Seq": "9"}),
     "committed": message("insert", **{"commit-timestamp": "2024-10-27T12:39:02Z"}),
     "exact": json.dumps(message("insert", {"n": 0})).replace(
         '"n": 0', '"n": 12345678901234567890.10, "e": 1e999, "o": {"k": 1.10}'),
@@ -97,6 +100,9 @@ NEW = {"id": "2", "n": "b"}
         ("own_prefix", "insert", None, {"id": "1", "BI_x": "mine", "MY_id": "too"}),
         ("set_to_null", "update", {"id": "1", "n": "2"}, {"id": "1"}),
         ("ordered", "insert", None, {"id": "1"}),
+        ("ordered_in_another_case", "insert", None, {"id": "1"}),
+        ("ordered_in_two_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
+        ("ordered_in_two_other_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
         ("exact", "insert", None,
          {"n": "12345678901234567890.10", "e": "1e999", "o": '{"k": 1.10}'}),
@@ -130,6 +136,8 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["load"]["position"] == f"0.{encode_number(1730032743210671)}"
     assert rows["insert"]["position"] is None
     assert rows["ordered"]["position"] == at("20241027123903000000000000000000123")
+    cases = [rows[f"ordered_in_{which}"] for which in ("another_case", "two_cases")]
+    assert [row["position"] for row in cases] == [at(7)] * 2
     assert rows["insert"]["source_ts"].timestamp() == 1730032743.210671
     assert rows["committed"]["source_ts"].timestamp() == 1730032742
     assert rows["load"]["source_ts"] is None
@@ -169,7 +177,7 @@ PIPELINE = {
 }
 LOADED = 'id,pay,note\n1,1.10,a\n2,2.20,\n3,3.30,""\n'
 CHANGED = (
-    "Op,seq,at,id,pay,note\n"
+    "Op,Seq,AT,id,pay,note\n"
     "U,12,2024-10-27 12:39:03.210671,1,1.15,b\nD,9,2024-10-27 12:39:03.000000,2,2.20,\n"
     "U,11,2024-10-27 12:39:02.000000,1,1.12,c\nI,13,2024-10-27 12:39:03.210671,4,4.40,d\n"
 )
@@ -207,17 +215,17 @@ def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = Sandbox(spark, tmp_path / "p", PIPELINE | {"tables": {"hr.emp": {"key": ["id"]}}})
     folder = sandbox.landing / "hr" / "emp"
     folder.mkdir(parents=True)
-    kinds = {"Op": pa.string(), "seq": pa.string(), "id": pa.int64(), "BI_id": pa.int64(),
+    kinds = {"Op": pa.string(), "SEQ": pa.string(), "id": pa.int64(), "BI_id": pa.int64(),
              "pay": pa.decimal128(9, 2), "hired": pa.date32()}  # fmt: skip
     schema = pa.schema(list(kinds.items()))
     pay = Decimal("1.10")
     changes = [
-        {"Op": "U", "seq": "5", "id": 2, "BI_id": 1, "pay": pay},
-        {"Op": "I", "seq": "4", "id": 1, "pay": pay},
+        {"Op": "U", "SEQ": "5", "id": 2, "BI_id": 1, "pay": pay},
+        {"Op": "I", "SEQ": "4", "id": 1, "pay": pay},
     ]
     pq.write_table(pa.Table.from_pylist(changes, schema), folder / "20241027-1.parquet")
     # The expression for a change's place gives an empty text while a table is loaded in full.
-    loaded = [{"Op": "I", "seq": "", "id": n, "pay": pay} for n in (1, 2, 3)]
+    loaded = [{"Op": "I", "SEQ": "", "id": n, "pay": pay} for n in (1, 2, 3)]
     pq.write_table(pa.Table.from_pylist(loaded, schema), folder / "LOAD00000001.parquet")
     sandbox.load_landed()
     assert sorted(r["id"] for r in sandbox.rows("emp")) == [2, 3]

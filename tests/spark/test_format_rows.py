@@ -56,7 +56,7 @@ def test_of_two_dumps_the_later_named_wins(
 
 def test_a_column_may_order(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = dumps(
-        spark, tmp_path, format_options={"order_column": "version", "table": "products"}
+        spark, tmp_path, format_options={"order_column": "Version", "table": "products"}
     )
     rows = [{"id": 1, "version": 10, "n": "new"}, {"id": 1, "version": 9, "n": "old"}]
     sandbox.write("a.jsonl", [*rows, {"id": 2, "version": "x"}, {"id": 3}])
