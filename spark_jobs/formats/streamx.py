@@ -169,9 +169,17 @@ def _position() -> Column:
 
 
 def _key() -> Column:
-    """The primary key, else the hidden row id that the vendor adds to a table without one."""
+    """The primary key, else the hidden row id that the vendor adds to a table without one.
+
+    A TRUNCATE has no row: what the message describes are the table's columns.
+    """
     image = F.coalesce("after", "before")
-    names, carried = F.col("_primary_key"), F.map_keys(image)
+    described = F.from_json("schema.dataColumn", "array<struct<name:string>>")["name"]
+    truncates = F.col("_op") == TRUNCATE
+    names, carried = (
+        F.col("_primary_key"),
+        F.when(truncates, described).otherwise(F.map_keys(image)),
+    )
     hidden = F.when(F.map_contains_key(image, F.lit(ROW_ID)), F.array(F.lit(ROW_ID)))
     return F.when(F.size(names) > 0, carried_key(names, carried)).otherwise(hidden)
 

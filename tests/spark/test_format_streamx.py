@@ -21,6 +21,7 @@ from tests.spark.envelopes import (
     fold,
     jsonl,
 )
+from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 ROW_ID = "#alibaba_rds_row_id#"
@@ -46,6 +47,13 @@ def message(op: str, sequence: str | None = "5", **parts: Any) -> dict[str, Any]
     return {"schema": schema, "payload": payload | images | parts.get("payload", {})}
 
 
+def truncate(key: list[str], *columns: str) -> dict[str, Any]:
+    """A TRUNCATE whose schema describes the table."""
+    told = message("TRUNCATE", key=key)
+    described = [{"name": name, "type": "LONG"} for name in columns]
+    return told | {"schema": told["schema"] | {"dataColumn": described}}
+
+
 MESSAGES: dict[str, Any] = {
     "insert": message("INSERT", after={"id": 1, "n": None}),
     "update": message("UPDATE_AFTER", before={"id": 1}, after={"id": 2}),
@@ -54,6 +62,7 @@ MESSAGES: dict[str, Any] = {
     "old_half_spelt_out": message("UPDATE_BEFORE", before={"id": 1}),
     "delete": message("DELETE", before={"id": 1}),
     "truncate": message("TRUNCATE", payload={"ddl": {"text": "TRUNCATE t", "ddlMeta": "x"}}),
+    "truncate_told": truncate(["ID"], "id", "n"), "truncate_half_told": truncate(["id", "k"], "id"),
     "full_load": message("INSERT", "-1", after={"id": 1}, payload={"timestamp": {
         "eventTime": -1, "systemTime": 1731661820245}}),
     "full_load_by_time": message("INSERT", "7", after={"id": 1}, payload={"timestamp": {
@@ -167,6 +176,7 @@ def test_positions_compare_as_integers_of_any_length(rows: dict[str, Row]) -> No
         ("insert", ["id"]), ("delete", ["id"]), ("no_key", None), ("empty_key", None),
         ("other_case_key", ["ID"]),
         ("hidden_key", [ROW_ID]), ("half_key", None), ("truncate", None),
+        ("truncate_told", ["ID"]), ("truncate_half_told", None),
     ],
 )  # fmt: skip
 def test_keys_are_told_or_left_open(rows: dict[str, Row], name: str, key: list[str]) -> None:
@@ -197,6 +207,13 @@ def test_an_update_in_two_messages(spark: SparkSession, tmp_path: Path, turned: 
         ("1",): {"id": "1", "v": "b"},
         ("3",): {"id": "3", "v": "c"},
     }
+
+
+def test_a_first_batch_of_a_truncate_makes_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    sandbox = Sandbox(spark, tmp_path, {"format": "streamx"})
+    inserts = [message("INSERT", sequence, after={"id": int(sequence)}) for sequence in "47"]
+    sandbox.run_each([truncate(["id"], "id")], inserts)
+    assert sandbox.rows("t") == [{"id": 7}]
 
 
 def test_columns_from_the_six_types() -> None:
