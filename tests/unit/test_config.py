@@ -183,6 +183,12 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables:\n  a: {key: [b, b]}\n", "tables.a.key: expected each key column once"),
         ("tables: {a: {columns: {b: foo}}}\n", "tables.a.columns.b: expected a column type"),
         (
+            "tables: {a: {columns: {b: decimal(10,2), c: int}}}\n",
+            "shop.yaml:5: tables.a.columns: expected quotes around a type with a comma, as in "
+            '{b: "decimal(10,2)"}, for in braces a comma ends the value, got a mapping of b, 2), c',
+        ),
+        ("tables: {a: {columns: {b: decimal(10}}}\n", "tables.a.columns.b: expected a column type"),
+        (
             "tables: {a: {renamed_columns: {b: c, c: d}}}\n",
             "tables.a.renamed_columns: expected former name → name of now, and no name of now that",
         ),

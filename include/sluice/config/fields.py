@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from croniter import CroniterBadDateError, croniter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sluice.coltypes import parse_type
 from sluice.config.partitions import parse_partition
@@ -132,6 +132,22 @@ def _hint(value: str) -> str:
     return value
 
 
+def _whole_types(value: Any) -> Any:
+    """Refuse a type that YAML cut at its comma, of which the rest is a key without a value."""
+    rests = [key for key, rest in value.items() if rest is None] if isinstance(value, dict) else []
+    cut = [key for key, kind in value.items() if _is_cut(kind)] if rests else []
+    if cut and str(rests[0]).endswith(")"):
+        raise ValueError(
+            f'quotes around a type with a comma, as in {{{cut[0]}: "{value[cut[0]]},{rests[0]}"}}, '
+            "for in braces a comma ends the value"
+        )
+    return value
+
+
+def _is_cut(kind: Any) -> bool:
+    return isinstance(kind, str) and "(" in kind and ")" not in kind
+
+
 def _instant(value: str) -> str:
     expected = "a time with its zone such as 2026-01-31T20:30:00Z"
     try:
@@ -168,6 +184,7 @@ Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]
 Hints = Annotated[
     dict[str, Hint],
+    BeforeValidator(_whole_types),
     AfterValidator(_distinct_hints),
     Field(description="column → type, such as decimal(18,2) or timestamp[ms]"),
 ]
