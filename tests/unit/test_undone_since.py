@@ -103,7 +103,10 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
     driver._take_lease()
     driver._fail(TransientError("its check"))
     assert (state(ctx, "b4"), everything(ctx)) == (FAILED, [[0, 1, 2, 3, 4], [0, 1, 2, 3]])
-    with pytest.raises(LeaseHeld, match="batch b4 is half published; sluice run shop, or"):
+    told = (
+        r"batch b4 is half published; sluice run shop \(or sluice rollback shop --batch b4\) first"
+    )
+    with pytest.raises(LeaseHeld, match=told):
         ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
     with pytest.raises(RollbackRefused, match="batch b4 of shop is failed"):
         undo.rollback(ctx, "b3")
