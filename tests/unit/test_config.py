@@ -243,6 +243,11 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables: {a: {max_row_swing: 0}}\n", "tables.a.max_row_swing: expected greater than 0"),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),
+        (
+            'tables: {a: {key: ["\\uD83D\\uDE00"]}}\n',
+            "shop.yaml:5: tables.a.key[0]: expected whole characters",
+        ),
+        ('tables:\n  "\\uDC00": {}\n', "shop.yaml:6: tables.\\udc00: expected whole characters"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, more: str, expected: str) -> None:

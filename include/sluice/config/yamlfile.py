@@ -47,6 +47,7 @@ _RESOLVERS: Final = {
     ),
     "tag:yaml.org,2002:merge": (r"<<", "<"),
 }
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _RESOLVERS.items():
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
@@ -89,6 +90,19 @@ def _walk(file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath
             _walk(file, item, (*path, index), lines)
     elif isinstance(node, yaml.MappingNode):
         _walk_mapping(file, node, path, lines)
+    else:
+        _refuse_halves(file, node, path)
+
+
+def _refuse_halves(file: Path, node: yaml.Node, path: KeyPath) -> None:
+    """Of an escape of UTF-16, as JSON has them, YAML makes half a character, which no UTF-8 can
+    tell to the tables, nor to Spark."""
+    if _HALF.search(node.value):
+        raise ConfigError(
+            f"{file}:{node.start_mark.line + 1}: {dotted(path)}: expected whole characters, not "
+            "halves of them (\\uD800 to \\uDFFF): write the character itself, or \\U and its eight "
+            "digits"
+        )
 
 
 def _walk_mapping(
@@ -100,6 +114,7 @@ def _walk_mapping(
         if not isinstance(key, yaml.ScalarNode):
             raise ConfigError(f"{file}:{line}: expected a plain word as a key")
         here = (*path, str(key.value))
+        _refuse_halves(file, key, here)
         if key.value in first:
             raise ConfigError(
                 f"{file}:{line}: {dotted(here)}: expected each key once; "
