@@ -7,12 +7,15 @@ import logging
 from airflow.sdk.configuration import conf
 
 from sluice.objects.batchfiles import batch_of
+from sluice.operations.context import Context
 
 log = logging.getLogger(__name__)
 
 
-def mappable(pipeline: str, manifests: list[str]) -> list[str]:
-    """The batches that this run loads: the first by their ids, where Airflow cannot map over all.
+def mappable(ctx: Context, manifests: list[str]) -> list[str]:
+    """The batches that this run loads: the first by their ids, where Airflow cannot map over all,
+    those before others that no attempt was made at, or that some which fail every time would keep
+    from ever being loaded.
 
     The others stay landed, for later runs to take over.
     """
@@ -23,6 +26,7 @@ def mappable(pipeline: str, manifests: list[str]) -> list[str]:
         "%s batches have landed; this run loads %s, as many as Airflow maps over ([core]"
         " max_map_length). The others wait: later runs take them over, but for those of a reprocess"
         " or of a run with Tables. To load them now: sluice run %s",
-        len(manifests), most, pipeline,
+        len(manifests), most, ctx.pipeline.name,
     )  # fmt: skip
-    return sorted(manifests, key=batch_of)[:most]
+    tried = {row.batch_id for row in ctx.ledger.batches(ctx.pipeline.name) if row.attempt}
+    return sorted(manifests, key=lambda key: (batch_of(key) in tried, batch_of(key)))[:most]

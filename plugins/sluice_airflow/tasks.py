@@ -109,7 +109,7 @@ def land(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:
             context["ti"].xcom_push(key=type(error).__name__, value=str(error))
         if not manifests:
             raise AirflowSkipException(f"nothing has landed for {pipeline}: {describe(chosen)}")
-        return mappable(pipeline, manifests)
+        return mappable(open_context(project, pipeline), manifests)
 
 
 def refuse_denied(pipeline: str, context: dict[str, Any]) -> None:
@@ -294,7 +294,7 @@ def land_again(
         manifests = reprocess.land_again(ctx, batch_id, asked, signature=signature)
         if not manifests:
             raise AirflowSkipException(f"{pipeline}: nothing in quarantine is unresolved")
-        return mappable(pipeline, manifests)
+        return mappable(ctx, manifests)
 
 
 def roll_back(project: str, pipeline: str, context: dict[str, Any]) -> list[str]:

@@ -1,0 +1,46 @@
+"""Of more batches than Airflow maps over a run loads some, and in the end each has its turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.ledger.rows import FAILED, LANDED
+from sluice.operations.context import Context
+from sluice_airflow.mapping import mappable
+from tests.unit.projects import open_shop
+
+BATCHES = tuple(f"2026030{day}T00-{day:012x}" for day in range(1, 6))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return open_shop(tmp_path)
+
+
+def taken(context: Context) -> list[str]:
+    keys = [context.files.manifest_key("shop", batch) for batch in reversed(BATCHES)]
+    return [key.split("/")[-2] for key in mappable(context, keys)]
+
+
+def test_the_first_by_their_ids_are_loaded(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
+    assert taken(context) == list(BATCHES[:3])
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "5")
+    assert len(taken(context)) == 5
+
+
+def test_batches_that_fail_every_time_keep_no_others_from_their_turn(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run finds them landed again, and an attempt told of each."""
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
+    for batch in BATCHES:
+        context.ledger.record_batch("shop", batch, LANDED)
+    for batch in BATCHES[:3]:
+        context.ledger.record_batch("shop", batch, FAILED, attempt="a1")
+        context.ledger.record_batch("shop", batch, LANDED)
+    assert taken(context) == [*BATCHES[3:], BATCHES[0]]
