@@ -17,6 +17,8 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from sluice.config import checks as configchecks
 from sluice.config.checks import Check
@@ -86,7 +88,7 @@ def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list
     rows.createOrReplaceTempView(view)
     try:
         found = job.spark.sql(check.sql.replace(configchecks.TABLE, view)).limit(_SHOWN + 1)
-        return [row.asDict(recursive=True) for row in found.collect()]
+        return _collected(found)
     except _OWN_FAULT as error:
         raise AuditFailed(
             f"{_where(job, staged)} cannot be checked, so nothing is published: {check.name}: "
@@ -94,6 +96,29 @@ def _found(job: Job, staged: StagedTable, rows: DataFrame, check: Check) -> list
         ) from error
     finally:
         job.spark.catalog.dropTempView(view)
+
+
+def _collected(found: DataFrame) -> list[dict[str, object]]:
+    """The rows, with Spark's text of what Python may not have: times before Christ, intervals."""
+    # By their places, for a query may give one name to two columns.
+    placed = found.toDF(*map(str, range(len(found.columns))))
+    texts = [
+        F.col(f"`{f.name}`").cast("string") if _is_of_times(f.dataType) else F.col(f"`{f.name}`")
+        for f in placed.schema
+    ]
+    rows = [row.asDict(recursive=True) for row in placed.select(texts).collect()]
+    return [dict(zip(found.columns, row.values(), strict=True)) for row in rows]
+
+
+def _is_of_times(kind: T.DataType) -> bool:
+    match kind:
+        case T.StructType():
+            return any(_is_of_times(field.dataType) for field in kind)
+        case T.ArrayType():
+            return _is_of_times(kind.elementType)
+        case T.MapType():
+            return _is_of_times(kind.keyType) or _is_of_times(kind.valueType)
+    return isinstance(kind, T.DatetimeType | T.YearMonthIntervalType)
 
 
 def _told(job: Job, staged: StagedTable, check: Check, found: list[dict[str, object]]) -> str:
