@@ -28,6 +28,7 @@ from spark_jobs.canonical import (
     record_text,
 )
 from spark_jobs.decoding import wholerows
+from spark_jobs.decoding.misfits import misfit
 from spark_jobs.formats.envelope import repeats, tells_nothing, with_facts
 from spark_jobs.planning.discover import Source, short_name
 from spark_jobs.planning.plan import TablePlan
@@ -89,9 +90,13 @@ def with_origin(events: DataFrame, spark: SparkSession, files: Sequence[SourceFi
     )
 
 
-def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
+def changes(
+    events: DataFrame, plan: TablePlan, batch: Batch, with_values: bool = False
+) -> DataFrame:
     """Typed changelog rows of one table, PLACED, RECORD, and BAD: what did not fit ('' for all);
     NULLED of a table that has such columns.
+
+    BAD names columns, or `with_values` those too: what reads every record is better without.
 
     In three steps, texts → values → what did not fit, so that Spark computes each value once. Each
     half of an update looks at the other's texts too: a record fits as a whole or not at all.
@@ -104,7 +109,7 @@ def changes(events: DataFrame, plan: TablePlan, batch: Batch) -> DataFrame:
     values = texts.select("*", *of_sides)
     named = [_named(plan, i).alias(c.name) for i, c in enumerate(plan.columns)]
     placed = [F.col(own).alias(name) for own, name in zip(PLACE, PLACED, strict=True)]
-    about = [_bad(plan, sides).alias(BAD), *_nulled(plan), F.col(RECORD), *placed]
+    about = [_bad(plan, sides, with_values).alias(BAD), *_nulled(plan), F.col(RECORD), *placed]
     return values.select(*named, *map(F.col, names.CHANGELOG_METADATA), *about)
 
 
@@ -257,16 +262,17 @@ def _undescribed(text: Column, column: PlannedColumn, kinds: Sequence[ColumnType
     return F.coalesce(*(fitted(text, kind, into) for kind in kinds))
 
 
-def _bad(plan: TablePlan, sides: Sequence[str]) -> Column:
-    """Names of the columns whose text did not fit, or the reason that rules the record out."""
+def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
+    """The columns whose text did not fit, or the reason that rules the record out."""
     row = ~is_truncate()
     misfits, nulls, passed = [], [], plan.null_misfits
     for index, column in enumerate(plan.columns):
         texts = [F.col(_text_name(index, side)) for side in sides]
         values = [F.col(_value_name(index, side)) for side in sides]
         if not (_always_fits(column) or column in passed):
-            unfit = (t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True))
-            misfits.append(F.when(reduce(or_, unfit), F.lit(column.name)))
+            unfit = [t.isNotNull() & v.isNull() for t, v in zip(texts, values, strict=True)]
+            told = misfit(column, texts, unfit) if with_values else F.lit(column.name)
+            misfits.append(F.when(reduce(or_, unfit), told))
         if column.name in plan.key:
             lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
             nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))

@@ -322,9 +322,13 @@ def _nulled_in(plan: TablePlan, fits: Column) -> list[Column]:
     ]
 
 
-def typed_changes(job: Job, envelope: DataFrame, plan: TablePlan) -> DataFrame:
-    """The changelog rows of one table, those that do not fit among them."""
+def typed_changes(
+    job: Job, envelope: DataFrame, plan: TablePlan, with_values: bool = False
+) -> DataFrame:
+    """The changelog rows of one table, those that do not fit among them; `with_values` as in
+    `decode.changes`."""
     applied = truncate_policy(job.pipeline, plan.config) == APPLY
     events = of_table(_part_of(envelope, plan.source), plan, truncates=applied)
     located = with_origin(plan.besides.of_events(events), job.spark, job.manifest.files)
-    return changes(located, plan, Batch(job.manifest.batch_id, job.pipeline.epoch))
+    batch = Batch(job.manifest.batch_id, job.pipeline.epoch)
+    return changes(located, plan, batch, with_values)

@@ -46,7 +46,8 @@ def _rejects(job: Job, batch: DecodedBatch) -> DataFrame:
     ]
     rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).select(*kept)
     for plan in (table.plan for table in batch.tables if table.bad):
-        misfits = typed_changes(job, envelope, plan).where(names.COUNTED).where(F.col(BAD) != "")
+        typed = typed_changes(job, envelope, plan, with_values=True)
+        misfits = typed.where(names.COUNTED).where(F.col(BAD) != "")
         rejects = rejects.unionByName(
             misfits.select(
                 F.lit(plan.source.name).alias("source_table"),

@@ -92,7 +92,7 @@ def _only(sandbox: Sandbox, name: str) -> Any:
 def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
     """One pretty-printed array: a row of a message may be quarantined without the others."""
     sandbox = Sandbox(spark, tmp_path, {"format": "canal", "landing": {"url": "landing"}})
-    bad = [good("2", "1.00001"), good("3", "1", "\u20ac"), {**good("4", "1"), "at": "0000-00-00"}]
+    bad = [good("2", "1.00001"), good("3", "1", "\u20ac"), {**good("4", "1"), "at": "0" * 101}]
     lines = [shop("INSERT", good("1", "1"), *bad), shop("DELETE", old=[good("1", "1")])]
     (sandbox.landing / "all.json").write_text(json.dumps(lines, indent=2))
     sandbox.configure(format="canal", landing={"url": "landing", "pattern": "**/*.json"})
@@ -100,7 +100,9 @@ def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> N
     assert [r["id"] for r in sandbox.rows("goods")] == [1]
     dead = sandbox.quarantined()
     assert sorted((d["reason"], d["detail"], d["record"]) for d in dead) == [
-        ("does_not_fit", "at", 1), ("does_not_fit", "body", 1), ("does_not_fit", "price", 1),
+        ("does_not_fit", f"at: '{'0' * 100}…' does not fit timestamp", 1),
+        ("does_not_fit", "body: '\u20ac' does not fit binary[latin1]", 1),
+        ("does_not_fit", "price: '1.00001' does not fit decimal(20,4)", 1),
         ("other_form", "", 2),
     ]  # fmt: skip
     assert all(json.loads(d["raw"])["table"] == "goods" for d in dead)

@@ -87,7 +87,7 @@ def test_a_history_ends_in_the_same_table(
         (sandbox.landing / f"{number}.jsonl").unlink()
     assert sorted(sandbox.rows("t"), key=lambda row: row["id"]) == LOADED
     assert sum(counts.quarantined for counts in results) == 1
-    assert "at" in sandbox.quarantined()[0]["detail"]
+    assert sandbox.quarantined()[0]["detail"].startswith("at: ")
     assert sum(counts.ignored for counts in results) == 4
 
 

@@ -1,0 +1,34 @@
+"""What is told of a value that does not fit its column: the column, the value, the wanted type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from sluice.coltypes import ENCODINGS
+from spark_jobs.planning.plannedcolumn import PlannedColumn
+
+_SHOWN: Final = 100
+
+
+def misfit(column: PlannedColumn, texts: Iterable[Column], unfit: Iterable[Column]) -> Column:
+    """Such as `amount: 'twelve' does not fit decimal(10,2)`.
+
+    Of the first of the `texts` that is `unfit`, and of a long one its beginning.
+    """
+    text = F.coalesce(*map(F.when, unfit, texts))
+    cut = F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))
+    value = F.when(F.length(text) > _SHOWN, cut).otherwise(text)
+    return F.concat(F.lit(f"{column.name}: '"), value, F.lit(f"' does not fit {_wanted(column)}"))
+
+
+def _wanted(column: PlannedColumn) -> str:
+    """The column's type as a hint has it, with its encoding where all records have one."""
+    stored, kinds = column.stored, set(column.readings.values())
+    name = stored.spark if stored.name == "decimal" else stored.name
+    encodings = {kind.encoding for kind in kinds if kind.name == stored.name}
+    known = encodings & {*ENCODINGS.get(stored.name, ())} - {""}
+    return f"{name}[{known.pop()}]" if known and len(kinds) == 1 else name
