@@ -66,6 +66,9 @@ class Format(ABC):
     untold_truncates: ClassVar[str] = ""
     """Pattern of DDL that is a TRUNCATE, whose table nobody can tell; '' where all are told."""
 
+    whole_rows: ClassVar[bool] = False
+    """Whether a row has all columns of its table, so that one which it does not name is NULL."""
+
     plain: ClassVar[frozenset[str]] = NUMBERS
     """Types whose values are plain texts in records that describe none; a column that only a script
     of DDL says is of another stays text."""

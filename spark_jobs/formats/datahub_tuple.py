@@ -64,6 +64,8 @@ class DatahubTuple(Format):
     """The decoder of `format: datahub_tuple`."""
 
     name: ClassVar[str] = "datahub_tuple"
+    # Which rows of a batch name a column is no matter then: the reader gives it to all of them.
+    whole_rows: ClassVar[bool] = True
 
     def read(
         self,

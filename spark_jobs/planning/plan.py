@@ -159,7 +159,7 @@ def plan_table(
     columns = planned_columns(heard, names)
     read = as_read(heard.described, columns)
     compared = rules(heard.hints.collations, heard.hints.null_keys)
-    key, columns = key_by_rules(found.source.name, key, columns, compared)
+    key, columns = key_by_rules(found.source.name, key, columns, compared, fmt.whole_rows)
     plan = TablePlan(
         source=found.source,
         namespace=pipeline.namespace,

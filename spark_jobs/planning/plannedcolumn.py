@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -27,6 +27,7 @@ class PlannedColumn:
     description and for hints. `others`: how events spell the name besides. `rule`: the column holds
     what equal values of the column `compares` have in common (`sluice.config.collations`).
     `silent`: what events say under its name is of a column of the key; it is NULL.
+    `always_told`: an image without the column has NULL in it, see `Format.whole_rows`.
     """
 
     name: str
@@ -36,6 +37,7 @@ class PlannedColumn:
     compares: str = ""
     rule: str = ""
     silent: bool = False
+    always_told: bool = False
 
     @property
     def source_name(self) -> str:
@@ -63,8 +65,9 @@ class PlannedColumn:
         text = _compared(F.coalesce(*(image[name] for name in self.spellings)), self.rule)
         if not self.holds_nulls:
             return text
-        carried = [F.map_contains_key(image, name) for name in self.spellings]
-        return F.when(reduce(or_, carried), null_safe(text))
+        carried = (F.map_contains_key(image, name) for name in self.spellings)
+        told = image.isNotNull() if self.always_told else reduce(or_, carried)
+        return F.when(told, null_safe(text))
 
     def compared(self, value: Column, stored: ColumnType) -> Column:
         """What a value of the column that it stands for, stored as this type, has in common with
@@ -87,9 +90,14 @@ def _compared(text: Column, rule: str) -> Column:
 
 
 def key_by_rules(
-    table: str, key: Sequence[str], columns: Sequence[PlannedColumn], compared: Mapping[str, str]
+    table: str,
+    key: Sequence[str],
+    columns: Sequence[PlannedColumn],
+    compared: Mapping[str, str],
+    whole_rows: bool = False,
 ) -> tuple[tuple[str, ...], tuple[PlannedColumn, ...]]:
-    """The key, and all columns, with those by which its columns are compared.
+    """The key, and all columns, with those by which its columns are compared; `whole_rows` as its
+    format says.
 
     Raises PlanError for a rule of a column that is not in the key, or cannot compare so.
     """
@@ -98,7 +106,10 @@ def key_by_rules(
             f"table {table}: `collations` or `null_keys` name {others}, but the key is {list(key)}"
         )
     known = {column.name: column for column in columns}
-    beside = {name: _beside(table, known[name], rule) for name, rule in compared.items()}
+    beside = {
+        name: replace(_beside(table, known[name], rule), always_told=whole_rows)
+        for name, rule in compared.items()
+    }
     named = tuple(beside[name].name if name in beside else name for name in key)
     return named, (*columns, *(beside[name] for name in key if name in beside))
 

@@ -138,6 +138,17 @@ def test_a_topic_without_a_key(spark: SparkSession, tmp_path: Path, turned: bool
     ]  # fmt: skip
 
 
+def test_a_key_that_a_row_does_not_name_is_null_beside_any_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """With `null_keys`, and whatever columns the other rows of its batch have."""
+    tables = {"t": {"key": ["id", "part"], "null_keys": ["part"]}}
+    sandbox = Sandbox(spark, tmp_path / "p", {"format": "datahub_tuple", "tables": tables})
+    sandbox.load_records([record("I", "1", id=1), record("I", "2", id=2, part="x")])
+    sandbox.load_records([record("I", "3", id=3), record("D", "4", id=1)])
+    assert sorted((r["id"], r["part"]) for r in sandbox.rows("t")) == [("2", "x"), ("3", None)]
+
+
 def test_bad_rows_of_every_container_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = Sandbox(spark, tmp_path / "p", PIPELINE)
     bad = change("I", "7", 9, "9.00", None) | {"_operation_type_": "X"}
