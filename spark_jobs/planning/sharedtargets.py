@@ -29,20 +29,20 @@ def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
                 )
 
 
-def is_one_table(one: str, other: str) -> bool:
-    """Whether two dotted names may be one table's, of which one lacks the first parts."""
-    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
-
-
 def _advice(one: Source, other: Source, format_name: str) -> str:
     """What tells the tables apart, or makes one of them where events name it in two ways."""
-    if not is_one_table(one.name, other.name):
+    if not _may_be_one(one.name, other.name):
         return _APART
     short, long = sorted((one, other), key=lambda source: len(source.name))
     named = f"name {long.name} in the `sources` of {short.name}"
     if _DATABASE in OPTIONS[format_name] and long.database and not short.database:
         named = f"set `database: {long.database}` in `format_options`"
     return f"where they are one table, {named}; else {_APART}"
+
+
+def _may_be_one(one: str, other: str) -> bool:
+    """Whether two dotted names may be one table's, of which one lacks the first parts."""
+    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
 def _written(plan: TablePlan) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -148,7 +149,11 @@ def test_partitions_and_a_renamed_table_are_one_table_each(lake: Sandbox) -> Non
     "batches",
     [
         ("public", "audit"),
-        *(pytest.param(b, marks=pytest.mark.long) for b in [("audit", "public"), ("both",)]),
+        ("bare", "public"),
+        *(
+            pytest.param(b, marks=pytest.mark.long)
+            for b in [("audit", "public"), ("both",), ("public", "bare"), ("bare both",)]
+        ),
     ],
     ids="-".join,
 )
@@ -159,8 +164,11 @@ def test_two_tables_of_one_target_are_refused_in_whatever_batches_they_come(
     tables: Row = {"orders": {"key": ["id"], "columns": {"id": "bigint"}}}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": tables})
     first, second = (event(n, "orders", row(1, f"of {n}")) for n in (1, 2))
+    bare = copy.deepcopy(second)
     second["source"]["schema"] = "audit"
-    events = {"public": [first], "audit": [second], "both": [first, second]}
+    bare["source"] |= {"db": "", "schema": ""}
+    events = {"public": [first], "audit": [second], "both": [first, second],
+              "bare": [bare], "bare both": [bare, first]}  # fmt: skip
     for batch in batches[:-1]:
         sandbox.load_records(events[batch])
     with pytest.raises(PlanError, match=r"both go to shop\.orders"):
