@@ -109,10 +109,11 @@ class SharePlex(Format):
 
 
 def _told() -> list[Column]:
-    """What `meta` says; the fields of the order without blanks, and empty ones as not there."""
+    """What `meta` says; the fields of order and row without blanks, empty ones as not there."""
     meta = F.col("meta")
     ordering = [
-        F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}") for name in (*_ORDER, "trans")
+        F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}")
+        for name in (*_ORDER, "trans", "rowid")
     ]
     texts = (meta[name].alias(f"_{name}") for name in _TEXTS)
     numbers = F.split(F.btrim(meta["trans"]), r"\.")
@@ -142,7 +143,8 @@ def _is_second() -> Column:
 def _with_other_halves(halves: DataFrame) -> DataFrame:
     """Add to each new half as `_old` the row of its old half, where that came in the same batch.
 
-    It is the half that goes directly before: at the same number, or at the one before.
+    It is the half that goes directly before: at the same number, or at the one before. Where both
+    tell the row's address, it is the same one: else halves between them are in another batch.
     """
     is_new = F.lower("_op").isin(*NEW_HALVES)
     few = F.when(_number().rlike(_FEW_DIGITS), _number().try_cast("bigint"))
@@ -153,9 +155,10 @@ def _with_other_halves(halves: DataFrame) -> DataFrame:
         .rangeBetween(Window.unboundedPreceding, -1)
     )
     row = F.coalesce("data", "_key").alias("row")
-    last = F.last(F.struct("_at", (~is_new).alias("old"), row)).over(before)
+    last = F.last(F.struct("_at", (~is_new).alias("old"), "_rowid", row)).over(before)
     near = last["old"] & (last["_at"] >= F.col("_at") - 3) & F.col("_scn").isNotNull()
-    found = placed.withColumn("_other", F.when(is_new & near, last["row"]))
+    of_row = F.coalesce(last["_rowid"] == F.col("_rowid"), F.lit(True))
+    found = placed.withColumn("_other", F.when(is_new & near & of_row, last["row"]))
     return found.withColumn("_old", F.coalesce("_key", "_other")).drop("_at", "_other")
 
 
@@ -182,11 +185,20 @@ def _envelope() -> dict[str, Column]:
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("data"), F.col("_row"))),
         "source_ts": instant_of_text(F.col("_time")),
         "tx_id": F.col("_trans"),
+        "event_id": F.when(_is_second(), _content(F.col("data"))),
         "transaction": F.col("_trans"),
         "ends": ignored,
         "ddl": F.when(op == OP_DDL, _ddl()),
         "raw": F.when(reason.isNotNull() & ~ignored, _raw()),
     }
+
+
+def _content(image: Column) -> Column:
+    """Tells a new half in a table without a key by what it sends itself, be its old half, which has
+    the rest of the row, in the batch or not (`decode` tells other rows so by all that they hold).
+    """
+    sent = F.map_filter(image, lambda _, value: value.isNotNull())
+    return F.hex(F.xxhash64(F.sort_array(F.map_entries(sent))))
 
 
 def _before() -> Column:

@@ -246,7 +246,8 @@ def test_table_names(
 
 
 def test_nothing_tells_keys_and_types(rows: dict[str, Row]) -> None:
-    assert {(r["key"], r["types"], r["event_id"]) for r in rows.values()} == {(None, None, None)}
+    assert {(r["key"], r["types"]) for r in rows.values()} == {(None, None)}
+    assert {r["op"] for r in rows.values() if r["event_id"]} == {"update_after"}
     assert SharePlex().columns("", {}) == []
 
 

@@ -128,6 +128,17 @@ def test_a_row_that_moves_takes_its_old_half_along(
     assert sandbox.quarantined() == []
 
 
+def test_a_new_half_that_comes_again_with_its_old_one_is_one_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of a table without a key, though only then it has what it leaves out."""
+    old, new = {"M": "same", "N": "n"}, {"M": "other"}
+    alone = [change(2, NEW, new, table="LOG")]
+    pair = [change(2, OLD, old, table="LOG"), *alone]
+    sandbox = loaded(spark, tmp_path, [alone, [change(1, "ins", old, table="LOG"), *pair]])
+    assert [r["M"] for r in sandbox.rows("LOG")] == ["other"]
+
+
 def test_halves_are_joined_where_no_batch_had_any_before(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -155,6 +166,9 @@ NEIGHBOURS = {
     "too_far": change(3, NEW, {"ID": "1"}, 5),
     "other_table": change(3, NEW, {"ID": "1"}, 2, "LOG"),
     "other_transaction": change(3, NEW, {"ID": "1"}, 2, trans="7.0.5"),
+    "row_a": change(5, OLD, row(8), 1, rowid="A"),
+    "other_row": change(5, NEW, {"ID": "1"}, 2, rowid="B"),
+    "own_row": change(5, NEW, {"ID": "1"}, 2, rowid="A "),
     "no_scn_old": change(4, OLD, row(8), scn=...), "no_scn": change(4, NEW, {"ID": "1"}, scn=...),
 }  # fmt: skip
 
@@ -168,7 +182,7 @@ def halves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     return by_name(rows, lambda found: names[found["ordinal"]])
 
 
-@pytest.mark.parametrize("name", ["new", "new_again"])
+@pytest.mark.parametrize("name", ["new", "new_again", "own_row"])
 def test_a_new_half_knows_the_row_of_its_old_half(halves: dict[str, Row], name: str) -> None:
     assert halves[name]["after"] == row(8) | {"ID": "1"}
     assert halves[name]["absent"][0] == ALL_BUT
@@ -178,7 +192,8 @@ def test_a_new_half_knows_the_row_of_its_old_half(halves: dict[str, Row], name: 
 
 @pytest.mark.parametrize(
     "name",
-    ["alone", "after_another", "too_far", "other_table", "other_transaction", "no_scn"],
+    ["alone", "after_another", "too_far", "no_scn"]
+    + [f"other_{what}" for what in ("table", "transaction", "row")],
 )
 def test_a_new_half_takes_no_other_row(halves: dict[str, Row], name: str) -> None:
     assert (halves[name]["after"], halves[name]["before"]) == ({"ID": "1"}, None)
