@@ -170,7 +170,20 @@ def _postgresql() -> tuple[str, ...]:
         THEN substring_index(substring_index(source.sequence, '"', -2), '"', 1) END, '')"""
     commit = f"""CASE WHEN startswith(source.sequence, '["')
         THEN substring(substring_index(source.sequence, '"', 2), 3) ELSE {own} END"""
-    return commit, own
+    return commit, f"CASE WHEN op = 'r' THEN {_before(commit, own)} ELSE {own} END"
+
+
+def _before(commit: str, own: str) -> str:
+    """Where a row of an incremental snapshot stands, which has the place of another record.
+
+    In read-only snapshots that is the change that ended the window, which is sent after its rows
+    and need not be of another row (`EventDispatcher` of Debezium calls `processMessage` of
+    PostgresReadOnlyIncrementalSnapshotChangeEventSource before it sends the change). So a row is
+    one byte before it, where no record of the log begins. At the last commit itself it is before
+    all that comes after: of transactions that overlap, the next one may begin in the log below it.
+    """
+    earlier = f"CAST(try_cast({own} AS bigint) - 1 AS string)"
+    return f"CASE WHEN {own} = {commit} THEN '0' ELSE coalesce({earlier}, '') END"
 
 
 def _mysql() -> tuple[str, ...]:

@@ -18,16 +18,16 @@ def row(ident: int, big: str) -> dict[str, Any]:
     return {"id": ident, "big": big}
 
 
-def told(op: str, lsn: int, **images: Any) -> dict[str, Any]:
+def told(op: str, lsn: int, last: int = 0, **images: Any) -> dict[str, Any]:
     """A change, or a row of the first snapshot, which has no commit before it."""
-    commit = "null" if op == "r" else f'"{lsn}"'
+    commit = "null" if op == "r" else f'"{last or lsn}"'
     kind = "true" if op == "r" else "false"
     place = {"lsn": lsn, "sequence": f'[{commit},"{lsn}"]', "snapshot": kind}
     return event(op, src=source("postgresql", **place), **images)
 
 
-def read_again(lsn: int, after: dict[str, Any]) -> dict[str, Any]:
-    place = {"lsn": None, "sequence": f'["{lsn}","{lsn}"]', "snapshot": "incremental"}
+def read_again(lsn: int, after: dict[str, Any], last: int = 0) -> dict[str, Any]:
+    place = {"lsn": None, "sequence": f'["{last or lsn}","{lsn}"]', "snapshot": "incremental"}
     return event("r", src=source("postgresql", **place), after=after, ts_ms=1704164645999)
 
 
@@ -74,3 +74,20 @@ def test_a_row_that_is_read_again_repairs_what_no_event_told(
     lake.load_records([read_again(30, {**row(1, "b"), "added": "new"})])
     lake.load_records([told("c", 10, after=row(1, "a")), told("u", 20, after=row(1, "b"))])
     assert lake.rows("t") == [{"id": "1", "big": "b", "added": "new"}]
+
+
+def test_a_row_stands_before_the_change_whose_place_it_has(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The change that ends a window is sent after its rows; and all changes of which the last
+    commit is the row's are, wherever they begin in the log."""
+    lake = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    lake.load_records([told("c", 10, after=row(n, "a")) for n in range(1, 5)])
+    lake.load_records([
+        read_again(30, row(1, "a"), last=20), told("d", 30, last=20, before=row(1, "")),
+        read_again(40, row(2, "a"), last=35), told("u", 40, last=35, after=row(2, "b")),
+        read_again(50, row(3, "a")), told("u", 45, last=50, after=row(3, "b")),
+        told("u", 60, last=55, after=row(4, "b")), read_again(64, row(4, "mended"), last=55),
+    ])  # fmt: skip
+    found = {r["id"]: r["big"] for r in lake.rows("t")}
+    assert found == {"2": "b", "3": "b", "4": "mended"}
