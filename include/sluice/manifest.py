@@ -30,8 +30,9 @@ class SourceFile:
     `url` is what Spark reads (`file:///…`, `s3a://…`): the object itself, or the JSON-lines copy
     that landing staged where Spark cannot read the object (one pretty-printed document, an array,
     CSV, zstd, a cut gzip). `container` is JSON_LINES, AVRO or PARQUET, the columns of the latter
-    two in `avro_schema`; `arrival` the natural-sort key of `key`. `replaces`: the published batches
-    that loaded other objects under this key, of which its events come after.
+    two in `avro_schema`; `arrival` its place in the order of arrival (`sluice.positions`).
+    `replaces`: the published batches that loaded other objects under this key, of which its events
+    come after.
     """
 
     key: str

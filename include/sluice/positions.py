@@ -48,6 +48,16 @@ def natural_key(text: str) -> str:
     return f"{key}.00{left_out}" if left_out else key
 
 
+def arrival_of(key: str) -> str:
+    """An object's place in the order of arrival; its records' places follow behind a dot.
+
+    It ends in `.00`, with which no number begins, so that all of `x` is below all of `x.1`: the
+    number of a block, of which files have as many as Spark splits them in, is no part of a name.
+    Earlier releases gave the natural key alone, and what they loaded keeps that, in its manifest.
+    """
+    return f"{natural_key(key)}.00"
+
+
 def _left_out(digits: str) -> str:
     kept = digits[-99:].lstrip("0") or "0"
     return digits[: len(digits) - len(kept)]

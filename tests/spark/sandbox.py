@@ -23,7 +23,7 @@ from sluice.names import TARGET_METADATA, branch_name
 from sluice.operations import stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
-from sluice.positions import natural_key
+from sluice.positions import arrival_of
 from sluice.result import BatchResult, Counts
 from spark_jobs import driver
 from spark_jobs.job import Job, pipeline_for
@@ -221,7 +221,7 @@ def session_of(spark: SparkSession, project: Project) -> SparkSession:
 def landed(path: Path, key: str) -> SourceFile:
     """Describe an object as landing does where Spark can read it as it is."""
     return SourceFile(
-        key=key, url=f"file://{path}", size=path.stat().st_size, arrival=natural_key(key)
+        key=key, url=f"file://{path}", size=path.stat().st_size, arrival=arrival_of(key)
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.positions import natural_key
+from sluice.positions import arrival_of
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import event
@@ -156,7 +156,7 @@ def test_events_of_a_transaction_are_in_the_order_of_arrival(
         told("r", 3, txnNumber=7),
     ]
     written = (jsonl(tmp_path / "a9.jsonl", records), jsonl(tmp_path / "a10.jsonl", records[:1]))
-    files = tuple(replace(file, arrival=natural_key(file.key)) for file in written)
+    files = tuple(replace(file, arrival=arrival_of(file.key)) for file in written)
     rows = Debezium().read(spark, files, {}).collect()
     rows.sort(key=lambda r: ("a10" in r["file"], r["ordinal"]))
     insert, delete, alone, read, later = (r["position"] for r in rows)

@@ -12,7 +12,7 @@ from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land
 from sluice.operations.undo import release, rollback
-from sluice.positions import natural_key
+from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
 from tests.unit.projects import open_shop
 
@@ -129,10 +129,10 @@ def test_a_loaded_file_is_read_at_the_place_that_its_events_have(
     """As an earlier release gave it: numbers that are written otherwise shared one."""
     write(context, "part-01.jsonl", "second")
     with monkeypatch.context() as earlier:
-        earlier.setattr(landed, "natural_key", lambda _: "part-011.jsonl")
+        earlier.setattr(landed, "arrival_of", lambda _: "part-011.jsonl")
         load(context, epoch=0)
     write(context, "part-02.jsonl", "third")
     (key,) = land_tables(context, ["s.notes"])
     found = {file.key: file.arrival for file in context.files.read_manifest(key).files}
     assert found["part-01.jsonl"] == "part-011.jsonl"
-    assert found["part-02.jsonl"] == natural_key("part-02.jsonl")
+    assert found["part-02.jsonl"] == arrival_of("part-02.jsonl")

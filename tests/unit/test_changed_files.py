@@ -19,7 +19,7 @@ from sluice.operations.reprocess import land_again
 from sluice.operations.selection import Selection
 from sluice.operations.stages import reconcile
 from sluice.operations.undo import release, rollback
-from sluice.positions import arrival_changed, natural_key
+from sluice.positions import arrival_changed, arrival_of
 from tests.unit.played import quarantine
 from tests.unit.projects import open_shop
 
@@ -31,7 +31,7 @@ format: debezium
 landing: {url: landing}
 tables: {s.orders: {key: [id]}}
 """
-PLACE = natural_key("a.jsonl")
+PLACE = arrival_of("a.jsonl")
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_released_without_the_batch_before_it_is_a_file_as_any(context: Context)
     manifest = taken(context)
     assert [(f.key, f.arrival, f.replaces) for f in manifest.files] == [
         ("a.jsonl", PLACE, ()),
-        ("b.jsonl", natural_key("b.jsonl"), ()),
+        ("b.jsonl", arrival_of("b.jsonl"), ()),
     ]
 
 
@@ -238,7 +238,7 @@ def test_a_run_for_some_tables_reads_it_at_its_place(context: Context) -> None:
     load(context, taken(context, changed=True))
     (key,) = land_tables(context, ["s.orders"])
     found = {f.key: f.arrival for f in context.files.read_manifest(key).files}
-    assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": natural_key("b.jsonl")}
+    assert found == {"a.jsonl": arrival_changed(PLACE), "b.jsonl": arrival_of("b.jsonl")}
 
 
 def test_until_it_is_loaded_no_run_for_some_tables_reads_it(

@@ -18,7 +18,7 @@ from sluice.containers.rejects import RAW_BYTES
 from sluice.errors import Unsettled
 from sluice.landing.landed import inspect
 from sluice.manifest import AVRO, JSON_LINES
-from sluice.positions import natural_key
+from sluice.positions import arrival_of
 from tests.unit.folders import AVRO_SCHEMA, LINES, ROWS, Lake, avro_bytes, raw, reasons
 
 
@@ -29,7 +29,7 @@ def test_json_lines_are_taken_as_they_are(lake: Lake) -> None:
     assert file.url == f"file://{lake.landing.folder}/dt=2026-03-01/hr=05/part-10.jsonl"
     assert (file.container, file.staged, file.hour) == (JSON_LINES, False, "20260301T05")
     assert (file.size, file.sha256) == (len(LINES), hashlib.sha256(LINES).hexdigest())
-    assert file.arrival == natural_key(file.key)
+    assert file.arrival == arrival_of(file.key)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sluice.positions import (
     arrival_again,
     arrival_changed,
+    arrival_of,
     encode_number,
     epoch_prefix,
     natural_key,
@@ -66,7 +67,7 @@ def test_natural_order_of_object_keys(earlier: str, later: str) -> None:
 
 
 def positions(key: str, *blocks: int) -> list[str]:
-    return [f"{natural_key(key)}.{encode_number(block)}.010" for block in blocks]
+    return [f"{arrival_of(key)}.{encode_number(block)}.010" for block in blocks]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,11 @@ def positions(key: str, *blocks: int) -> list[str]:
         ("a-01", "a-01.1"),
         ("a-01.json", "a-01.json.gz"),
         ("a-01.json", "a-1.json.gz"),
+        ("events.log", "events.log.1"),
+        ("events.log", "events.log.0"),
+        ("events.log", "events.log.00"),
+        ("events.log", "events.log.20"),
+        ("part-1", "part-1.7"),
         ("a-01-b", "a-01"),
     ],
 )
@@ -88,6 +94,24 @@ def test_files_whose_numbers_are_written_otherwise_have_places_of_their_own(
 ) -> None:
     places = [*positions(earlier, 0, 10**18), *positions(later, 0, 10**18)]
     assert places == sorted(set(places))
+
+
+def test_no_file_stands_among_the_blocks_of_another() -> None:
+    """However many blocks a file is read in, which depends on the other files of its batch."""
+    names = ["".join(name) for size in (1, 2, 3, 4) for name in product("023.,-", repeat=size)]
+    spans = sorted((positions(name, 0)[0], positions(name, 10**18)[0]) for name in names)
+    assert all(last < first for (_, last), (first, _) in pairwise(spans))
+
+
+def test_what_an_earlier_release_placed_stands_between_the_same_files() -> None:
+    old = [f"{natural_key('a-9.log')}.{encode_number(block)}.010" for block in (0, 10**18)]
+    places = [
+        *positions("a-8.log", 0),
+        *old,
+        *positions("a-9.log.gz", 0),
+        *positions("a-10.log", 0),
+    ]
+    assert places == sorted(places)
 
 
 def test_no_two_texts_have_one_natural_key() -> None:
@@ -110,23 +134,28 @@ def test_a_higher_epoch_sorts_above_everything_before_it() -> None:
     assert opening_position(1) < f"{epoch_prefix(1)}.0.010"
 
 
-def test_a_file_read_again_comes_after_its_first_reading_and_before_the_next_file() -> None:
+@pytest.mark.parametrize(
+    ("key", "next_key"), [("a-9.jsonl", "a-10.jsonl"), ("events.log", "events.log.0")]
+)
+def test_a_file_read_again_comes_after_its_first_reading_and_before_the_next_file(
+    key: str, next_key: str
+) -> None:
     """After the arrival the block's number follows, a split's first byte: up to 19 digits."""
-    first = [f"{natural_key('a-9.jsonl')}.{encode_number(block)}.010" for block in (0, 10**18)]
-    again = [f"{arrival_again(natural_key('a-9.jsonl'), n)}.010.010" for n in (1, 2, 10)]
-    following = f"{natural_key('a-10.jsonl')}.010.010"
+    first = positions(key, 0, 10**18)
+    again = [f"{arrival_again(arrival_of(key), n)}.010.010" for n in (1, 2, 10)]
+    following = f"{arrival_of(next_key)}.010.010"
     assert sorted([following, *again[::-1], *first[::-1]]) == [*first, *again, following]
 
 
 @pytest.mark.parametrize("key", ["a-9.jsonl", "a-09", "a.12345678901234567890", "a.3"])
 def test_a_file_read_a_third_time_comes_after_its_second_reading(key: str) -> None:
-    arrival = natural_key(key)
+    arrival = arrival_of(key)
     assert arrival_again(arrival_again(arrival, 1), 12) == arrival_again(arrival, 12)
     assert arrival_again(arrival_again(arrival, 12), 0) == arrival
 
 
 def test_a_changed_file_comes_after_all_readings_of_the_one_before_it() -> None:
-    first = natural_key("a-9.jsonl")
+    first = arrival_of("a-9.jsonl")
     second = arrival_changed(first)
     third = arrival_changed(second)
     readings = [
@@ -134,12 +163,12 @@ def test_a_changed_file_comes_after_all_readings_of_the_one_before_it() -> None:
         for file in (first, second, third)
         for at in (file, arrival_again(file, 1), arrival_again(arrival_again(file, 1), 12))
     ]
-    following = f"{natural_key('a-10.jsonl')}.010.010"
+    following = f"{arrival_of('a-10.jsonl')}.010.010"
     assert sorted([following, *readings[::-1]]) == [*readings, following]
 
 
 def test_the_tenth_change_comes_after_the_ninth() -> None:
-    arrivals = [natural_key("a-9.jsonl")]
+    arrivals = [arrival_of("a-9.jsonl")]
     for _ in range(12):
         arrivals.append(arrival_changed(arrivals[-1]))
     assert sorted(arrivals) == arrivals

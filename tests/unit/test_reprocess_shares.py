@@ -47,7 +47,7 @@ def test_a_file_read_again_keeps_the_place_of_its_first_reading(
     """As an earlier release gave it: numbers that are written otherwise shared one."""
     ctx = open_shop(tmp_path)
     with monkeypatch.context() as earlier:
-        earlier.setattr(landed, "natural_key", lambda _: "as-it-was")
+        earlier.setattr(landed, "arrival_of", lambda _: "as-it-was")
         quarantined(ctx, monkeypatch)
     for generation in (1, 2):
         (again,), _ = reprocess(ctx)

@@ -38,7 +38,7 @@ from sluice.objects.store import (
     faults_of_an_object,
     faults_of_the_store,
 )
-from sluice.positions import natural_key
+from sluice.positions import arrival_of
 
 CHUNK_BYTES: Final = MEBIBYTE
 IN_MEMORY: Final = 16 * MEBIBYTE
@@ -133,7 +133,7 @@ def _inspect(
         sha256=look.sha256,
         hour=found.hour,
         container=look.container,
-        arrival=natural_key(found.key),
+        arrival=arrival_of(found.key),
         avro_schema=datums.SCHEMA if look.framing else look.avro.schema,
     )
     if _spark_reads(found.key, look):
