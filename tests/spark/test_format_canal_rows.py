@@ -100,7 +100,7 @@ def test_landing_and_what_does_not_fit(spark: SparkSession, tmp_path: Path) -> N
     assert [r["id"] for r in sandbox.rows("goods")] == [1]
     dead = sandbox.quarantined()
     assert sorted((d["reason"], d["detail"], d["record"]) for d in dead) == [
-        ("does_not_fit", f"at: '{'0' * 100}…' does not fit timestamp", 1),
+        ("does_not_fit", f"at: '{'0' * 100}…' does not fit timestamp_ntz", 1),
         ("does_not_fit", "body: '\u20ac' does not fit binary[latin1]", 1),
         ("does_not_fit", "price: '1.00001' does not fit decimal(20,4)", 1),
         ("other_form", "", 2),

@@ -186,7 +186,7 @@ def test_described_events_say_nothing_of_the_others(spark: SparkSession, tmp_pat
                     (5, None, Decimal("12.50"), 7, b"\0")]  # fmt: skip
     bad = sorted((row["reason"], row["detail"]) for row in sandbox.quarantined())
     assert bad == [("does_not_fit", "at: '1704164645678' does not fit timestamp_ntz[us]"),
-                   ("does_not_fit", "d: '1234' does not fit decimal(10,2)")]  # fmt: skip
+                   ("does_not_fit", "d: '1234' does not fit decimal(38,2)[base64]")]  # fmt: skip
 
 
 def test_a_hint_without_an_encoding_leaves_it_to_the_description(
