@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -16,12 +16,24 @@ class AddedColumn(NamedTuple):
     """A column that was added, and what the rows that were there hold in it since.
 
     `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
-    a decimal may be spelled otherwise by the source.
+    a decimal may be spelled otherwise by the source. `labels`: `ENUM` or `SET`, where it is of
+    their labels.
     """
 
     name: str
     default: str | None = None
     verbatim: bool = True
+    labels: str = ""
+
+    def as_written(self, written: Collection[str]) -> AddedColumn:
+        """As a format has it whose events have the labels of these alone as the source does."""
+        return AddedColumn(
+            self.name, self.default, self.verbatim and (not self.labels or self.labels in written)
+        )
+
+
+ENUM: Final = "ENUM"
+SET: Final = "SET"
 
 
 class _Told(NamedTuple):
@@ -51,7 +63,9 @@ def added_column(column: exp.ColumnDef, of_sql_server: bool = False) -> AddedCol
         found = _Told(None)
     else:
         found = _constant(default.kind.this)
-    return None if found is None else AddedColumn(column.name, found.text, _is_verbatim(column))
+    if found is None:
+        return None
+    return AddedColumn(column.name, found.text, _is_verbatim(column), _labels(column))
 
 
 def _made_by_source() -> set[type[exp.Expr]]:
@@ -80,9 +94,13 @@ def _implicit(column: exp.ColumnDef) -> _Told | None:
     from sqlglot import exp
 
     kind = _kind(column)
-    if kind in exp.DataType.NUMERIC_TYPES:
+    if kind == exp.DataType.Type.ENUM:
+        return _constant(column.args["kind"].expressions[0])
+    if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR}:
         return _Told("0")
-    return _Told("") if kind in exp.DataType.TEXT_TYPES else None
+    if kind == exp.DataType.Type.TIME:
+        return _Told("00:00:00")
+    return _Told("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
 
 
 def _is_verbatim(column: exp.ColumnDef) -> bool:
@@ -93,6 +111,11 @@ def _is_verbatim(column: exp.ColumnDef) -> bool:
     scaled = kind is not None and len(kind.expressions) > 1
     decimal = _kind(column) == exp.DataType.Type.DECIMAL and not scaled
     return decimal or _kind(column) in exp.DataType.TEXT_TYPES | whole
+
+
+def _labels(column: exp.ColumnDef) -> str:
+    kind = _kind(column)
+    return kind.value if kind is not None and kind.value in (ENUM, SET) else ""
 
 
 def _kind(column: exp.ColumnDef) -> Any:

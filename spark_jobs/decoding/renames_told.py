@@ -19,6 +19,7 @@ from sluice.positions import epoch_prefix
 from sluice.sourcenames import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
 from spark_jobs.decoding.statements import ddl_events, told_columns
+from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
 from spark_jobs.planning.plan import table_config
@@ -44,14 +45,20 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     told: dict[Source, list[ToldRename]] = {}
     with_rows = {f.source: f for f in found if f.records > f.ddl}
     ordered = {source for source, table in with_rows.items() if not table.unordered}
+    labels = FORMATS[job.pipeline.format].labels
     for row in rows:
         source = source_of(row)
         for of, rename in _of_statement(source, row, ordered, with_rows):
             # What nobody can tell the table of is of none that is listed, and may be of each.
             unknown = rename.problem is not None and not of.name
             if unknown or table_config(job.pipeline, of) is not None:
-                told.setdefault(of, []).append(rename)
+                told.setdefault(of, []).append(_as_written(rename, labels))
     return {of: _by_place(renames) for of, renames in told.items()}
+
+
+def _as_written(rename: ToldRename, labels: Collection[str]) -> ToldRename:
+    added = tuple(column.as_written(labels) for column in rename.added)
+    return replace(rename, added=added)
 
 
 def _by_place(told: Iterable[ToldRename]) -> list[ToldRename]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.coltypes import ColumnType
+from sluice.ddldefaults import ENUM, SET
 from sluice.manifest import SourceFile
 
 COUNTS: Final = frozenset({"int", "bigint", "float", "double", "boolean"})
@@ -72,6 +73,10 @@ class Format(ABC):
     plain: ClassVar[frozenset[str]] = NUMBERS
     """Types whose values are plain texts in records that describe none; a column that only a script
     of DDL says is of another stays text."""
+
+    labels: ClassVar[frozenset[str]] = frozenset({ENUM, SET})
+    """Of MySQL's types those whose labels the events have as MySQL writes them, not as a number or
+    as a list."""
 
     ignorable: ClassVar[str] = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""

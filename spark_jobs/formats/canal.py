@@ -111,6 +111,8 @@ class Canal(Format):
     """The decoder of `format: canal`."""
 
     name: ClassVar[str] = "canal"
+    # Canal writes an ENUM's index and a SET's bits, others of the same form their labels.
+    labels: ClassVar[frozenset[str]] = frozenset()
 
     def read(
         self,

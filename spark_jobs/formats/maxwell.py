@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.ddldefaults import ENUM
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import (
@@ -80,6 +81,8 @@ class Maxwell(Format):
 
     name: ClassVar[str] = "maxwell"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
+    # A SET is a JSON array.
+    labels: ClassVar[frozenset[str]] = frozenset({ENUM})
 
     def read(
         self,

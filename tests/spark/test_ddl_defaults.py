@@ -126,7 +126,8 @@ def test_a_default_goes_by_the_names_of_later_statements(lake: Sandbox, late: bo
 
 CANAL = {"database": "shop", "table": "orders", "pkNames": ["id"], "es": 1, "ts": 1}
 TYPES = {"mysqlType": {"id": "int", "v": "text"}}
-SINCE = {"mysqlType": {"id": "int", "v": "text", "flag": "bit(1)", "size": "varchar(9)"}}
+ADDED = {"flag": "bit(1)", "size": "varchar(9)", "mood": "enum('x','y')"}
+SINCE = {"mysqlType": {"id": "int", "v": "text", **ADDED}}
 
 
 def canal(statement: str, types: Row, *rows: Row) -> Row:
@@ -143,18 +144,21 @@ def test_without_an_order_in_the_events_the_statement_is_where_it_arrived(
     monkeypatch.setattr(stages, "submit", shop.drive)
     sql = (
         "ALTER TABLE orders ADD flag bit(1) NOT NULL DEFAULT b'1', ADD size varchar(9) DEFAULT 'M'"
+        ", ADD mood enum('x','y') DEFAULT 'y'"
     )
     statement = {**CANAL, "type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None}
     shop.write("1.jsonl", [canal("INSERT", TYPES, {"id": "1", "v": "a"}, {"id": "2", "v": "b"})])
     shop.run()
     rows = (
-        {"id": "3", "v": "c", "flag": "0", "size": None},
-        {"id": "2", "v": "b", "flag": "1", "size": "M"},
+        {"id": "3", "v": "c", "flag": "0", "size": None, "mood": "2"},
+        {"id": "2", "v": "b", "flag": "1", "size": "M", "mood": "2" if key else None},
     )
     since = [canal("INSERT", SINCE, rows[0]), canal("DELETE", SINCE, rows[1])]
     shop.write("2.jsonl", [statement, *since])
     shop.run()
     found = {r["id"]: (r["v"], r["flag"], r["size"]) for r in shop.rows("orders")}
+    # Canal writes an ENUM's number, the statement its label, which no row may hold beside it.
+    assert {r["id"]: r["mood"] for r in shop.rows("orders")} == {1: None, 3: "2"}
     flags = [value for _, value, _ in found.values()]
     assert {i: (v, size) for i, (v, _, size) in found.items()} == {1: ("a", "M"), 3: ("c", None)}
     assert flags[0] != flags[1]

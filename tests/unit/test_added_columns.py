@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.ddl import altered
-from sluice.ddldefaults import AddedColumn
+from sluice.ddldefaults import ENUM, SET, AddedColumn
 
 TOLD = [
     ("ADD COLUMN c INT NOT NULL DEFAULT 7 AFTER b", "7", True),
@@ -17,12 +17,13 @@ TOLD = [
     ("ADD COLUMN c text DEFAULT 'x'::text NOT NULL", "x", True),
     ("ADD COLUMN c jsonb DEFAULT '{}'::jsonb", "{}", False),
     ("ADD (c DATE DEFAULT DATE '2020-01-01')", "2020-01-01", False),
-    ("ADD COLUMN c ENUM('a','b') NOT NULL DEFAULT 'b'", "b", True),
     ("ADD COLUMN c INT DEFAULT NULL", None, True),
     ("ADD COLUMN c INT", None, True),
     # MySQL fills in what a column that is not nullable has to hold
     ("ADD COLUMN c INT UNSIGNED NOT NULL", "0", True),
     ("ADD COLUMN c VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL", "", True),
+    ("ADD COLUMN c YEAR NOT NULL", "0", False),
+    ("ADD COLUMN c TIME(3) NOT NULL", "00:00:00", False),
     # SQL Server leaves the rows alone that may hold NULL
     ("ADD [c] INT NOT NULL CONSTRAINT [df] DEFAULT ((3))", "3", True),
     ("ADD [c] INT NULL CONSTRAINT [df] DEFAULT ((3)) WITH VALUES", "3", True),
@@ -53,6 +54,25 @@ def test_the_default_of_a_column_that_is_added(
 ) -> None:
     (one,) = altered(f"ALTER TABLE t {text}")
     assert one.added == (AddedColumn("c", default, verbatim),)
+
+
+@pytest.mark.parametrize(
+    ("text", "default", "labels"),
+    [
+        ("ENUM('a','b') NOT NULL DEFAULT 'b'", "b", ENUM),
+        ("ENUM('it''s','b') NOT NULL", "it's", ENUM),
+        ("SET('a','b') DEFAULT 'a,b'", "a,b", SET),
+        ("SET('a','b') NOT NULL", "", SET),
+    ],
+)
+def test_labels_are_a_text_where_a_format_writes_them_so(
+    text: str, default: str, labels: str
+) -> None:
+    (told,) = altered(f"ALTER TABLE t ADD COLUMN c {text}")
+    (one,) = told.added
+    assert one == AddedColumn("c", default, True, labels)
+    assert one.as_written({labels}) == AddedColumn("c", default, True)
+    assert one.as_written({"other"}) == AddedColumn("c", default, False)
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)

@@ -79,13 +79,34 @@ class Statements:
         return self.rows
 
 
+def job_of(format_: str, tables: dict[str, None] | None) -> Any:
+    return SimpleNamespace(pipeline=SimpleNamespace(format=format_, tables=tables))
+
+
+@pytest.mark.parametrize(
+    ("format_", "labels", "set_"),
+    [("debezium", True, True), ("maxwell", True, False), ("canal", False, False)],
+)
+def test_a_default_of_labels_is_a_text_as_the_format_writes_them(
+    monkeypatch: pytest.MonkeyPatch, format_: str, labels: bool, set_: bool
+) -> None:
+    ddl = "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y'"
+    row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
+    monkeypatch.setattr(renames_told, "_statements", lambda *_: Statements(row))
+    of = Source("db", "", "t")
+    told = renames_told.told_by(
+        job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
+    )
+    assert [one.verbatim for one in told[of][0].added] == [labels, set_]
+
+
 def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
     row = Row(database="", schema="", table="", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "_statements", lambda *_: Statements(row))
-    job: Any = SimpleNamespace(pipeline=SimpleNamespace(tables={"db.t": None}))
+    job = job_of("canal", {"db.t": None})
     told = renames_told.told_by(job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)])
     assert [one.problem is not None for one in told[NOWHERE]] == [True]
 

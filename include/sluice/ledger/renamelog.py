@@ -63,7 +63,7 @@ def _nothing(pipeline: str, batch_id: str) -> Row:
 
 
 def _row(rename: ToldRename) -> Row:
-    told = {one.name.lower(): one[1:] for one in rename.added}
+    told = {one.name.lower(): (one.default, one.verbatim) for one in rename.added}
     listed = [(*pair, *_of_added(told, *pair)) for pair in rename.columns]
     columns = json.dumps(listed, ensure_ascii=False)
     return {
