@@ -20,7 +20,7 @@ LONGEST: Final = 64 * 1024
 """Characters of a statement that are looked at."""
 SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
 """What every statement that renames, drops or adds a column has in it."""
-SPEAKS_OF_DROPS: Final = r"(?i)\bdrop\b[\s\S]*\btable\b"
+SPEAKS_OF_DROPS: Final = r"(?i)\b(drop|replace)\b[\s\S]*\btable\b"
 """What every statement that drops a table has in it."""
 _SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
 # What nobody can read is reported where it may be one of these.
@@ -42,7 +42,7 @@ _COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
 _LINE_COMMENT: Final = re.compile(r"--[^\n]*")
 _COLUMNS_ALONE: Final = re.compile(r"\s*(ADD|CHANGE|DROP|RENAME)\s+COLUMN\b", re.IGNORECASE)
 _UNNAMED: Final = "sluice_unnamed"
-_DROPS_TABLE: Final = re.compile(r"(\A|;)\s*DROP\s+TABLE\b", re.IGNORECASE)
+_DROPS_TABLE: Final = re.compile(r"(\A|;)\s*(DROP|CREATE\s+OR\s+REPLACE)\s+TABLE\b", re.IGNORECASE)
 _SPELLED: Final = tuple(
     (re.compile(unknown, re.IGNORECASE), known)
     for unknown, known in (
@@ -142,7 +142,9 @@ def _changes(old: str | None, new: str | None) -> bool:
 def dropped_tables(text: str) -> list[str]:
     """The tables, without their schemas, that the statements drop; temporary ones are none.
 
-    Raises UnreadableDdl for a statement that begins as a DROP TABLE and that no grammar reads.
+    MariaDB's CREATE OR REPLACE TABLE drops the one that is there.
+
+    Raises UnreadableDdl for a statement that begins as one of them and that no grammar reads.
     """
     plain = readable(text)
     if not _DROPS_TABLE.search(plain):
@@ -359,8 +361,11 @@ def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
 def _of_drop(statement: exp.Expr | None) -> Iterator[str]:
     from sqlglot import exp
 
-    drops = isinstance(statement, exp.Drop) and statement.args.get("kind") == _TABLE
-    if statement is not None and drops and not statement.args.get("temporary"):
+    if statement is None or statement.args.get("kind") != _TABLE:
+        return
+    if isinstance(statement, exp.Create) and statement.args.get("replace"):
+        yield from (table.name for table in [statement.find(exp.Table)] if table is not None)
+    elif isinstance(statement, exp.Drop) and not statement.args.get("temporary"):
         yield from (table.name for table in statement.args["tables"])
 
 

@@ -84,6 +84,9 @@ def test_it_changes_nothing_unasked_and_fails_where_told(
     write(strict, "dropped")
     with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came, and on_drop_table"):
         strict.load_landed()
+    replaced = record("CREATE OR REPLACE TABLE orders (id int)", 10, "orders", None)
+    with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came"):
+        strict.load_records([replaced])
 
 
 def test_what_names_other_tables_alone_changes_nothing(
