@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from sluice.config.project import (
     load_project,
     load_sound,
 )
-from sluice.config.schemas import json_schemas, schema_text
 from sluice.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -402,18 +400,3 @@ def test_the_checkouts_own_projects_are_valid(monkeypatch: pytest.MonkeyPatch) -
     assert load_project(ROOT / "include").pipelines
     monkeypatch.setenv(ENV_CATALOG_URI, "postgresql://u:p@postgres/catalog")
     assert load_project(ROOT / "docker/project").pipelines
-
-
-@pytest.mark.parametrize("name", sorted(json_schemas()))
-def test_make_schemas_has_nothing_to_write_anew(name: str) -> None:
-    assert (ROOT / "include/schemas" / name).read_text() == schema_text(json_schemas()[name])
-
-
-def test_schema_takes_a_table_with_nothing_after_its_name() -> None:
-    listed = json_schemas()["pipeline.schema.json"]["properties"]["tables"]["anyOf"][0]
-    assert {"type": "null"} in listed["additionalProperties"]["anyOf"]
-
-
-def test_schema_refuses_unknown_keys() -> None:
-    assert all(schema["additionalProperties"] is False for schema in json_schemas().values())
-    assert json.dumps(json_schemas()).count('"additionalProperties": false') >= 5
