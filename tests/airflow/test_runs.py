@@ -88,7 +88,7 @@ def fake_context(fake: Stages, pipeline: str) -> Any:
     context.pipeline.name = pipeline
     context.ledger = ModuleType("ledger")
     context.ledger.batch = lambda p, b: row(fake)
-    context.ledger.unfinished = lambda p: []
+    context.ledger.unfinished = context.ledger.batches = lambda p: []
     context.ledger.record_batch = lambda p, b, state, **asked: signed(fake, b, **asked)
     return context
 
