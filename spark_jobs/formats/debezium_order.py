@@ -181,9 +181,13 @@ def _before(commit: str, own: str) -> str:
     PostgresReadOnlyIncrementalSnapshotChangeEventSource before it sends the change). So a row is
     one byte before it, where no record of the log begins. At the last commit itself it is before
     all that comes after: of transactions that overlap, the next one may begin in the log below it.
+
+    In a lambda, of which Spark generates no code: few records have it, and what reads each of them
+    has to stay small enough to be compiled.
     """
-    earlier = f"CAST(try_cast({own} AS bigint) - 1 AS string)"
-    return f"CASE WHEN {own} = {commit} THEN '0' ELSE coalesce({earlier}, '') END"
+    earlier = "coalesce(CAST(try_cast(at AS bigint) - 1 AS string), '')"
+    return f"""get(transform(array({own}),
+        at -> CASE WHEN at = {commit} THEN '0' ELSE {earlier} END), 0)"""
 
 
 def _mysql() -> tuple[str, ...]:
