@@ -28,8 +28,9 @@ configure() {
     export AIRFLOW__API__BASE_URL=http://127.0.0.1:$1
     export AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:$1/execution/
     export AIRFLOW__API__WORKERS=1
-    : "${AIRFLOW_CONN_SPARK_DEFAULT:={\"conn_type\": \"spark\", \"host\": \"local[*]\"}}"
-    export AIRFLOW_CONN_SPARK_DEFAULT
+    # Apart from the expansion, which would end at the first closing brace.
+    local local_spark='{"conn_type": "spark", "host": "local[*]"}'
+    export AIRFLOW_CONN_SPARK_DEFAULT=${AIRFLOW_CONN_SPARK_DEFAULT:-$local_spark}
     export SLUICE_PROJECT=${SLUICE_PROJECT:-$ROOT/include}
 }
 
