@@ -37,6 +37,8 @@ DEFAULTS: Final = {
     # The JVM does not compile a method above this size; Spark then generates smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
+# A driver that is its own executors has nobody to listen for but itself.
+_ALONE: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 
@@ -44,12 +46,18 @@ def open_session(project: Project, app: str) -> SparkSession:
     """Start Spark with the lake's catalog; what `spark.conf` in sluice.yaml says wins (it says
     nothing of `SETTLED`)."""
     builder = SparkSession.builder.appName(app).master(project.spark.master)
-    given = {key: str(value) for key, value in project.spark.conf.items()}
-    for key, value in {**DEFAULTS, **spark_catalog_conf(project), **given}.items():
+    for key, value in settings(project).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def settings(project: Project) -> dict[str, str]:
+    """A driver's settings: Sluice's own, the catalog's, and the project's `spark.conf`."""
+    alone = _ALONE if project.spark.master.startswith("local") else {}
+    given = {key: str(value) for key, value in project.spark.conf.items()}
+    return {**DEFAULTS, **alone, **spark_catalog_conf(project), **given}
 
 
 def sign_snapshots(spark: SparkSession, pipeline: str, batch_id: str, attempt: str) -> None:

@@ -17,7 +17,6 @@ from airflow.sdk import (
     AssetAlias,
     CronDataIntervalTimetable,
     ExceptionRetryPolicy,
-    Param,
     RetryAction,
     RetryRule,
     get_current_context,
@@ -30,7 +29,7 @@ from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.manifest import Reprocess
 from sluice.objects.batchfiles import batch_of, pipeline_of
-from sluice_airflow import tasks
+from sluice_airflow import documents, tasks
 from sluice_airflow.forms import (
     LONGEST_NAME,
     LONGEST_REASON,
@@ -38,6 +37,7 @@ from sluice_airflow.forms import (
     line_of_text,
     load_form,
     maintenance_form,
+    one_of,
     tick,
 )
 from sluice_airflow.submit import LoadOperator, MaintainOperator
@@ -105,7 +105,7 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         tags=["sluice", pipeline.format, pipeline.namespace],
         default_args=DEFAULTS,
         params=load_form(),
-        doc_md=_documentation(pipeline),
+        doc_md=documents.of_pipeline(pipeline),
         render_template_as_native_obj=False,
     ) as dag:
         _wire(project, pipeline)
@@ -133,7 +133,7 @@ def broken_dag(name: str, mistake: str) -> DAG:
         catchup=False,
         tags=["sluice", "broken"],
         default_args={"owner": OWNER, "retries": 0},
-        doc_md=f"**The configuration of this pipeline is wrong**\n\n```\n{mistake}\n```",
+        doc_md=documents.of_mistake(mistake),
     ) as dag:
 
         @task(task_id="configuration")
@@ -250,21 +250,6 @@ def _name_batch(manifest: str) -> dict[str, Any]:
     return dict(context)
 
 
-def _documentation(pipeline: Pipeline) -> str:
-    apart = pipeline.each_table_alone
-    whole = "each table for itself" if apart else "all of its tables, or none"
-    return f"""\
-**{pipeline.name}**: `{pipeline.format}` files of `{pipeline.landing.url}` into Iceberg tables of
-`{pipeline.namespace}`, a batch at a time: {whole}.
-
-- *Scheduled*: everything landed before the interval's end that is not loaded yet, late files too.
-- *Backfill*, or a window in the form: exactly the files of that window.
-- *Manual*: everything landed so far; with a logical date in the past, up to its interval's end.
-- *Failed*: the tables are as they were. Read the failed task's log, then clear the task.
-- *Undo a published batch*: DAG `sluice_rollback`.
-"""
-
-
 def rollback_dag(project: Project) -> DAG:
     """The form that undoes a batch, or all down to one."""
     with _manual_dag("rollback", "Undo a batch: all of its tables", project) as dag:
@@ -348,6 +333,7 @@ def maintain_dag(project: Project) -> DAG:
         max_active_runs=1,
         tags=["sluice", "operations"],
         default_args=DEFAULTS,
+        doc_md=documents.OPERATIONS["maintain"],
         params=maintenance_form(names),
     ) as dag:
 
@@ -366,8 +352,6 @@ def maintain_dag(project: Project) -> DAG:
 
 
 def _manual_dag(operation: str, description: str, project: Project) -> DAG:
-    names = sorted(project.pipelines)
-    chosen = Param(type="string", enum=names) if names else Param(type="string", minLength=1)
     return DAG(
         dag_id=dag_id(operation),
         description=description,
@@ -376,7 +360,8 @@ def _manual_dag(operation: str, description: str, project: Project) -> DAG:
         catchup=False,
         tags=["sluice", "operations"],
         default_args=DEFAULTS,
-        params={"pipeline": chosen},
+        doc_md=documents.OPERATIONS[operation],
+        params={"pipeline": one_of("Pipeline", sorted(project.pipelines))},
     )
 
 

@@ -73,6 +73,13 @@ def maintenance_form(names: list[str]) -> dict[str, Param]:
     }
 
 
+def one_of(title: str, names: list[str]) -> Param:
+    """One of these names, which has to be chosen; where there are none, any text."""
+    if not names:
+        return Param(type="string", minLength=1, title=title)
+    return Param(type="string", enum=names, title=title)
+
+
 def tick(title: str, description: str) -> Param:
     """A box to tick, which is not at first."""
     return Param(False, type="boolean", title=title, description=description)

@@ -105,7 +105,8 @@ def _submit(hook: SparkSubmitHook, application: str) -> None:
     try:
         hook.submit(application)
     except AirflowException as error:
-        raise _typed(hook, str(error)) from error
+        # All that the hook's error says beside the driver's last words is in the log above.
+        raise _typed(hook, str(error)) from None
     finally:
         if hook._submit_sp and hook._submit_sp.stdout:
             hook._submit_sp.stdout.close()  # the hook leaves it open

@@ -90,6 +90,13 @@ def test_every_dag_says_whose_and_what_it_is(dags: dict[str, Any]) -> None:
         assert dag.owner == "sluice"
         assert "sluice" in dag.tags
         assert dag.description
+        assert dag.doc_md
+
+
+def test_every_field_of_a_form_has_a_title(dags: dict[str, Any]) -> None:
+    for dag in dags.values():
+        for name in dag.params:
+            assert dag.params.get_param(name).schema.get("title"), f"{dag.dag_id}: {name}"
 
 
 def test_the_tasks_are_the_stages_in_order(shop: Any) -> None:

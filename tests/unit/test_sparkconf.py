@@ -9,6 +9,7 @@ import pytest
 from sluice.config.project import Project, load_project
 from sluice.config.sparkconf import SETTLED
 from sluice.errors import ConfigError
+from spark_jobs.session import settings
 from tests.unit.projects import PIPELINE, PROJECT
 
 
@@ -42,3 +43,15 @@ def test_what_tables_depend_on_is_refused(tmp_path: Path, key: str, value: str) 
 )
 def test_other_settings_are_given(tmp_path: Path, key: str, value: str) -> None:
     assert key in project(tmp_path, key, value).spark.conf
+
+
+@pytest.mark.parametrize(
+    ("master", "host"), [("local[*]", "127.0.0.1"), ("spark://host:7077", None)]
+)
+def test_a_driver_without_other_machines_listens_to_its_own_alone(
+    tmp_path: Path, master: str, host: str | None
+) -> None:
+    given = project(tmp_path, "spark.sql.shuffle.partitions", "4")
+    spark = given.spark.model_copy(update={"master": master})
+    found = settings(given.model_copy(update={"spark": spark}))
+    assert found.get("spark.driver.bindAddress") == found.get("spark.driver.host") == host

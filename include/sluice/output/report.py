@@ -152,7 +152,7 @@ def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, s
         "unresolved",
         "newest source time",
     ):
-        table.add_column(name, overflow="fold", no_wrap=name == "batch")
+        table.add_column(name, overflow="fold", no_wrap=name in ("batch", "state"))
     for r in rows:
         d = r.details
         told = [str(d.get(key, "")) for key in _COUNTED]
