@@ -8,23 +8,25 @@ from sluice.config.project import Pipeline
 
 OPERATIONS: Final = {
     "rollback": """\
-**Undo a batch**, in all of its tables or in none: *Batch* names it, or *To* the last one to keep.
+**Undo a batch**, in all of its tables or in none: **Batch** names it, or **To** the last one to
+keep.
 
-- *Dry run* first: the log says what would move.
-- The batch's files are held, so that no run takes them again. *Load its files again* releases
+- **Dry run** first: the log says what would move.
+- The batch's files are held, so that no run takes them again. **Load its files again** releases
   them to the next run; `sluice release` does so later.
-- *Rebuild* makes every target, or the one in *Table*, again from its changelog; no batch is named.
-- *Failed*: read the task's log, then trigger it again. What was moved is completed, not repeated.
+- **Rebuild** makes every target, or the one in **Table**, again from its changelog; no batch is
+  named.
+- **Failed**: read the log, then trigger it again. What was moved is completed, not repeated.
 """,
     "reprocess": """\
 **Decode quarantined records again**, after a mend of configuration or code: each takes its right
 place in order, and is resolved once.
 
-- *Batch* and *Reason* narrow it; without them, all that is unresolved.
-- *Accept late* applies what is beyond the floor, *Accept open* what is of transactions without an
-  end.
-- *Skipped*: nothing is unresolved. *Failed*: the tables are as they were; read the log, then clear
-  the task.
+- **Batch** and **Reason** narrow it; without them, all that is unresolved.
+- **Accept late** applies what is beyond the floor, **Accept open** what is of transactions
+  without an end.
+- **Skipped**: nothing is unresolved. **Failed**: the tables are as they were; read the log, then
+  clear the task.
 """,
     "reconcile": """\
 **Complete or undo what a killed run left.** Publications that were recorded are completed, branches
@@ -34,7 +36,7 @@ of dead attempts dropped. Safe at any time; every run of a pipeline begins with 
 **Maintain every pipeline's tables**, daily, or by the form some of them: rewrite small files and
 deletes, expire snapshots and history by their retention, remove orphans, compact the ledger.
 
-- After *Minutes* no new work begins; the next run goes on from there.
+- After **Minutes** no new work begins; the next run goes on from there.
 - A load under way is waited for: the task is retried.
 """,
 }
@@ -49,11 +51,11 @@ def of_pipeline(pipeline: Pipeline) -> str:
 **{pipeline.name}**: `{pipeline.format}` files of `{pipeline.landing.url}` into Iceberg tables of
 `{pipeline.namespace}`, a batch at a time: {whole}.
 
-- *Scheduled*: everything landed before the interval's end that is not loaded yet, late files too.
-- *Backfill*, or a window in the form: exactly the files of that window.
-- *Manual*: everything landed so far; with a logical date in the past, up to its interval's end.
-- *Failed*: the tables are as they were. Read the failed task's log, then clear the task.
-- *Undo a published batch*: DAG `sluice_rollback`.
+- **Scheduled**: everything landed before the interval's end that is not loaded yet, late files too.
+- **Backfill**, or a window in the form: exactly the files of that window.
+- **Manual**: everything landed so far; with a logical date in the past, up to its interval's end.
+- **Failed**: the tables are as they were. Read the failed task's log, then clear the task.
+- **Undo a published batch**: DAG `sluice_rollback`.
 """
 
 
