@@ -63,6 +63,8 @@ def added_column(column: exp.ColumnDef, of_sql_server: bool = False) -> AddedCol
         found = _Told(None)
     else:
         found = _constant(default.kind.this)
+    if found is not None and found.text is not None and _labels(column):
+        found = None if _is_number(default) else _as_listed(found.text, column)
     if found is None:
         return None
     return AddedColumn(column.name, found.text, _is_verbatim(column), _labels(column))
@@ -96,11 +98,38 @@ def _implicit(column: exp.ColumnDef) -> _Told | None:
     kind = _kind(column)
     if kind == exp.DataType.Type.ENUM:
         return _constant(column.args["kind"].expressions[0])
-    if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR}:
+    if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR, exp.DataType.Type.BOOLEAN}:
         return _Told("0")
     if kind == exp.DataType.Type.TIME:
         return _Told("00:00:00")
     return _Told("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
+
+
+def _is_number(default: exp.ColumnConstraint | None) -> bool:
+    """Of an ENUM it may be the number of a label."""
+    from sqlglot import exp
+
+    value = None if default is None else default.kind.this
+    return isinstance(value, exp.Literal) and not value.is_string
+
+
+def _as_listed(default: str, column: exp.ColumnDef) -> _Told | None:
+    """A default of labels as MySQL stores it: each as the column's list spells it, those of a SET
+    in the list's order. None where the list lacks one."""
+    listed = [told.text for label in column.args["kind"].expressions if (told := _constant(label))]
+    labels = [label.rstrip(" ") for label in listed if label is not None]
+    several = _labels(column) == SET
+    asked = [one for one in default.split(",") if one] if several else [default]
+    found = [_label(one.rstrip(" "), labels) for one in asked]
+    if None in found:
+        return None
+    return _Told(",".join(label for label in labels if label in found))
+
+
+def _label(asked: str, labels: list[str]) -> str | None:
+    """The label that is meant, its case aside where none is spelled so."""
+    alike = [label for label in labels if label.lower() == asked.lower()]
+    return asked if asked in labels else next(iter(alike), None)
 
 
 def _is_verbatim(column: exp.ColumnDef) -> bool:

@@ -90,7 +90,7 @@ class AwsDms(Format):
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
         records = union(scans).withColumns(_images(_prefix(options)))
-        return select_envelope(records, _envelope())
+        return select_envelope(records, _envelope(bool(options.get("order_column"))))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet files; columns with old values are none of the table's."""
@@ -208,8 +208,8 @@ def _images(prefix: str) -> dict[str, Column]:
     }
 
 
-def _envelope() -> dict[str, Column]:
-    control, reason = F.col("_control"), _reason()
+def _envelope(ordered: bool) -> dict[str, Column]:
+    control, reason = F.col("_control"), _reason(ordered)
     op = F.when(control, F.lit(OP_DDL)).otherwise(looked_up(F.col("_op"), OPS))
     new = F.col("_new")
     # The columns that old values leave out are as in the row; of a deleted one they may be all.
@@ -231,8 +231,9 @@ def _envelope() -> dict[str, Column]:
     }
 
 
-def _reason() -> Column:
+def _reason(ordered: bool) -> Column:
     control = F.col("_control")
+    misplaced = ~control & ~F.col("_full_load") & _lacks_order() if ordered else F.lit(False)
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col("_op").isNull(), F.lit("not_an_envelope"))
@@ -241,8 +242,7 @@ def _reason() -> Column:
         )
         .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
         .when(~control & _lacks_image(), F.lit("image_missing"))
-        # Of a full load the column is empty, and nothing is asked of it.
-        .when(~F.col("_full_load") & ~F.col("_order").rlike(f"^{DIGITS}$"), F.lit("bad_order"))
+        .when(misplaced, F.lit("bad_order"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
     )
 
@@ -251,6 +251,11 @@ def _lacks_image() -> Column:
     """Whether a record has no row; that of a deleted one may be among the old values alone."""
     deleted = looked_up(F.col("_op"), OPS) == OP_DELETE
     return F.coalesce(F.col(ROW), F.when(deleted, F.col("_before"))).isNull()
+
+
+def _lacks_order() -> Column:
+    """Without it a change would silently rank below all that have one; no full load has it."""
+    return ~F.coalesce("_order", F.lit("")).rlike(f"^{DIGITS}$")
 
 
 def _position() -> Column:

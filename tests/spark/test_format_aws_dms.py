@@ -49,10 +49,6 @@ MESSAGES: dict[str, Any] = {
     "update_without_nulls": message("update", {"id": 1}, top={"before-image": {}}),
     "own_prefix": message("insert", {"id": 1, "BI_x": "mine", "MY_id": "too"}),
     "set_to_null": message("update", {"id": 1, "BI_id": 1, "BI_n": 2}),
-    "ordered": message("insert", {"id": 1, "seq": "20241027123903000000000000000000123"}),
-    "ordered_in_another_case": message("insert", {"id": 1, "Seq": "7"}),
-    "ordered_in_two_cases": message("insert", {"seq": "7", "SEQ": "8", "Seq": "9"}),
-    "ordered_in_two_other_cases": message("insert", {"SEQ": "8", "Seq": "9"}),
     "committed": message("insert", **{"commit-timestamp": "2024-10-27T12:39:02Z"}),
     "exact": json.dumps(message("insert", {"n": 0})).replace(
         '"n": 0', '"n": 12345678901234567890.10, "e": 1e999, "o": {"k": 1.10}'),
@@ -67,19 +63,30 @@ MESSAGES: dict[str, Any] = {
     "no_operation": message("x", operation=None),
     "no_table": message("insert", **{"table-name": None}),
     "no_data": message("insert", top={"data": None}),
-    "bad_order": message("insert", {"id": 1, "seq": "7.5"}),
     "twice": json.dumps(message("update")).replace('"n": null', '"BI_id": 1, "BI_id": 2'),
     "cut": '{"data": {"id": 1',
     "shape": '{"data": [], "metadata": 1}',
     "other": '{"a": 1}',
 }  # fmt: skip
+# Decoded with an `order_column`.
+ORDERED: dict[str, Any] = {
+    "ordered": message("insert", {"id": 1, "seq": "20241027123903000000000000000000123"}),
+    "ordered_in_another_case": message("insert", {"id": 1, "Seq": "7"}),
+    "ordered_in_two_cases": message("insert", {"seq": "7", "SEQ": "8", "Seq": "9"}),
+    "ordered_in_two_other_cases": message("insert", {"SEQ": "8", "Seq": "9"}),
+    "load_without_order": message("load", {"id": 1}),
+    "bad_order": message("insert", {"id": 1, "seq": "7.5"}),
+    "no_order": message("insert", {"id": 1}),
+    "null_order": message("delete", {"id": 1, "seq": None}),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
-    """Every message above, decoded in one read, by its name."""
+    """Every message above, decoded in two reads, by its name."""
     folder = tmp_path_factory.mktemp("dms")
-    return decode_named(spark, AwsDms(), folder, MESSAGES, **OPTIONS)
+    ordered = decode_named(spark, AwsDms(), folder, ORDERED, **OPTIONS)
+    return decode_named(spark, AwsDms(), folder, MESSAGES) | ordered
 
 
 ROW = {"id": "1", "n": None}
@@ -102,7 +109,6 @@ NEW = {"id": "2", "n": "b"}
         ("ordered", "insert", None, {"id": "1"}),
         ("ordered_in_another_case", "insert", None, {"id": "1"}),
         ("ordered_in_two_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
-        ("ordered_in_two_other_cases", "insert", None, {"SEQ": "8", "Seq": "9"}),
         ("create", "ddl", None, None), ("drop", "ddl", None, None),
         ("exact", "insert", None,
          {"n": "12345678901234567890.10", "e": "1e999", "o": '{"k": 1.10}'}),
@@ -124,16 +130,19 @@ def test_operations(
         ("unknown_of_no_type", "unknown_op:merge"),
         ("no_operation", "not_an_envelope"), ("other", "not_an_envelope"),
         ("no_table", "table_missing"), ("no_data", "image_missing"), ("bad_order", "bad_order"),
+        ("no_order", "bad_order"), ("null_order", "bad_order"),
+        ("ordered_in_two_other_cases", "bad_order"),
         ("update_apart", "image_missing"),
         ("twice", "duplicate_column"), ("cut", "not_json"), ("shape", "not_json"),
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
-    assert_rejected(rows[name], reason, MESSAGES[name])
+    assert_rejected(rows[name], reason, (MESSAGES | ORDERED)[name])
 
 
 def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["load"]["position"] == f"0.{encode_number(1730032743210671)}"
+    assert rows["load_without_order"]["position"] == rows["load"]["position"]
     assert rows["insert"]["position"] is None
     assert rows["ordered"]["position"] == at("20241027123903000000000000000000123")
     cases = [rows[f"ordered_in_{which}"] for which in ("another_case", "two_cases")]

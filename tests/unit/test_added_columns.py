@@ -23,6 +23,7 @@ TOLD = [
     ("ADD COLUMN c INT UNSIGNED NOT NULL", "0", True),
     ("ADD COLUMN c VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL", "", True),
     ("ADD COLUMN c YEAR NOT NULL", "0", False),
+    ("ADD COLUMN c BOOLEAN NOT NULL", "0", False),
     ("ADD COLUMN c TIME(3) NOT NULL", "00:00:00", False),
     # SQL Server leaves the rows alone that may hold NULL
     ("ADD [c] INT NOT NULL CONSTRAINT [df] DEFAULT ((3))", "3", True),
@@ -43,6 +44,8 @@ NOT_TOLD = [
     "ADD COLUMN c INT NOT NULL AUTO_INCREMENT",
     "ADD COLUMN c BINARY(2) DEFAULT 0x4142",
     "ADD COLUMN c DATE NOT NULL",
+    "ADD COLUMN c ENUM('0','1') NOT NULL DEFAULT 1",
+    "ADD COLUMN c ENUM('a','b') DEFAULT 'z'",
     # a backslash is one to PostgreSQL, and none to MySQL
     r"ADD COLUMN c VARCHAR(9) DEFAULT 'a\tb'",
 ]
@@ -63,6 +66,12 @@ def test_the_default_of_a_column_that_is_added(
         ("ENUM('it''s','b') NOT NULL", "it's", ENUM),
         ("SET('a','b') DEFAULT 'a,b'", "a,b", SET),
         ("SET('a','b') NOT NULL", "", SET),
+        # as the column's list has them, whatever the default spells
+        ("ENUM('Active','Inactive') DEFAULT 'active'", "Active", ENUM),
+        ("ENUM('a','A') DEFAULT 'A'", "A", ENUM),
+        ("ENUM('a ','b') DEFAULT 'a '", "a", ENUM),
+        ("SET('a','b','c') DEFAULT 'C,b,a'", "a,b,c", SET),
+        ("SET('a','b') DEFAULT ''", "", SET),
     ],
 )
 def test_labels_are_a_text_where_a_format_writes_them_so(
