@@ -315,9 +315,10 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
 
 
 def _nulled_in(plan: TablePlan, fits: Column) -> list[Column]:
-    """For each column of `null_misfits` how many of its values did not fit."""
+    """For each column of `null_misfits` how many of its values did not fit, of an update once."""
+    counted = fits & F.col(names.COUNTED)
     return [
-        F.count_if(fits & F.array_contains(NULLED, c.name)).alias(f"nulled_{c.name}")
+        F.count_if(counted & F.array_contains(NULLED, c.name)).alias(f"nulled_{c.name}")
         for c in plan.null_misfits
     ]
 

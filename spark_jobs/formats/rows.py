@@ -32,6 +32,8 @@ class Rows(Format):
     """The decoder of `format: rows`."""
 
     name: ClassVar[str] = "rows"
+    # As in DataHub Tuple: exports that leave NULLs out leave a column out of a whole file.
+    whole_rows: ClassVar[bool] = True
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
 
     def read(

@@ -55,8 +55,8 @@ def additions_of(
     return tuple(sorted(found, key=_place))
 
 
-def _place(one: Addition) -> tuple[str, str, bool, str]:
-    return one.at, one.name, one.default is None, one.default or ""
+def _place(one: Addition) -> tuple[str, str, bool, str, bool]:
+    return one.at, one.name, one.default is None, one.default or "", one.verbatim
 
 
 def overlaid(defaults: Defaults, additions: Additions) -> Defaults:

@@ -54,6 +54,20 @@ def test_of_two_dumps_the_later_named_wins(
     ]
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_key_that_a_row_does_not_name_is_null_whatever_else_its_file_has(
+    spark: SparkSession, tmp_path: Path, apart: bool
+) -> None:
+    """Exports that leave NULLs out do so."""
+    table = {"key": ["id", "part"], "null_keys": ["part"]}
+    sandbox = dumps(spark, tmp_path, tables={"products": table})
+    lines = ['{"id": 1}\n', '{"id": 2, "part": "x"}\n']
+    for number, content in enumerate(lines if apart else ["".join(lines)]):
+        put(sandbox, f"shop/products/{number}.jsonl", content)
+    assert total(sandbox.load_landed()).quarantined == 0
+    assert [(r["id"], r["part"]) for r in ordered(sandbox)] == [("1", None), ("2", "x")]
+
+
 def test_a_column_may_order(spark: SparkSession, tmp_path: Path) -> None:
     sandbox = dumps(
         spark, tmp_path, format_options={"order_column": "Version", "table": "products"}

@@ -95,8 +95,11 @@ def test_null_stands_there_whatever_the_order(
 def test_rows_without_a_key_are_found_by_the_null(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_with(spark, tmp_path, key=[], **ASKED)
     lake.load_records([event(3, "d", row(1, ZERO), None)])
-    lake.load_records([event(1, "c", None, row(1, ZERO)), event(2, "c", None, row(2, ZERO))])
-    assert days(lake) == {2: "None 1"}
+    rows = [event(1, "c", None, row(1, ZERO)), event(2, "c", None, row(2, ZERO))]
+    result = lake.load_records([*rows, event(4, "u", row(2, ZERO), row(2, ZERO, 2))])
+    assert days(lake) == {2: "None 2"}
+    # One of each event: the old row of the update is none of its own.
+    assert nulled(result) == (Nulled("paid_on", 3),)
 
 
 def test_what_is_in_quarantine_is_loaded_once_it_is_asked_for(
