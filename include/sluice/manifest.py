@@ -129,6 +129,11 @@ class Manifest:
         return not (self.repeats or self.share_of)
 
     @property
+    def tells_rejects(self) -> bool:
+        """Whether what landing rejects of its files is its own to tell, and not another batch's."""
+        return self.claims or self.reprocess is not None
+
+    @property
     def changed(self) -> tuple[SourceFile, ...]:
         """Its files that were loaded before, with another content."""
         return tuple(file for file in self.files if file.replaces)

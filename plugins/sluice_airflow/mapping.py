@@ -13,9 +13,11 @@ log = logging.getLogger(__name__)
 
 
 def mappable(ctx: Context, manifests: list[str]) -> list[str]:
-    """The batches that this run loads: the first by their ids, where Airflow cannot map over all,
-    those before others that no attempt was made at, or that some which fail every time would keep
-    from ever being loaded.
+    """The batches that this run loads: the first by their ids, where Airflow cannot map over all.
+
+    Before others those that are halfway, for nothing else can be loaded before they are complete;
+    then those that no attempt was made at, or some which fail every time would keep them from ever
+    being loaded.
 
     The others stay landed, for later runs to take over.
     """
@@ -28,5 +30,12 @@ def mappable(ctx: Context, manifests: list[str]) -> list[str]:
         " or of a run with Tables. To load them now: sluice run %s",
         len(manifests), most, ctx.pipeline.name,
     )  # fmt: skip
-    tried = {row.batch_id for row in ctx.ledger.batches(ctx.pipeline.name) if row.attempt}
-    return sorted(manifests, key=lambda key: (batch_of(key) in tried, batch_of(key)))[:most]
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    halfway = {row.batch_id for row in rows if row.halfway}
+    tried = {row.batch_id for row in rows if row.attempt}
+
+    def turn(key: str) -> tuple[bool, bool, str]:
+        batch = batch_of(key)
+        return batch not in halfway, batch in tried, batch
+
+    return sorted(manifests, key=turn)[:most]

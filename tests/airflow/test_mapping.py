@@ -44,3 +44,15 @@ def test_batches_that_fail_every_time_keep_no_others_from_their_turn(
         context.ledger.record_batch("shop", batch, FAILED, attempt="a1")
         context.ledger.record_batch("shop", batch, LANDED)
     assert taken(context) == [*BATCHES[3:], BATCHES[0]]
+
+
+def test_what_is_half_published_comes_before_all_that_wait_for_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
+    for batch in BATCHES:
+        context.ledger.record_batch("shop", batch, LANDED)
+    half = {"half_published": True}
+    context.ledger.record_batch("shop", BATCHES[4], FAILED, attempt="a1", detail=half)
+    assert taken(context) == [BATCHES[4], *BATCHES[:2]]
+    assert next(row.batch_id for row in context.ledger.unfinished("shop")) == BATCHES[4]

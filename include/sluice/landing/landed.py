@@ -301,7 +301,7 @@ def _stage(
             file = replace(file, container=JSON_LINES, avro_schema="")
         copied = copy.seek(0, os.SEEK_END)
         copy.seek(0)
-        key = f"{prefix}{_staged_name(file)}"
+        key = f"{prefix}{_staged_name(file, look, reading)}"
         with faults_of_the_store(key), room_for_a_copy(file.key, staging.url(prefix)):
             staging.put_stream(key, copy)  # type: ignore[arg-type]
     return Inspection(replace(file, url=staging.url(key), staged=True), rejects.all(), copied)
@@ -337,9 +337,10 @@ def _same_bytes(chunks: Iterator[bytes], file: SourceFile) -> Iterator[bytes]:
         raise Unsettled(f"{file.key} was written again while it was looked at; try again")
 
 
-def _staged_name(file: SourceFile) -> str:
-    """The same file under the same name gets the same copy."""
-    identity = f"{file.key}\n{file.sha256}".encode()
+def _staged_name(file: SourceFile, look: _Look, reading: Reading) -> str:
+    """The same file under the same name that is read in the same way gets the same copy; one that
+    is read otherwise takes nothing from a batch that waits."""
+    identity = f"{file.key}\n{file.sha256}\n{look.reason}\n{reading}".encode()
     return f"{hashlib.sha256(identity).hexdigest()[:32]}.{file.container}"
 
 

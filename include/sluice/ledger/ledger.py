@@ -264,7 +264,8 @@ class Ledger:
         return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
 
     def unfinished(self, pipeline: str) -> list[BatchRow]:
-        """The batches that are neither published nor rolled back, oldest first.
+        """The batches that are neither published nor rolled back: what is halfway, for nothing else
+        can be loaded before that is complete, then oldest first.
 
         One whose files are claimed but whose landing died before it was recorded is `landed`;
         so is one that was rolled back, and whose released files were claimed anew.
@@ -277,7 +278,7 @@ class Ledger:
                 row = known or BatchRow(pipeline, file.batch_id, "", LANDED)
                 recorded[file.batch_id] = replace(row, state=LANDED, at=file.at)
         rows = (row for row in recorded.values() if row.state not in FINISHED)
-        return sorted(rows, key=lambda row: row.at or self._clock())
+        return sorted(rows, key=lambda row: (not row.halfway, row.at or self._clock()))
 
     def published_batches(self, pipeline: str) -> set[str]:
         """The batches whose rows are in the tables."""

@@ -12,6 +12,7 @@ from sluice.manifest import Manifest, SourceFile
 from sluice.objects.store import ObjectStore, open_store
 
 LOOKED_AT_ONCE: Final = 16
+OTHER_BYTES: Final = "has other bytes than those that landed"
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -26,13 +27,18 @@ def refuse_replaced(pipeline: Pipeline, manifest: Manifest) -> None:
         verdicts = pool.map(lambda file: _verdict(store, file), originals)
         wrong = [f"{f.key} {found}" for f, found in zip(originals, verdicts, strict=True) if found]
     if wrong:
-        name, batch = pipeline.name, manifest.batch_id
-        raise TerminalError(
-            f"batch {batch} of {name}: {'; '.join(wrong[:5])} in {pipeline.landing.url}; nothing "
-            "is published. Put the bytes that landed back and load the batch again; or give it up "
-            f"(sluice rollback {name} --batch {batch}, sluice release {name} --batch {batch}): the "
-            "next run takes what is there then"
-        )
+        raise replaced(pipeline, manifest, wrong)
+
+
+def replaced(pipeline: Pipeline, manifest: Manifest, wrong: list[str]) -> TerminalError:
+    """What to say where objects of a batch are not those that landed; `wrong`: which, and how."""
+    name, batch = pipeline.name, manifest.batch_id
+    return TerminalError(
+        f"batch {batch} of {name}: {'; '.join(wrong[:5])} in {pipeline.landing.url}; nothing "
+        "is published. Put the bytes that landed back and load the batch again; or give it up "
+        f"(sluice rollback {name} --batch {batch}, sluice release {name} --batch {batch}): the "
+        "next run takes what is there then"
+    )
 
 
 def _verdict(store: ObjectStore, file: SourceFile) -> str:
@@ -44,7 +50,7 @@ def _verdict(store: ObjectStore, file: SourceFile) -> str:
         same = now.size == file.size and _checksum(store, file.key) == file.sha256
     except FileNotFoundError:
         return "is gone"
-    return "" if same else "has other bytes than those that landed"
+    return "" if same else OTHER_BYTES
 
 
 def _checksum(store: ObjectStore, key: str) -> str:

@@ -1,5 +1,5 @@
 """What a batch's files may have together, seen when they are looked into: their distinct schemas,
-of which each is held once, and the bytes of which copies are made.
+of which each is held once, the bytes of which copies are made, and their rejects.
 
 Objects are listed with their own size alone; a compressed table may be a hundred times that.
 """
@@ -11,21 +11,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sluice.bounds import SCHEMA_BYTES_OF_A_BATCH
+from sluice.containers.rejects import BatchRejects
 from sluice.operations.claim import Inspected
 
 
 def within_ceilings(
-    looks: Iterable[Inspected], most_bytes: float = math.inf
+    looks: Iterable[Inspected], most_rejects: int, most_bytes: float = math.inf
 ) -> Iterator[list[Inspected]]:
     """Lists of as many files as the ceilings allow: one alone may be above.
 
-    A file that has a copy counts with the copy's bytes, where these are more than its own.
+    A file that has a copy counts with the copy's bytes, where these are more than its own. Of
+    each list's rejects `BatchRejects` takes about `most_rejects`.
     """
-    batch, room = list[Inspected](), _Room(most_bytes)
+    batch, room = list[Inspected](), _Room(most_rejects, most_bytes)
     for one in looks:
         if batch and not room.is_left_for(one):
             yield batch
-            batch, room = [], _Room(most_bytes)
+            batch, room = [], _Room(most_rejects, most_bytes)
         batch.append(room.taken_by(one))
     if batch:
         yield batch
@@ -34,7 +36,8 @@ def within_ceilings(
 class _Room:
     """What is left of one batch's ceilings."""
 
-    def __init__(self, most_bytes: float) -> None:
+    def __init__(self, most_rejects: int, most_bytes: float) -> None:
+        self._rejects = BatchRejects(most_rejects)
         self._bytes = most_bytes
         self._schema_bytes = SCHEMA_BYTES_OF_A_BATCH
         self._schemas: dict[str, str] = {}
@@ -45,10 +48,11 @@ class _Room:
         return known and one.look.bytes_to_read <= self._bytes
 
     def taken_by(self, one: Inspected) -> Inspected:
-        """The file with the text that others of its schema have."""
+        """The file with the text that others of its schema have, and its rejects as they fit in."""
         file = one.look.file
         self._bytes -= one.look.bytes_to_read
         if file.avro_schema not in self._schemas:
             self._schema_bytes -= len(file.avro_schema.encode())
         schema = self._schemas.setdefault(file.avro_schema, file.avro_schema)
-        return replace(one, look=replace(one.look, file=replace(file, avro_schema=schema)))
+        look = replace(one.look, file=replace(file, avro_schema=schema))
+        return replace(one, look=replace(look, rejects=self._rejects.take(look.rejects)))

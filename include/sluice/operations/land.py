@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from sluice.bounds import rejects_of_a_batch
-from sluice.containers.rejects import BatchRejects
 from sluice.errors import SluiceError
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
@@ -160,7 +158,8 @@ def batches_of(
     """What `inspect_all` tells of the objects, a list for each batch that the ceilings make."""
     for chunk in chunks(ctx, objects):
         looks = _inspect_in_turn(ctx, store, chunk, named, denied=denied)
-        yield from within_ceilings(looks, ctx.pipeline.max_bytes_per_batch)
+        most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
+        yield from within_ceilings(looks, most, ctx.pipeline.max_bytes_per_batch)
 
 
 def inspect_all(
@@ -177,8 +176,9 @@ def inspect_all(
     Copies go below `prefix`, by default where those of batches are; `reading` is the pipeline's
     unless told.
     """
-    looks = within_ceilings(_inspect_in_turn(ctx, store, objects, named, prefix, reading, denied))
-    return [one for some in looks for one in some]
+    looks = _inspect_in_turn(ctx, store, objects, named, prefix, reading, denied)
+    most = rejects_of_a_batch(ctx.pipeline.max_bad_records)
+    return [one for some in within_ceilings(looks, most) for one in some]
 
 
 def _inspect_in_turn(
@@ -197,10 +197,9 @@ def _inspect_in_turn(
         whole = partial(_inspected, ctx, store, found, prefix, read_as)
         return or_left_out(ctx.say, found.key, whole, named, denied)
 
-    kept = BatchRejects(rejects_of_a_batch(ctx.pipeline.max_bad_records))
     for found, seen in zip(objects, _in_turn(look, objects), strict=True):
         if seen is not None:
-            yield Inspected(found, replace(seen, rejects=kept.take(seen.rejects)))
+            yield Inspected(found, seen)
 
 
 def _in_turn(

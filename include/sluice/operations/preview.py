@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from sluice.bounds import rejects_of_a_batch
 from sluice.driver.submit import PLAN_BATCH, submit
 from sluice.landing.landed import Inspection
 from sluice.landing.tablefolders import content_of
@@ -148,8 +149,9 @@ def _count_batches(ctx: Context, groups: Sequence[Group], fresh: list[Inspection
         for objects in kept
         for chunk in chunks(ctx, objects)
     )
+    rejects = rejects_of_a_batch(ctx.pipeline.max_bad_records)
     most = ctx.pipeline.max_bytes_per_batch
-    return sum(len(list(within_ceilings(chunk, most))) for chunk in landed)
+    return sum(len(list(within_ceilings(chunk, rejects, most))) for chunk in landed)
 
 
 def _unfinished(ctx: Context) -> tuple[str, ...]:

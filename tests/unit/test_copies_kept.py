@@ -1,0 +1,118 @@
+"""What landing tells of a file stays so in each batch, whatever is done to its copy meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import TerminalError
+from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.manifest import Manifest
+from sluice.objects.batchfiles import batch_of
+from sluice.operations.ahead import land_tables
+from sluice.operations.context import Context, open_context
+from sluice.operations.land import land
+from spark_jobs.decoding import copies
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+ROWS = """\
+name: shop
+namespace: shop
+format: rows
+format_options: {table: t, csv_delimiter: ";"}
+landing: {url: landing}
+tables: {t: {key: [id]}, u: {key: [id]}}
+"""
+GOOD = "".join(f"{number};{'x' * 40}\n" for number in range(8000))
+OWN = "shop/b/decoded-1-copies/"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Callable[..., Context]:
+    return lambda **more: open_shop(
+        tmp_path, ROWS + "".join(f"{k}: {v}\n" for k, v in more.items())
+    )
+
+
+def put(context: Context, name: str, text: str) -> None:
+    (context.project.root / "landing" / name).write_text(text)
+
+
+def manifest_of(context: Context, key: str) -> Manifest:
+    return context.files.read_manifest(key)
+
+
+def without_staged_copies(context: Context) -> None:
+    context.files.forget_copies(list(context.files.copies_there("shop")))
+
+
+def test_each_batch_that_copies_cut_tells_all_its_rejects(shop: Callable[..., Context]) -> None:
+    """By their own sizes two files are of one batch, by those of their copies each of its own."""
+    context = shop(max_bytes_per_batch=800_000)
+    for name in "abc":
+        bad = "".join(f"{number};{name};c\n" for number in range(600))
+        put(context, f"{name}.csv", f"id;v\n{GOOD}{bad}")
+    batches = [manifest_of(context, key) for key in land(context)]
+    assert [len(batch.rejects) for batch in batches] == [600] * 3
+
+
+def test_a_copy_that_a_batch_waits_for_is_not_replaced_by_another_reading(
+    shop: Callable[..., Context],
+) -> None:
+    context = shop(max_staged_bytes_per_file=20_000_000)
+    put(context, "t.csv", f"id;v\n{GOOD * 4}")
+    (key,) = land(context)
+    (file,) = manifest_of(context, key).files
+    copied = Path(file.url.removeprefix("file://")).read_bytes()
+
+    configured = context.project.root / "pipelines" / "shop.yaml"
+    configured.write_text(configured.read_text().replace("20000000", "1048576"))
+    (other,) = land_tables(open_context(context.project.root, "shop", lambda _: None), ["t"])
+    (smaller,) = manifest_of(context, other).files
+    assert Path(smaller.url.removeprefix("file://")).read_bytes() == b""
+    assert Path(file.url.removeprefix("file://")).read_bytes() == copied
+
+
+def test_a_copy_is_made_again_of_the_bytes_that_landed_alone(
+    shop: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = shop()
+    put(context, "t.csv", "id;v\n1;a\n")
+    (key,) = land(context)
+    without_staged_copies(context)
+
+    def written_again_behind_it(*told: object) -> None:
+        put(context, "t.csv", "id;v\n9;z\n")
+
+    monkeypatch.setattr(copies, "refuse_replaced", written_again_behind_it)
+    with pytest.raises(TerminalError, match=r"t\.csv has other bytes than those that landed"):
+        copies.with_copies(context, manifest_of(context, key), OWN)
+
+
+def test_rejects_are_told_by_the_batch_that_takes_the_file(shop: Callable[..., Context]) -> None:
+    context = shop()
+    put(context, "t.csv", "id;v\n1;a\n2;b;c\n3;c\n")
+    (key,) = land(context)
+    mine = manifest_of(context, key)
+    context.ledger.mark_files("shop", batch_of(key), FILE_LOADED)
+    context.ledger.record_batch("shop", batch_of(key), PUBLISHED, detail={"epoch": 0})
+    (other,) = land_tables(context, ["t"])
+    beside = manifest_of(context, other)
+    without_staged_copies(context)
+
+    made = [copies.with_copies(context, batch, OWN) for batch in (mine, beside)]
+    assert [len(batch.rejects) for batch in made] == [1, 0]
+    assert [Path(b.files[0].url.removeprefix("file://")).exists() for b in made] == [True, True]
+
+
+def test_own_copies_are_made_once(shop: Callable[..., Context]) -> None:
+    context = shop()
+    put(context, "t.csv", "id;v\n1;a\n")
+    (key,) = land(context)
+    without_staged_copies(context)
+    once = copies.with_copies(context, manifest_of(context, key), OWN)
+    assert copies.with_copies(context, once, OWN) is once
