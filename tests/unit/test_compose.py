@@ -1,6 +1,7 @@
 """docker-compose.yaml against what it rests on: .env.example, Airflow's settings, our own code.
 
-Where a docker client with compose is installed it parses the file as well; nothing is started.
+Where compose is installed it parses the file as well; nothing is started here, but by
+`tests/airflow/test_compose_topology.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
@@ -159,18 +161,22 @@ def test_base_images_are_pinned() -> None:
     assert [image for image in images if not PINNED.match(image)] == []
 
 
+def composer() -> list[str] | None:
+    """Compose's own parser: Docker's plugin, or the program of its own that it was before."""
+    known = (["docker", "compose"], ["docker-compose"])
+    there = (command for command in known if shutil.which(command[0]))
+    return next((c for c in there if not subprocess.call([*c, "version"], stdout=DEVNULL)), None)
+
+
 def test_compose_itself_accepts_it(tmp_path: Path) -> None:
-    docker = shutil.which("docker")
-    # Only Docker's own parser needs its client; the other tests of this file read the file without.
-    if (
-        docker is None
-        or subprocess.run([docker, "compose", "version"], capture_output=True).returncode
-    ):
-        pytest.skip("no docker client with compose on this machine")
+    # Only the parser needs to be installed; the other tests of this file read the file without.
+    compose = composer()
+    if compose is None:
+        pytest.skip("no docker compose nor docker-compose on this machine")
     env = tmp_path / ".env"
     env.write_text("".join(f"{name}=x\n" for name in example_variables()))
     run = subprocess.run(
-        [docker, "compose", "--env-file", str(env), "-f", str(COMPOSE), "config", "--quiet"],
+        [*compose, "--env-file", str(env), "-f", str(COMPOSE), "config", "--quiet"],
         capture_output=True,
         text=True,
     )
