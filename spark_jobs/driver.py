@@ -22,6 +22,7 @@ from sluice.config.project import Project
 from sluice.errors import LeaseHeld, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
+from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.details import failed
 from sluice.ledger.leases import ANYBODY, Lease, is_dead, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
@@ -78,6 +79,7 @@ class Driver:
         self._left_out: dict[str, str] = {}
         self._held = threading.Event()
         self._stop = threading.Event()
+        self._lost: LeaseHeld | None = None
 
     def run(self) -> BatchResult:
         """Load, write the result, then say so in the ledger; on failure say that instead."""
@@ -117,8 +119,8 @@ class Driver:
             refuse_closed(row, self.attempt)
         self._decoding(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
 
-    def _decoding(self, expected: Callable[[states.BatchRow | None], bool]) -> None:
-        self.ledger.record_batch(
+    def _decoding(self, expected: Callable[[states.BatchRow | None], bool]) -> bool:
+        return self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.LANDED, attempt=self.attempt,
             lease=Lease(this_holder(), self.pipeline.lease_seconds), expected=expected,
         )  # fmt: skip
@@ -197,6 +199,7 @@ class Driver:
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
+            self._require_mine()  # the lease would make it this attempt's again
             try:
                 self._lease(partial(self.ledger.acquire_lease, half=self._is_half_published))
                 self._held.set()
@@ -231,10 +234,15 @@ class Driver:
 
     @contextmanager
     def _renewing(self) -> Iterator[None]:
+        """Keep what is taken; raises LeaseHeld where it was lost, and the work was stopped."""
         thread = threading.Thread(target=self._renew, daemon=True)
         thread.start()
         try:
             yield
+        except Exception as error:
+            if self._lost is not None:
+                raise self._lost from error
+            raise
         finally:
             self._stop.set()
             thread.join()
@@ -245,21 +253,35 @@ class Driver:
             if is_dead(self.publisher):
                 tell("nobody waits for this load any more: it stops")
                 os._exit(TransientError.exit_code)
-            if time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
+            if self._lost is not None:
+                self._stop_work()
+            elif time.monotonic() - renewed > self.pipeline.lease_seconds / 3:
                 renewed = time.monotonic()
-                try:
-                    self._renew_once()
-                except LeaseHeld as error:
-                    tell(f"lease lost: {error}")
-                    return
-                except Exception as error:  # the catalog or its store may answer the next time
-                    tell(f"lease not renewed: {type(error).__name__}: {error}")
+                self._renew_or_tell()
+
+    def _renew_or_tell(self) -> None:
+        try:
+            self._renew_once()
+        except LeaseHeld as error:
+            tell(f"lease lost: {error}")
+            self._lost = error
+            self._stop_work()
+        except Exception as error:  # the catalog or its store may answer the next time
+            tell(f"lease not renewed: {type(error).__name__}: {error}")
+
+    def _stop_work(self) -> None:
+        """End what Spark does for a batch that is another's now; asked again and again, for
+        between two jobs there is nothing to end."""
+        if self.lake is not None:
+            with suppress(Exception):  # the JVM may be gone
+                self.lake.spark.sparkContext.cancelAllJobs()
 
     def _renew_once(self) -> None:
+        """Raises LeaseHeld where the batch is not this attempt's any more."""
         if self._held.is_set():
             self._lease(self.ledger.renew_lease)
-        else:
-            self._decoding(self._decodes)
+        elif not self._decoding(self._decodes):
+            self._require_mine()
 
     def _decodes(self, row: states.BatchRow | None) -> bool:
         return row is not None and (row.attempt, row.state) == (self.attempt, states.LANDED)
@@ -299,6 +321,7 @@ class Driver:
             for table in self._restore_schemas():
                 tell(f"{table}: schema as before the batch")
             self._drop_branches()
+            self._forget_undone()
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
             more=failed(f"{type(error).__name__}: {error}"), expected=self._still_mine,
@@ -310,6 +333,18 @@ class Driver:
         mine = branch_name(self.manifest.batch_id, self.attempt)
         for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
             drop_branches(self.catalog, namespace, name, mine)
+
+    def _forget_undone(self) -> None:
+        """Take out what a late write put into the changelogs of a batch that somebody had rolled
+        back: no later rollback looks for it, unless the batch comes again."""
+        row = self._row()
+        if row is not None and row.state == states.ROLLED_BACK:
+            batch = (self.pipeline.namespace, row.batch_id)
+            forget_changes(self.catalog, *batch, confirm=partial(self._require_as_seen, row))
+
+    def _require_as_seen(self, seen: states.BatchRow) -> None:
+        if states.seq_of(self._row()) != seen.seq:
+            raise self._taken_over()
 
     def _restore_schemas(self) -> list[str]:
         """Take new columns back, only where nobody else is at work, who may have rows for them."""

@@ -25,6 +25,7 @@ class Point(StrEnum):
     LAND_RECORDED = "land.recorded"
     LOAD_CREATED = "load.created"
     LOAD_EVOLVED = "load.evolved"
+    LOAD_PLANNED = "load.planned"
     LOAD_DECODED = "load.decoded"
     LOAD_LEASED = "load.leased"
     LOAD_BRANCHED = "load.branched"

@@ -13,6 +13,7 @@ from sluice.config.policies import APPLY, FAIL
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import truncate_policy
 from sluice.errors import PlanError, TransientError
+from sluice.faults import Point, reach
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.renamelog import record
 from sluice.manifest import SourceFile
@@ -164,7 +165,8 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     )
     # Of tables that are not planned: what an attempt, or a look by known shapes, made of them.
     planned = {(changelog.namespace, changelog.name) for changelog in map(changelog_id, plans)}
-    forget_changes(job.lake.catalog, job.pipeline.namespace, job.manifest.batch_id, planned)
+    namespace, batch_id = job.pipeline.namespace, job.manifest.batch_id
+    forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_mine)
     side_by_side(tables, lambda table: _remember(job, table))
     return DecodedBatch(envelope, found, tables, left_out)
 
@@ -302,6 +304,8 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     planned = [c if c in typed.columns else F.lit(None).alias(c) for c in stored]
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
     rows = good.select(*(quoted(c) if isinstance(c, str) else c for c in planned))
+    reach(Point.LOAD_PLANNED)
+    job.require_mine()  # else the changes that a later attempt put there would be gone
     rows.writeTo(table).overwrite(mine)
     found = seen.get
     span = Span(found["lowest"], found["highest"])

@@ -17,8 +17,8 @@ from tests.faults.lake import Contents, Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 OFTEN: Final = {
-    Point.LOAD_EVOLVED: 4, Point.LOAD_BRANCHED: 3, Point.LOAD_WRITTEN: 2, Point.LOAD_MERGED: 2,
-    Point.PUBLISH_TABLE: 4, Point.ROLLBACK_TABLE: 3,
+    Point.LOAD_EVOLVED: 4, Point.LOAD_PLANNED: 3, Point.LOAD_BRANCHED: 3, Point.LOAD_WRITTEN: 2,
+    Point.LOAD_MERGED: 2, Point.PUBLISH_TABLE: 4, Point.ROLLBACK_TABLE: 3,
 }  # fmt: skip
 """Points that a batch comes to more than once: how many times each is tried."""
 CREATING: Final = [f"{Point.LOAD_CREATED}:{n}" for n in (1, 2, 3)]

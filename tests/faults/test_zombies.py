@@ -20,7 +20,10 @@ from tests.faults.lake import Contents, Lake, descendants, finish
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 PATIENCE_SECONDS: Final = 600
 LEASE_SECONDS: Final = 10
-DRIVER: Final = [Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED, Point.LOAD_RESULT]
+DRIVER: Final = [
+    Point.LOAD_PLANNED, Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED,
+    Point.LOAD_RESULT,
+]  # fmt: skip
 PUBLISHER: Final = [
     Point.PUBLISH_HELD, Point.PUBLISH_INTENT, Point.PUBLISH_MARKED, Point.PUBLISH_TABLE,
     Point.PUBLISH_RECORDED, Point.PUBLISH_FILES,
@@ -83,7 +86,7 @@ def test_who_wakes_up_late_changes_nothing(lake: Lake, wanted: Contents, point: 
     assert lake.leftovers() == []
 
 
-@pytest.mark.parametrize("point", [Point.PUBLISH_TABLE, Point.PUBLISH_RECORDED])
+@pytest.mark.parametrize("point", [Point.LOAD_PLANNED, Point.PUBLISH_TABLE, Point.PUBLISH_RECORDED])
 def test_what_was_rolled_back_meanwhile_stays_so(
     lake: Lake, wanted: Contents, point: Point
 ) -> None:

@@ -7,14 +7,19 @@ import threading
 from pathlib import Path
 from typing import Any, Never
 
+import pyarrow as pa
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import NestedField, StringType
 
 from sluice.errors import LeaseHeld, TerminalError
+from sluice.ledger.changelogs import files_of
 from sluice.ledger.leases import Lease, this_holder
-from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, ROLLED_BACK
+from sluice.ledger.rows import FAILED, LANDED, LOADED, LOADING, PUBLISHED, ROLLED_BACK
 from sluice.manifest import Manifest
-from sluice.names import PROP_PIPELINE
+from sluice.names import BATCH_ID, PROP_PIPELINE
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.stages import reconcile
@@ -195,6 +200,82 @@ def test_one_error_of_the_store_does_not_end_the_renewing(
     monkeypatch.setattr(driver, "_renew_once", fails_once(OSError("SLOW_DOWN"), renewed.set))
     with driver._renewing():
         assert renewed.wait(10)
+
+
+class Jobs:
+    """A lake's Spark with a job that takes until somebody ends it."""
+
+    def __init__(self) -> None:
+        self.spark = self.sparkContext = self
+        self.ended = threading.Event()
+
+    def cancelAllJobs(self) -> None:
+        self.ended.set()
+
+    def restore_schemas(self) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize("state", [LANDED, PUBLISHED, ROLLED_BACK])
+def test_a_driver_whose_batch_is_another_s_ends(
+    context: Context, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """It is asked for while it decodes, before it needs the pipeline's lease."""
+    _, manifest = landed(context)
+    monkeypatch.setattr(driver_module, "_POLL_SECONDS", 0.01)
+    jobs: Any = Jobs()
+
+    def work(driver: Driver, _: bool) -> Never:
+        driver.lake = jobs
+        context.ledger.record_batch("shop", manifest.batch_id, state, attempt="later")
+        driver.pipeline = driver.pipeline.model_copy(update={"lease_seconds": 0.01})
+        assert jobs.ended.wait(10)
+        raise RuntimeError("SPARK_JOB_CANCELLED")
+
+    monkeypatch.setattr(Driver, "_work", work)
+    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+    row = context.ledger.batch("shop", manifest.batch_id)
+    assert row is not None
+    assert (row.attempt, row.state) == ("later", state)
+
+
+@pytest.mark.parametrize("state", [LANDED, PUBLISHED])
+def test_a_driver_whose_batch_is_another_s_does_not_take_the_lease(
+    context: Context, state: str
+) -> None:
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    context.ledger.record_batch("shop", "b1", state, attempt="later")
+    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+        driver._take_lease()
+    row = context.ledger.batch("shop", "b1")
+    assert row is not None
+    assert (row.attempt, row.state) == ("later", state)
+
+
+@pytest.mark.parametrize(("state", "left"), [(ROLLED_BACK, 0), (PUBLISHED, 1), (FAILED, 1)])
+def test_no_changes_of_a_batch_that_was_rolled_back_stay(
+    context: Context, state: str, left: int
+) -> None:
+    """The driver that wakes up while it writes them commits them after the rollback."""
+    name = ("shop__cdc", "orders__changes")
+    schema = Schema(NestedField(1, BATCH_ID, StringType(), required=False))
+    by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), BATCH_ID))
+    context.catalog.create_namespace("shop__cdc")
+    log = context.catalog.create_table(name, schema, partition_spec=by_batch)
+    log.append(pa.table({BATCH_ID: ["b1", "b2"]}))
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    context.ledger.record_batch("shop", "b1", state, attempt="later")
+    driver._fail(LeaseHeld("taken over"))
+    log = context.catalog.load_table(name)
+    assert [len(files_of(log, batch)) for batch in ("b1", "b2")] == [left, 1]
+
+
+def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
+    """The lease is taken between the look whether it is, and the renewing of the other."""
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    context.ledger.record_batch("shop", "b1", LOADING, attempt=driver.attempt)
+    driver._renew_once()
 
 
 def test_scratch_that_stays_does_not_fail_what_is_loaded(

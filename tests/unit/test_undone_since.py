@@ -67,6 +67,15 @@ def has_changes(context: Context, batch: str) -> bool:
     return batch in rows["_batch_id"].to_pylist()
 
 
+def second(context: Context, manifest: Manifest) -> Driver:
+    """A driver that begins after another one at the same batch."""
+    driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
+    row = context.ledger.batch("shop", manifest.batch_id)
+    assert row is not None
+    driver.predecessor = row.attempt
+    return driver
+
+
 @pytest.mark.parametrize("again", ["reprocess", "tables"])
 def test_what_reads_a_batch_again_is_undone_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
@@ -82,7 +91,7 @@ def test_what_reads_a_batch_again_is_undone_with_it(
     (left,) = (row for row in ctx.ledger.batches("shop") if row.state != PUBLISHED)
 
     refolding.rollback(ctx, first)
-    driver = Driver(ctx.project, ctx.files.read_manifest(left.manifest), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = second(ctx, ctx.files.read_manifest(left.manifest))
     with pytest.raises(TerminalError, match=rf"{first}, which is rolled back"):
         driver._take_lease()
     ctx.ledger.record_batch("shop", left.batch_id, FAILED)
@@ -99,7 +108,7 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
     """Its second load failed; what its tables hold is in no list of published batches."""
     ctx = three_batches(tmp_path)
     publish(ctx, "b4", 4, tables=("orders",), state=PUBLISHING)
-    driver = Driver(ctx.project, Manifest("shop", "b4", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = second(ctx, Manifest("shop", "b4", ()))
     driver._take_lease()
     driver._fail(TransientError("its check"))
     assert (state(ctx, "b4"), everything(ctx)) == (FAILED, [[0, 1, 2, 3, 4], [0, 1, 2, 3]])
@@ -118,7 +127,7 @@ def test_nobody_loads_beside_a_batch_that_is_half_published_until_it_is_whole_or
 def test_a_batch_whose_publication_moved_nothing_blocks_nobody(tmp_path: Path) -> None:
     ctx = three_batches(tmp_path)
     publish(ctx, "b4", 4, tables=(), state=PUBLISHING)
-    driver = Driver(ctx.project, Manifest("shop", "b4", ()), lambda: None)  # type: ignore[arg-type, return-value]
+    driver = second(ctx, Manifest("shop", "b4", ()))
     driver._take_lease()
     driver._fail(TransientError("its check"))
     ctx.ledger.acquire_lease("shop", "b5", "a1", Lease("elsewhere:1", 60))
