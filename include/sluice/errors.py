@@ -69,6 +69,11 @@ class TerminalError(SluiceError):
         return self
 
 
+class LakeMoved(TerminalError):
+    """The catalog names files that are not in the warehouse, for long; of a table or a batch that
+    was looked at meanwhile this says nothing."""
+
+
 class ConfigError(TerminalError):
     """The project's YAML is wrong; the message names file, key path and what was expected."""
 

@@ -26,7 +26,7 @@ from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project
 from sluice.config.projectfile import CatalogConfig, Lake, Spark
-from sluice.errors import CommitStateUnknown, TerminalError, TransientError
+from sluice.errors import CommitStateUnknown, LakeMoved, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import SourceFile
@@ -170,7 +170,7 @@ def test_a_lake_that_was_moved_is_not_tried_again(tmp_path: Path, clock: Clock) 
     claim(Ledger(open_catalog(embedded(tmp_path))), "a")
     (tmp_path / "w").rename(tmp_path / "moved")
     moved = Ledger(open_catalog(embedded(tmp_path)))
-    with pytest.raises(TerminalError, match=r"metadata\.json.*names a file that is not in the"):
+    with pytest.raises(LakeMoved, match=r"metadata\.json.*names a file that is not in the"):
         moved.known_files("p")
     assert clock.now >= 90
 

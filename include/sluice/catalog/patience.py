@@ -22,7 +22,7 @@ from pyiceberg.exceptions import (
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from sluice.errors import SluiceError, TerminalError, TransientError
+from sluice.errors import LakeMoved, SluiceError, TransientError
 
 T = TypeVar("T")
 Errors = tuple[type[Exception], ...]
@@ -52,8 +52,8 @@ class CatalogAwayError(TransientError):
 def retry(action: Callable[[], T], also: Errors = ()) -> T:
     """Do something again, for SECONDS, while it fails in a way that passes; `also`: errors to add.
 
-    Raises CatalogAwayError when the time is up, TerminalError where a file was missing all the
-    while, and any other error as it is.
+    Raises CatalogAwayError when the time is up, LakeMoved where a file was missing all the while,
+    and any other error as it is.
     """
     give_up = time.monotonic() + SECONDS
     turn = 0
@@ -75,7 +75,7 @@ def _given_up(problem: Exception) -> SluiceError:
     """A file that a table's newest metadata replaced is missing for a moment; one that stays so is
     of a warehouse and a catalog that do not belong together."""
     if isinstance(problem, FileNotFoundError):
-        return TerminalError(
+        return LakeMoved(
             f"{in_words(problem)}: the catalog names a file that is not in the warehouse; the "
             "warehouse was moved or is not mounted, files of it were deleted, or one of the two is "
             "an older copy of itself. Nothing was changed: put the warehouse back where it was, or "

@@ -310,7 +310,7 @@ def _arrived(table: Table, sent: dict[str, T]) -> str | None:
 def _patiently(action: Callable[[], T]) -> T:
     """Read again when the catalog is away, or a metadata file was replaced under the reader.
 
-    Raises CommitStateUnknown in the end, for what was sent before may have arrived; TerminalError
+    Raises CommitStateUnknown in the end, for what was sent before may have arrived; LakeMoved
     where the file stays away.
     """
     try:

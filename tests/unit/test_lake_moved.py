@@ -1,0 +1,76 @@
+"""A lake whose files are not where its catalog has them: no table and no batch is to blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Never
+
+import pytest
+
+from sluice.catalog import client as catalog_module
+from sluice.catalog import patience
+from sluice.errors import TerminalError, names_of
+from sluice.ledger import tables as ledger_tables
+from sluice.ledger.renamelog import record, recorded
+from sluice.ledger.rows import PUBLISHING
+from sluice.operations import stages
+from sluice.operations.context import Context
+from spark_jobs.decoding import apart
+from tests.unit.clocks import Clock
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+
+MOVED = "names a file that is not in the warehouse"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    clock = Clock()
+    for module in (patience, catalog_module, ledger_tables):
+        monkeypatch.setattr(module, "time", clock)
+    shop = open_shop(tmp_path)
+    record(shop.catalog, "shop", "b0", [])
+    return shop
+
+
+def lose(table: str, shop: Context) -> None:
+    """Take the metadata of a table of the ledger away."""
+    found = shop.catalog.load_table(("sluice", table))
+    Path(found.metadata_location.removeprefix("file://")).unlink()
+
+
+def test_no_table_of_a_batch_is_blamed_for_it(shop: Context) -> None:
+    """Else the batch would be published without all tables that looked while it was away."""
+    lose("renames", shop)
+    pipeline = shop.pipeline.model_copy(update={"consistency": "table"})
+
+    def known(_: str) -> None:
+        recorded(shop.catalog, "shop")
+
+    with pytest.raises(TerminalError, match=MOVED) as caught:
+        apart.each(pipeline, ["s.orders", "s.notes"], str, known)
+    assert not caught.value.tables
+
+
+def test_it_is_no_reason_to_get_on_without_the_batch(
+    shop: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.ledger.record_batch("shop", "b1", PUBLISHING, attempt="a1")
+
+    def away(*_: object) -> Never:
+        lose("batches", shop)
+        shop.ledger.batch("shop", "b1")
+        raise AssertionError("the ledger was read")
+
+    monkeypatch.setattr(stages, "publish", away)
+    with pytest.raises(TerminalError, match=MOVED) as caught:
+        stages.reconcile(shop)
+    assert "to get on without it" not in str(caught.value)
+
+
+def test_whoever_started_the_driver_does_not_try_it_again(shop: Context) -> None:
+    lose("renames", shop)
+    with pytest.raises(TerminalError, match=MOVED) as caught:
+        recorded(shop.catalog, "shop")
+    assert type(caught.value).__name__ in names_of(TerminalError)
