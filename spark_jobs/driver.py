@@ -142,6 +142,7 @@ class Driver:
             retried = True
 
     def _load(self, retried: bool) -> BatchResult:
+        self.session()  # what is seen before it is there may be gone when it reads
         self.manifest = with_copies(self._context(), self.manifest, self._own_copies())
         try:
             return load(self._ready_job(), self._take_lease, retried)

@@ -39,6 +39,10 @@ _WITH_STATE: Final = "org.apache.spark.SparkThrowable"
 _LASTING: Final = ("0A", "21", "22", "23", "42", "54")
 
 
+_GONE: Final = "[PATH_NOT_FOUND]"
+"""Spark's error class for a file that is not there when a query over it is made."""
+
+
 class Result(Protocol):
     """What a driver found or did."""
 
@@ -66,11 +70,17 @@ def exit_code(work: Callable[[], Result]) -> int:
 def typed(error: Exception) -> SluiceError:
     """The error as one of ours: what stores, catalogs and executors do may pass, a mistake not.
 
-    Nor does what Spark cannot compute from the data that it was given: its SQLSTATE says so.
+    Nor does what Spark cannot compute from the data that it was given: its SQLSTATE says so. A file
+    that is gone is told by name at the next try, or is made again.
     """
     if isinstance(error, SluiceError):
         return error
     text = f"{type(error).__name__}: {error}"
+    if isinstance(error, AnalysisException) and _GONE in text:
+        return TransientError(
+            "a file that this attempt reads is gone. A copy that another run removed is made again "
+            f"by the next try, which also tells of a landed file that is missing. {text}"
+        )
     if isinstance(error, _OUTSIDE) and not isinstance(error, _MISTAKES):
         lasting = next((s for s in _sql_states(error) if s.startswith(_LASTING)), "")
         return _lasting(text, lasting) if lasting else TransientError(text)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from sluice.errors import TerminalError
+from sluice.errors import TerminalError, TransientError
+from sluice.manifest import Manifest
 from sluice.operations import stages
+from sluice.operations.context import Context
 from sluice.operations.land import land
+from spark_jobs import driver
+from spark_jobs.decoding.copies import with_copies
+from spark_jobs.failures import typed
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
@@ -39,6 +46,27 @@ def test_the_driver_makes_it_again(landed: Sandbox) -> None:
     landed.run()
     assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
     assert [bad["reason"] for bad in landed.quarantined()] == ["wrong_field_count"]
+
+
+def test_one_that_goes_before_it_is_read_is_made_by_the_next_try(
+    landed: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who takes this attempt for dead removes what it has made, its copies among it."""
+
+    def gone_at_once(ctx: Context, manifest: Manifest, prefix: str) -> Manifest:
+        found = with_copies(ctx, manifest, prefix)
+        ctx.files.store.delete_prefix(prefix)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "with_copies", gone_at_once)
+        with pytest.raises(AnalysisException) as caught:
+            landed.run()
+    told = typed(caught.value)
+    assert isinstance(told, TransientError)
+    assert re.search(r"is made again by the next try.*-copies/", str(told))
+    landed.run()
+    assert landed.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}]
 
 
 @pytest.mark.parametrize(("now", "what"), [("id;v\n4;d\n", "has other bytes"), (None, "is gone")])

@@ -108,6 +108,23 @@ def test_a_table_is_left_out_once(context: Context, monkeypatch: pytest.MonkeyPa
     assert tried == [{}, {"s.notes": "its key"}]
 
 
+def test_copies_are_looked_for_when_they_can_be_read(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the Spark session is there, somebody may remove what was seen."""
+    done: list[str] = []
+
+    def copies(_: Context, manifest: Manifest, prefix: str) -> Manifest:
+        done.append("copies")
+        raise TerminalError("as far as this test goes")
+
+    monkeypatch.setattr(driver_module, "with_copies", copies)
+    driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: done.append("session"))  # type: ignore[arg-type, return-value]
+    with pytest.raises(TerminalError, match="as far"):
+        driver._load(False)
+    assert done == ["session", "copies"]
+
+
 def landed(context: Context) -> tuple[str, Manifest]:
     (context.project.root / "landing" / "a.jsonl").write_text('{"a": 1}\n')
     (key,) = land(context)

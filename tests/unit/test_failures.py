@@ -16,6 +16,7 @@ from spark_jobs.failures import typed
         (KeyError("coupon"), TerminalError),
         (AssertionError("no"), TerminalError),
         (AnalysisException("no such column"), TerminalError),
+        (AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/copy"), TransientError),
         (PySparkTypeError("not a column"), TerminalError),
         (PySparkException("job aborted"), TransientError),
         (ConnectionResetError("reset"), TransientError),
