@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sluice.landing.landed import inspect
+from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.objects.batchfiles import batch_of
 from sluice.operations import preview as preview_module
+from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context
 from sluice.operations.land import land
 from sluice.operations.preview import Forecast, preview
+from sluice.operations.quarantined import Unresolved
+from sluice.operations.reprocess import land_again
 from tests.unit.projects import PIPELINE, keys, open_shop
 
 pytestmark = pytest.mark.catalog
@@ -63,3 +69,21 @@ def test_lines_that_spark_reads_where_they_are_count_as_they_landed(context: Con
         path = context.project.root / "landing" / name
         path.write_bytes(gzip.compress(f'{{"of": "{name}", "padding": "{"x" * COPY}"}}\n'.encode()))
     assert len(land(context)) == 1
+
+
+def test_batches_that_are_decoded_again_together_count_them_so(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their copies are gone, and no manifest tells how large they were."""
+    waiting = []
+    for key in land(context):
+        batch = batch_of(key)
+        context.ledger.mark_files("shop", batch, FILE_LOADED)
+        context.ledger.record_batch("shop", batch, PUBLISHED)
+        waiting.append(Unresolved(batch, Counter(keys(context, [key]))))
+    context.files.forget_copies(context.files.copies_there("shop"))
+    monkeypatch.setattr(reprocess_module, "unresolved", lambda *_: waiting)
+    again = land_again(context)
+    assert [keys(context, [key]) for key in again] == [list(NAMES[:2]), list(NAMES[2:])]
+    told = [context.files.read_manifest(key).reprocess for key in again]
+    assert [one and one.batches for one in told] == [(one.batch_id,) for one in waiting]

@@ -7,7 +7,7 @@ file: the ledger's files stay with the batch that took them, loaded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -91,7 +91,7 @@ def land_again(
     waiting = _for_reason(ctx, unresolved(ctx, batch_id), asked.reason)
     taken = [take(ctx, batch) for batch in waiting]
     asked = replace(asked, reason=f"{asked.reason} {signature}".strip())
-    manifests = [read_again(ctx, chunk, asked) for chunk in _chunks(ctx, taken)]
+    manifests = [m for chunk in _chunks(ctx, taken) for m in _read_apart(ctx, chunk, asked)]
     return [_record(ctx, manifest, lease) for manifest in manifests]
 
 
@@ -181,18 +181,45 @@ def _too_much(ctx: Context, together: list[Taken]) -> bool:
     )
 
 
+def _read_apart(ctx: Context, chunk: list[Taken], asked: Reprocess) -> Iterator[Manifest]:
+    """`read_again` for as many of the batches at once as the ceiling of bytes allows, by what is
+    read of their files: how large their copies are, only another look tells."""
+    looks = _looks_of(ctx, chunk)
+    part, known = list[Taken](), dict[str, int]()
+    for one in chunk:
+        mine = {file.key: looks[file.key].bytes_to_read for file in one.files}
+        if part and sum((known | mine).values()) > ctx.pipeline.max_bytes_per_batch:
+            yield _manifest(ctx, part, looks, asked)
+            part, known = [], {}
+        part.append(one)
+        known |= mine
+    yield _manifest(ctx, part, looks, asked)
+
+
 def read_again(ctx: Context, chunk: list[Taken], asked: Reprocess = AS_EVER) -> Manifest:
     """The batch that decodes these files again, as they are now, each at its place of before.
 
     Raises TerminalError naming a file that is gone, changed or denied.
     """
+    return _manifest(ctx, chunk, _looks_of(ctx, chunk), asked)
+
+
+def _looks_of(ctx: Context, chunk: list[Taken]) -> dict[str, Inspection]:
+    """What the files of some batches are now, by their keys."""
     old: dict[str, SourceFile] = {}
     told = [file for taken in chunk for file in taken.files]
     changed = sorted({f.key for f in told if not _same(old.setdefault(f.key, f), f)})
     if changed:
         raise TerminalError(_missing(ctx, changed, _OTHER_BYTES))
+    return {look.file.key: look for look in _look(ctx, old)}
+
+
+def _manifest(
+    ctx: Context, chunk: list[Taken], seen: Mapping[str, Inspection], asked: Reprocess
+) -> Manifest:
+    old = {file.key: file for taken in reversed(chunk) for file in reversed(taken.files)}
+    looks = [look for key, look in seen.items() if key in old]
     generation = 1 + max(taken.generation for taken in chunk)
-    looks = _look(ctx, old)
     files = tuple(_as_before(old[i.file.key], i.file, generation) for i in looks)
     batches = tuple(sorted(taken.unresolved.batch_id for taken in chunk))
     records = sum(taken.unresolved.records for taken in chunk)
