@@ -18,7 +18,8 @@ from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.keynames import key_names, key_told
+from spark_jobs.planning.keynames import key_told
+from spark_jobs.planning.othernames import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
 from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.renames_known import (
@@ -28,7 +29,6 @@ from spark_jobs.planning.renames_known import (
     published,
     refuse_renames,
     renames_of,
-    used_again,
 )
 from spark_jobs.planning.sharedtargets import refuse_shared_targets
 
@@ -112,11 +112,11 @@ def _by_events(job: Job, asked: _Asked, stored: Mapping[str, str], renames: Rena
     found, config, target = asked.table, asked.config, _target(job, asked.table)
     key = job.lake.key(target)
     refuse_other_source(job.lake, target, found, config)
-    fmt, again = FORMATS[job.pipeline.format], used_again(renames)
     script = job.pipeline.ddl_table(found.source.name)
     told = key_told(found, config, key, script.key if script else (), renames)
-    names = key_names(found, told, renames, asked.statements)
-    return plan_table(job.pipeline, fmt, found, config, stored or None, key, again, names)
+    names = known_names(found, config, told, renames, asked.statements)
+    fmt = FORMATS[job.pipeline.format]
+    return plan_table(job.pipeline, fmt, found, config, stored or None, key, names)
 
 
 def _target(job: Job, found: Found) -> TableId:

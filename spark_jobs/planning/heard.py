@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sluice.config.collations import source_name
@@ -12,7 +12,7 @@ from spark_jobs.formats.base import Format
 from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
 from spark_jobs.planning.discover import Found
-from spark_jobs.planning.keynames import KeyNames
+from spark_jobs.planning.othernames import KnownNames
 from spark_jobs.planning.plannedcolumn import PlannedColumn
 from spark_jobs.planning.spelling import Described, Spelling, spelling
 from spark_jobs.planning.storedtypes import KnownTypes, planned
@@ -20,13 +20,11 @@ from spark_jobs.planning.storedtypes import KnownTypes, planned
 
 @dataclass(frozen=True)
 class Stored:
-    """The table that is there: its columns' types and its key; `used_again` and `key_names` as in
-    `plan_table`."""
+    """The table that is there: its columns' types and its key, and the names that these had."""
 
     types: Mapping[str, str]
     key: tuple[str, ...] | None
-    used_again: Collection[str]
-    key_names: KeyNames
+    names: KnownNames
 
 
 @dataclass(frozen=True)
@@ -48,13 +46,19 @@ def hear(
     """Put together what is told of a table's columns and key; raises PlanError where its events
     describe too many columns, or such as `on_type_change` cannot place."""
     told = descriptions(fmt, found, pipeline.format_options)
-    spelled = spelling(found, told, stored.types, stored.key_names)
+    spelled = spelling(found, told, stored.types, stored.names.of_key)
     described, known = spelled.of_described(told), spelled.of_found(found)
     hints = spelled.of_config(config)
-    policy = pipeline.on_type_change
     ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
     types = KnownTypes(
-        found.source.name, hints.columns, stored.types, policy, stored.used_again, ddl.columns
+        table=found.source.name,
+        hints=hints.columns,
+        existing=stored.types,
+        policy=pipeline.on_type_change,
+        used_again=stored.names.used_again,
+        ddl=ddl.columns,
+        others=stored.names.others,
+        bare=bool(found.images) and not any(told.values()),
     )
     key = _told_key(hints, known, stored.key, ddl.key)
     beside = besides(known, described, types, spelled, key or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluice.config.collations import rules
@@ -24,8 +24,8 @@ from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.heard import Heard, Stored, column_names, hear, planned_columns
-from spark_jobs.planning.keynames import NO_NAMES, KeyNames
 from spark_jobs.planning.opening import Opening, opening_of
+from spark_jobs.planning.othernames import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
 from spark_jobs.planning.renames import Renames
 
@@ -142,15 +142,11 @@ def plan_table(
     config: TableConfig,
     existing: Mapping[str, str] | None,
     stored_key: tuple[str, ...] | None,
-    used_again: Collection[str] = (),
-    key_names: KeyNames = NO_NAMES,
+    known: KnownNames = NOTHING_RENAMED,
 ) -> TablePlan:
-    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet.
-
-    `used_again`: in lower case, names that two columns of the source had, one after the other.
-    """
+    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
     _refuse_truncates(pipeline, found, config)
-    stored = Stored(existing or {}, stored_key, used_again, key_names)
+    stored = Stored(existing or {}, stored_key, known)
     heard = hear(pipeline, fmt, found, config, stored)
     names = column_names(heard, existing or {})
     if existing is not None:

@@ -28,6 +28,7 @@ class PlannedColumn:
     what equal values of the column `compares` have in common (`sluice.config.collations`).
     `silent`: what events say under its name is of a column of the key; it is NULL.
     `always_told`: an image without the column has NULL in it, see `Format.whole_rows`.
+    `told`: somebody says its type: the batch's events, a hint or a script.
     """
 
     name: str
@@ -38,6 +39,7 @@ class PlannedColumn:
     rule: str = ""
     silent: bool = False
     always_told: bool = False
+    told: bool = True
 
     @property
     def source_name(self) -> str:

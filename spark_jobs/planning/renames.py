@@ -50,6 +50,12 @@ def declared(former: Mapping[str, str]) -> Renames:
     return (Rename(DECLARED, tuple(sorted(former.items()))),) if former else ()
 
 
+def used_again(renames: Iterable[Rename]) -> frozenset[str]:
+    """In lower case, the columns that were dropped, and whose name another one has since."""
+    pairs = (pair for rename in renames for pair in rename.columns)
+    return frozenset(old.lower() for old, new in pairs if new == names.dropped_column(old))
+
+
 def name_at(renames: Iterable[Rename], name: str, position: str) -> str:
     """The name of now of a column that an event at a position calls `name`."""
     for rename in sorted(renames):

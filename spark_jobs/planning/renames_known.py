@@ -16,11 +16,19 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.renamelog import ToldRename, recorded
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.halfhinted import is_described, is_hinted, refuse_half_hinted
+from spark_jobs.planning.halfhinted import refuse_half_hinted
 from spark_jobs.planning.keynames import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.plannedcolumn import PlannedColumn
-from spark_jobs.planning.renames import Rename, Renames, declared, in_order, name_at, wanted
+from spark_jobs.planning.renames import (
+    Rename,
+    Renames,
+    declared,
+    in_order,
+    name_at,
+    used_again,
+    wanted,
+)
 
 
 def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
@@ -47,12 +55,6 @@ def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[
             yield old, new
         elif old is not None and any(n == old.lower() and at >= one.position for n, at in added):
             yield old, dropped_column(old)
-
-
-def used_again(renames: Iterable[Rename]) -> frozenset[str]:
-    """In lower case, the columns that were dropped, and whose name another one has since."""
-    pairs = (pair for rename in renames for pair in rename.columns)
-    return frozenset(old.lower() for old, new in pairs if new == dropped_column(old))
 
 
 def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
@@ -140,9 +142,8 @@ def _with_names_of_now(
         if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
             raise PlanError(_taken(plan, kept))
         there, were = found.get(kept), [found[n] for n in former]
-        told_of = there if there and (kept in stored or _is_told(plan, there)) else None
+        told_of = there if there and (kept in stored or there.told) else None
         if told_of is not None:
-            told_of = _read_as_before(plan, told_of, were)
             refuse_half_hinted(plan, told_of, were)
         two = again.intersection(n.lower() for n in (kept, *former))
         join = widest_or_text if texts or two else widest
@@ -167,22 +168,6 @@ def _refuse_key(plan: TablePlan, columns: Sequence[str]) -> None:
             "on_schema_change: additive, which follows no renames, or, with the new `key`, "
             f"{ELSEWHERE}"
         )
-
-
-def _is_told(plan: TablePlan, column: PlannedColumn) -> bool:
-    """Whether the events, or a hint, say the type of a column."""
-    return is_described(column) or is_hinted(plan, column)
-
-
-def _read_as_before(
-    plan: TablePlan, column: PlannedColumn, former: Iterable[PlannedColumn]
-) -> PlannedColumn:
-    """A stored column that nobody tells, as the former one of its type: what is stored does not
-    say how the events write it."""
-    alike = (one for one in former if one.stored == column.stored)
-    one = None if _is_told(plan, column) else next(alike, None)
-    reading = None if one is None else one.readings.get(None)
-    return column if reading is None else replace(column, readings={None: reading})
 
 
 def _holding(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.coltypes import (
     STRING,
+    UNSIGNED,
     VARIABLE,
     ColumnType,
     as_described,
@@ -22,8 +23,9 @@ from sluice.coltypes import (
     widest_or_text,
 )
 from sluice.config import policies
-from sluice.errors import PlanError
+from sluice.errors import ELSEWHERE, PlanError
 from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.othernames import NO_OTHERS, OtherNames, Others
 from spark_jobs.planning.plannedcolumn import PlannedColumn
 from spark_jobs.planning.widening import is_promoted
 
@@ -33,7 +35,8 @@ class KnownTypes:
     """What is known of a table's types beside its events: the hints, and the columns as stored.
 
     `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
-    `ddl`: the types that a script tells, as far as texts of the format are read by them.
+    `ddl`: the types that a script tells, as far as texts of the format are read by them. `others`:
+    of columns that the source renamed. `bare`: the batch's events describe no column at all.
     """
 
     table: str
@@ -42,6 +45,38 @@ class KnownTypes:
     policy: str = policies.FAIL
     used_again: Collection[str] = ()
     ddl: Mapping[str, ColumnType] = field(default_factory=dict)
+    others: OtherNames = field(default_factory=dict)
+    bare: bool = False
+
+    def lender(self, column: str) -> str | None:
+        """The other name of a column without a hint that has one."""
+        lender = None if column in self.hints else self._first(column, self.hints)
+        stored = self.existing.get(column)
+        if lender is None or stored is None or self._others(column).alone:
+            return lender
+        # Of two columns: what is stored of another type may be of the other one.
+        return lender if stored_form(parse_type(self.hints[lender])).spark == stored else None
+
+    def scripted(self, column: str) -> ColumnType | None:
+        """What a script tells of a column, by its own name before the others."""
+        name = self._first(column, self.ddl)
+        return None if name is None else self.ddl[name]
+
+    def stored_as(self, column: str) -> ColumnType | None:
+        """The type that a column is stored as, be it under another name."""
+        name = self._first(column, self.existing)
+        return None if name is None else parse_type(self.existing[name])
+
+    def _others(self, column: str) -> Others:
+        return self.others.get(column.lower(), NO_OTHERS)
+
+    def _first(self, column: str, told: Collection[str]) -> str | None:
+        """The first of a column's names that is among these, as it is spelled there."""
+        if column in told or column.lower() not in self.others:
+            return column if column in told else None
+        known = {name.lower(): name for name in told}
+        names = (column.lower(), *self._others(column).names)
+        return next((known[name] for name in names if name in known), None)
 
     def stands(self, column: str) -> bool:
         """Whether the column's stored type stands against any other that does not fit it."""
@@ -65,8 +100,11 @@ def planned(
         hint = parse_type(types.hints[name])
         typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
         return PlannedColumn(name, _stored(name, [hint], types), _hinted(hint, readings, typed))
+    lender = types.lender(name)
     if not readings:
-        return _untold(name, types)
+        return _untold(name, types) if lender is None else _lent(name, lender, types)
+    if lender is not None and changes_values(parse_type(types.hints[lender])):
+        raise half_hinted(types.table, lender, name)
     kinds = list(readings.values())
     if types.stands(name):
         return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
@@ -76,13 +114,52 @@ def planned(
 def _untold(name: str, types: KnownTypes) -> PlannedColumn:
     """A column that no event describes. A type that is stored stands against that of a script, but
     for one that Iceberg widens it to in place: no later script stops a batch."""
-    told = types.ddl.get(name, STRING)
+    script = types.scripted(name)
+    told = script or STRING
     kind = stored_form(told)
-    if name in types.existing:
-        stored = parse_type(types.existing[name])
+    stored = types.stored_as(name) if script or name in types.existing else None
+    if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
-    return PlannedColumn(name, kind, {None: as_described(kind, told)})
+    return PlannedColumn(name, kind, {None: as_described(kind, told)}, told=script is not None)
+
+
+def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
+    """A column that no event describes, by the hint of another of its names; raises PlanError where
+    it is stored by another, for the rename was not known yet."""
+    hint = parse_type(types.hints[lender])
+    stored = types.existing.get(name)
+    if stored is not None and _is_otherwise(parse_type(stored), hint, types):
+        raise PlanError(
+            f"table {types.table}: columns {name!r} and {lender!r} are one that the source "
+            f"renamed, which was not known when rows of {name!r} were stored as {stored} and not "
+            f"by the hint of {lender!r}, {types.hints[lender]}; hint {name!r} too in `columns:`, "
+            f"with a type that its rows were stored by, or {ELSEWHERE}"
+        )
+    # What was described by events of other batches has a type that they told.
+    kind = parse_type(stored) if stored and not types.bare else _stored(name, [hint], types)
+    return PlannedColumn(name, kind, {None: hint})
+
+
+def _is_otherwise(stored: ColumnType, hint: ColumnType, types: KnownTypes) -> bool:
+    """Whether a stored column holds what was not read by a hint."""
+    both = widest(stored, stored_form(hint))
+    return types.bare if both is None else changes_values(hint) and both != stored
+
+
+def changes_values(hint: ColumnType) -> bool:
+    """Whether a hint says more of a value than a type: of a sign, or of zeros at the end."""
+    return hint.encoding == UNSIGNED or hint.width > 0
+
+
+def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
+    """What a table is refused with where events describe a renamed column under one name, and it
+    is hinted under another one."""
+    return PlanError(
+        f"table {table}: columns {hinted!r} and {bare!r} are one that the source renamed, and the "
+        f"hint of {hinted!r} changes its values; hint {bare!r} too in `columns:`, or, where its "
+        "values are right as they come, with the type that its events tell"
+    )
 
 
 def _hinted(

@@ -35,10 +35,8 @@ def types(policy: Any, columns: dict[str, str], *renames: tuple[str, str]) -> di
     return {column.name: column.stored.spark for column in made.columns if column.name != "id"}
 
 
-def planned(name: str, kind: str, described: bool = True, read: str = "") -> PlannedColumn:
-    return PlannedColumn(
-        name, parse_type(kind), {1 if described else None: parse_type(read or kind)}
-    )
+def planned(name: str, kind: str, read: str = "") -> PlannedColumn:
+    return PlannedColumn(name, parse_type(kind), {1: parse_type(read or kind)})
 
 
 def followed(hints: dict[str, str], *columns: PlannedColumn) -> dict[str, PlannedColumn]:
@@ -51,17 +49,6 @@ def followed(hints: dict[str, str], *columns: PlannedColumn) -> dict[str, Planne
     told = (Rename("0000.2.1", (("size", "girth"),)),)
     made = following(pipeline, plan, told, [column.name for column in columns])
     return {column.name: column for column in made.columns}
-
-
-def test_a_stored_column_that_nobody_tells_is_read_as_its_former_one() -> None:
-    """Also by the second batch that has it: the table's type says nothing of days."""
-    size = planned("size", "date", described=False, read="date[days]")
-    girth = planned("girth", "date", described=False)
-    found = followed({"size": "date[days]"}, size, girth)
-    assert found["girth"].readings == {None: parse_type("date[days]")}
-    text = planned("girth", "string", described=False)
-    hinted = followed({"girth": "string"}, planned("size", "string", described=False), text)
-    assert hinted["girth"] == text
 
 
 @pytest.mark.parametrize("hinted", ["size", "girth"])
