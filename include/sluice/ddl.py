@@ -156,6 +156,12 @@ def dropped_tables(text: str) -> list[str]:
     return [name for statement in read for name in _of_drop(statement)]
 
 
+def replaces_table(text: str) -> bool:
+    """Whether the first statement that drops a table is MariaDB's CREATE OR REPLACE TABLE."""
+    found = _DROPS_TABLE.search(readable(text))
+    return found is not None and found[2].upper() != "DROP"
+
+
 def refuse_long(text: str) -> None:
     """Raise UnreadableDdl for a text that may be cut: LONGEST characters are looked at."""
     if len(text) >= LONGEST:

@@ -87,6 +87,10 @@ class PlanError(TerminalError):
     layout = LINES
 
 
+class UntoldKey(PlanError):
+    """Nobody tells the key of a table, or the types of its columns."""
+
+
 class AuditFailed(TerminalError):
     """An audit of the staged batch failed; nothing was published."""
 

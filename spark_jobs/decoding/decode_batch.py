@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -15,12 +17,13 @@ from sluice.config.sourcetables import truncate_policy
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.renamelog import record
+from sluice.ledger.renamelog import ToldRename, record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut, Nulled
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
 from spark_jobs.decoding import (
     apart,
+    dropsbefore,
     droptables,
     quarantine,
     tablerenames,
@@ -150,10 +153,12 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     envelope, found, left_out = apart.without(job, envelope, found)
     transactions.remember(job, envelope)
     told = told_by(job, envelope, found)
-    if told or job.left_out:  # an attempt before may have told of the tables that are left out
-        batch = (job.pipeline.name, job.manifest.batch_id)
-        record(job.lake.catalog, *batch, [rename for each in told.values() for rename in each])
+    # An attempt before may have told of the tables that are left out, or of one without a target.
+    if told or job.left_out or any(table.drops for table in found):
+        _record(job, told)
     plans = make_plans(job, found, told)
+    if dropped := dropsbefore.waiting(job.pipeline, found, plans):
+        _record(job, told, dropped)
     for plan in (plan for plan in plans if plan.source in told):
         tell_unfit(job.spark, plan.source.name, plan.types, plan.defaults, plan.additions)
     job.lake.ensure_namespaces(job.pipeline.namespace)
@@ -169,6 +174,13 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     forget_changes(job.lake.catalog, namespace, batch_id, planned, confirm=job.require_mine)
     side_by_side(tables, lambda table: _remember(job, table))
     return DecodedBatch(envelope, found, tables, left_out)
+
+
+def _record(
+    job: Job, told: Mapping[Source, list[ToldRename]], dropped: Sequence[ToldRename] = ()
+) -> None:
+    batch = (job.pipeline.name, job.manifest.batch_id)
+    record(job.lake.catalog, *batch, [*chain.from_iterable(told.values()), *dropped])
 
 
 def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]:

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from sluice.config.policies import APPLY, FAIL, KEEP
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import matches, truncate_policy
-from sluice.ddl import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables
+from sluice.ddl import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables, replaces_table
 from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
-from spark_jobs.decoding.statements import ddl_events, told_columns
+from spark_jobs.decoding.decode import with_origin
+from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, discover, source_of
 from spark_jobs.planning.plan import table_config
@@ -31,21 +32,26 @@ def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFr
     if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
         return envelope, found
     ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
-    rows = _statements(envelope)
+    rows = _statements(job, envelope)
     drops = [row for row in rows if _drops(job, row, ordered)]
     _tell_of_others(rows, drops)
     if not drops:
         return envelope, found
     if job.pipeline.on_drop_table == FAIL:
-        raise PlanError("\n".join(sorted({_refusal(source_of(row)) for row in drops})))
+        raise PlanError("\n".join(sorted({_refusal(row) for row in drops})))
     emptied = envelope.withColumn(
         "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
     )
-    return emptied, discover(emptied)
+    found = discover(emptied)
+    for table in found:
+        mine = (row for row in drops if source_of(row) == table.source)
+        table.drops = tuple((row["at"], row["ddl"]) for row in mine)
+    return emptied, found
 
 
-def _statements(envelope: DataFrame) -> list[Row]:
-    rows = ddl_events(envelope, SPEAKS_OF_DROPS).select(*told_columns(), *PLACE)
+def _statements(job: Job, envelope: DataFrame) -> list[Row]:
+    located = with_origin(ddl_events(envelope, SPEAKS_OF_DROPS), job.spark, job.manifest.files)
+    rows = located.select(*told_columns(), *PLACE, told_at(job).alias("at"))
     found = rows.limit(_MOST + 1).collect()
     if len(found) > _MOST:
         raise PlanError(
@@ -112,10 +118,11 @@ def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
     return config.on_truncate is None and truncate_policy(pipeline, config) == APPLY
 
 
-def _refusal(source: Source) -> str:
+def _refusal(row: Row) -> str:
+    statement = "CREATE OR REPLACE TABLE" if replaces_table(row["ddl"]) else "DROP TABLE"
     return (
-        f"table {source.name}: a DROP TABLE came, and on_drop_table is {FAIL}; set it to {KEEP} "
-        "or empty and run again, or roll the batch back to go on without its files"
+        f"table {source_of(row).name}: a {statement} came, and on_drop_table is {FAIL}; set it to "
+        f"{KEEP} or empty and run again, or roll the batch back to go on without its files"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice.config.project import TableConfig
 from sluice.config.sourcetables import truncate_policy
-from sluice.errors import PlanError
+from sluice.errors import PlanError, UntoldKey
 from sluice.ledger.renamelog import ToldRename
 from spark_jobs.decoding.dropped import refuse_dropped
 from spark_jobs.decoding.othersource import refuse_other_source
@@ -57,6 +57,9 @@ def make_plans(
             continue
         try:
             plans.append(_plan(job, asked))
+        except UntoldKey as error:
+            if not _is_gone(job, table):
+                mistakes[table.source.name] = str(error)
         except PlanError as error:
             mistakes[table.source.name] = str(error)
     if mistakes:
@@ -79,6 +82,15 @@ class _Asked:
 def _is_planned(job: Job, asked: _Asked) -> bool:
     changes = not _changes_nothing(asked.table, truncate_policy(job.pipeline, asked.config))
     return changes or (bool(asked.news) and _changes_columns(job, asked))
+
+
+def _is_gone(job: Job, table: Found) -> bool:
+    """Whether all that came of a table is that it was dropped, or made anew; it has no target yet.
+
+    The ledger remembers it, and rows from before it are refused (`dropsbefore`).
+    """
+    only = bool(table.drops) and not table.images and len(table.drops) == table.truncates
+    return only and job.lake.columns(_target(job, table)) is None
 
 
 def _changes_nothing(table: Found, on_truncate: str) -> bool:

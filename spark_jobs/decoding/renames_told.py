@@ -8,17 +8,15 @@ from functools import reduce
 from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
 from sluice.ddldefaults import kept_columns
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
-from sluice.positions import epoch_prefix
 from sluice.sourcenames import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
-from spark_jobs.decoding.statements import ddl_events, told_columns
+from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
@@ -88,10 +86,7 @@ def _statements(job: Job, envelope: DataFrame) -> DataFrame:
     """In the order of their records."""
     mine = ddl_events(envelope, SPEAKS_OF_COLUMNS)
     located = with_origin(mine, job.spark, job.manifest.files)
-    at = F.concat_ws(
-        ".", F.lit(epoch_prefix(job.pipeline.epoch)), F.coalesce("position", by_place())
-    )
-    return located.orderBy(by_place()).select(*told_columns(), at.alias("at"))
+    return located.orderBy(by_place()).select(*told_columns(), told_at(job).alias("at"))
 
 
 def _of_statement(

@@ -6,13 +6,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.ddl import LONGEST
+from sluice.positions import epoch_prefix
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, SOURCE_PARTS
+from spark_jobs.decoding.decode import by_place
+from spark_jobs.job import Job
 
 
 def ddl_events(envelope: DataFrame, pattern: str) -> DataFrame:
     """The events of statements that have the pattern in them."""
     ddl = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_DDL)
     return envelope.where(ddl & F.col("ddl").rlike(pattern))
+
+
+def told_at(job: Job) -> Column:
+    """The position of an event that has its origin, epoch and all."""
+    position = F.coalesce("position", by_place())
+    return F.concat_ws(".", F.lit(epoch_prefix(job.pipeline.epoch)), position)
 
 
 def told_columns() -> list[Column]:

@@ -14,6 +14,7 @@ from spark_jobs.canonical import is_truncate, of_batches, quoted
 from spark_jobs.decoding import beyond
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
+from spark_jobs.decoding.dropsbefore import refuse_from_before
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.renames_told import told_by
 from spark_jobs.folding.fold import fold_counting
@@ -51,6 +52,7 @@ def forecast(job: Job) -> Forecast:
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
     typed = typed_changes(job, envelope, plan)
     refuse_by_place(job, plan, typed)
+    refuse_from_before(job, plan, typed)
     bad = typed.where((F.col(BAD) != "") & F.col(names.COUNTED)).count()
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))

@@ -19,7 +19,7 @@ from sluice.faults import Point, reach
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import by_arrival
-from spark_jobs.decoding import apart, rejected
+from spark_jobs.decoding import apart, dropsbefore, rejected
 from spark_jobs.decoding.beyond import quarantine_beyond
 from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
@@ -57,6 +57,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     # Only with the lease nobody publishes: now it is known which changes count.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
+    dropsbefore.refuse_made_since(job, batch.found, [table.plan for table in batch.tables])
     tables = _merge_all(job, batch)
     result = BatchResult(
         pipeline=job.pipeline.name,
@@ -115,6 +116,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
     accepted = job.manifest.accepts_late
+    dropsbefore.refuse_from_before(job, plan, _mine(job, plan))
     with nothing_forgotten(job.lake, plan):
         beyond = quarantine_beyond(job, envelope, table)
         merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)
@@ -138,6 +140,11 @@ def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResu
         conflicts=merged.conflicts,
         nulled=table.nulled,
     )
+
+
+def _mine(job: Job, plan: TablePlan) -> DataFrame:
+    changes = job.spark.table(changelog_id(plan).sql())
+    return changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id)
 
 
 def unmerged(pipeline: Pipeline, plan: TablePlan, bad: int) -> Counts:
@@ -199,8 +206,7 @@ def refuse_too_many_bad(job: Job, found: list[Found], misfits: int, held: int = 
 
 def _refuse_rows_of_no_identity(job: Job, plans: list[TablePlan]) -> None:
     for plan in plans if _reads_again(job.manifest) else ():
-        changes = job.spark.table(changelog_id(plan).sql())
-        refuse_by_place(job, plan, changes.where(F.col(names.BATCH_ID) == job.manifest.batch_id))
+        refuse_by_place(job, plan, _mine(job, plan))
 
 
 def _reads_again(manifest: Manifest) -> bool:

@@ -44,7 +44,8 @@ class Found:
     `images`, `keys` and `types` hold each distinct one of them by its `short_name`, `lowest` the
     lowest position of an event with such an image or such types, by that name and the kind of
     position; of arrivals, whose positions are not known yet, the kind alone. `moves`: an update
-    may change the key, as long as nobody has seen that none does.
+    may change the key, as long as nobody has seen that none does. `drops`: of the TRUNCATEs those
+    that are statements which drop the table, each behind its position, epoch and all.
     """
 
     source: Source
@@ -62,6 +63,7 @@ class Found:
     unordered: bool = False
     old_images: bool = False
     moves: bool = True
+    drops: tuple[tuple[str, str], ...] = ()
 
     @property
     def total(self) -> int:

@@ -85,7 +85,7 @@ def test_it_changes_nothing_unasked_and_fails_where_told(
     with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came, and on_drop_table"):
         strict.load_landed()
     replaced = record("CREATE OR REPLACE TABLE orders (id int)", 10, "orders", None)
-    with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came"):
+    with pytest.raises(PlanError, match=r"shop\.orders: a CREATE OR REPLACE TABLE came"):
         strict.load_records([replaced])
 
 

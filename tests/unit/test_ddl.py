@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.ddl import LONGEST, Altered, UnreadableDdl, altered, dropped_tables
+from sluice.ddl import LONGEST, Altered, UnreadableDdl, altered, dropped_tables, replaces_table
 
 ONE = [
     ("ALTER TABLE t RENAME COLUMN OLD TO NO#", "OLD", "NO#"),
@@ -183,6 +183,20 @@ def test_what_no_grammar_reads_is_said(statement: str, caplog: pytest.LogCapture
 )
 def test_the_tables_that_a_statement_drops(statement: str, tables: list[str]) -> None:
     assert dropped_tables(statement) == tables
+
+
+@pytest.mark.parametrize(
+    ("statement", "replaces"),
+    [
+        ("create or  replace table t (id int)", True),
+        ("/* anew */ CREATE OR REPLACE TABLE t AS SELECT 'DROP TABLE t'", True),
+        ("DROP TABLE IF EXISTS t /* CREATE OR REPLACE TABLE t */", False),
+    ],
+)
+def test_a_table_that_is_made_anew_is_told_from_one_that_is_dropped(
+    statement: str, replaces: bool
+) -> None:
+    assert replaces_table(statement) == replaces
 
 
 def test_a_drop_that_no_grammar_reads_is_said() -> None:

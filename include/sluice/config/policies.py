@@ -10,6 +10,7 @@ IGNORE: Final = "ignore"
 APPLY: Final = "apply"
 # A table that was dropped or renamed.
 KEEP: Final = "keep"
+EMPTY: Final = "empty"
 # Columns that changed.
 EVOLVE: Final = "evolve"
 # Types that no type holds.

@@ -2,7 +2,8 @@
 
 Columns that were dropped and added are there too, for one may be added again under a name that
 another had. What is told counts once its batch is published, as all that a batch tells does.
-Statements that nobody could read are there too, with the `problem`.
+Statements that nobody could read are there too, with the `problem`, and, without columns, those
+that dropped a table before it had a target.
 """
 
 from __future__ import annotations
