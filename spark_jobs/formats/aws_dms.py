@@ -213,7 +213,8 @@ def _envelope(ordered: bool) -> dict[str, Column]:
     op = F.when(control, F.lit(OP_DDL)).otherwise(looked_up(F.col("_op"), OPS))
     new = F.col("_new")
     # The columns that old values leave out are as in the row; of a deleted one they may be all.
-    old = F.coalesce(overlaid(new, F.col("_old")), "_old")
+    old = _over(new, F.col("_old"))
+    gone = _over(new, _told(F.col("_old"), new))
     # Old values that were all NULL a message leaves out: nothing is as in the row then.
     updated = (op == OP_UPDATE) & (F.size("_old") > 0)
     return {
@@ -223,12 +224,27 @@ def _envelope(ordered: bool) -> dict[str, Column]:
         "table": F.nullif("table", F.lit("")),
         "op": op,
         "position": _position(),
-        "before": F.when(op == OP_DELETE, F.coalesce(old, new)).when(updated, old),
+        "before": F.when(op == OP_DELETE, F.coalesce(gone, new)).when(updated, old),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": F.when(~F.col("_full_load"), instant_of_text(F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
         "raw": F.when(reason.isNotNull(), F.col("_text")),
     }
+
+
+def _over(row: Column, values: Column) -> Column:
+    """The row with these values over it, which may be all that there is."""
+    return F.coalesce(overlaid(row, values), values)
+
+
+def _told(values: Column, row: Column) -> Column:
+    """What old values tell of a deleted row: a file has their columns in every row, but a delete's
+    has nothing in them where its row is in the others."""
+
+    def known(name: Column) -> Column:
+        return F.coalesce(F.map_contains_key(row, name), F.lit(False))
+
+    return F.map_filter(values, lambda name, value: value.isNotNull() | ~known(name))
 
 
 def _reason(ordered: bool) -> Column:

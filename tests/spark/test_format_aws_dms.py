@@ -241,6 +241,20 @@ def test_parquet_tells_the_types(spark: SparkSession, tmp_path: Path) -> None:
     assert sandbox.types("emp") == {"id": "long", "pay": "decimal(9, 2)", "hired": "date"}
 
 
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [("D,1,a,,2", [2]), ("D,1,a,1,2", [2]), ("D,,,1,2", [2]), ("U,3,a,1,2", [2, 3])],
+)
+def test_a_delete_in_a_file_with_columns_of_old_values_has_its_row_in_either(
+    spark: SparkSession, tmp_path: Path, change: str, left: list[int]
+) -> None:
+    """The rule `add-before-image-columns` fills them in updates alone, but every row has them."""
+    sandbox = Sandbox(spark, tmp_path / "p", PIPELINE)
+    load(sandbox, "hr/emp/LOAD00000001.csv", "id,note\n1,a\n2,b\n")
+    load(sandbox, "hr/emp/20241027-1.csv", f"Op,id,note,BI_id,seq\n{change}\n")
+    assert sorted(row["id"] for row in sandbox.rows("emp")) == left
+
+
 def test_a_csv_file_has_the_columns_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = {"format": "aws_dms", "tables": {"hr.emp": {"key": ["id"]}, "hr.dept": {"key": []}}}
     sandbox = Sandbox(spark, tmp_path / "p", pipeline)
