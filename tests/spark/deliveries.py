@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
 
+from sluice.landing.landed import inspect
+from sluice.landing.reading import reading_of
 from sluice.manifest import SourceFile
+from sluice.objects.store import LocalStore
 from tests.reference import Change, Row
 from tests.spark.dialects import debezium
 from tests.spark.dialects.base import Dialect
@@ -40,10 +43,10 @@ class Delivery:
         rng = random.Random(self.seed)
         spread = self._cut if dialect.by_arrival else self._shuffled
         parts = spread(log, dialect, database, rng)
-        numbered = {f"{database}/{at:03}.jsonl": file for at, file in enumerate(parts)}
         batches: list[Batch] = [{} for _ in range(self.batches)]
-        for at, (name, file) in enumerate(numbered.items()):
-            (batches[at // 2] if not dialect.by_arrival else rng.choice(batches))[name] = file
+        for at, part in enumerate(parts):
+            for name, file in _files(part, at, dialect, database).items():
+                (batches[at // 2] if not dialect.by_arrival else rng.choice(batches))[name] = file
         return [batch for batch in batches if batch]
 
     def _shuffled(
@@ -88,6 +91,14 @@ class Delivery:
             yield from ((at, True) for at in given_up)
 
 
+def _files(records: File, at: int, dialect: Dialect, database: str) -> Batch:
+    """What is written at one time, in the files that the dialect makes of it."""
+    files: Batch = {}
+    for record in records:
+        files.setdefault(f"{database}/{dialect.file(record, at)}", []).append(record)
+    return files
+
+
 # One batch hides nearly every mistake of the merge, so there are two at least.
 DELIVERIES = st.builds(
     Delivery,
@@ -103,11 +114,7 @@ def deliver(
     lake: Sandbox, dialect: Dialect, database: str, log: list[Change], delivery: Delivery
 ) -> None:
     """Land and load a log as the delivery says."""
-    batches = [
-        {name: file for name, file in batch.items() if file}
-        for batch in delivery.split(log, dialect, database)
-    ]
-    batches = [batch for batch in batches if batch]
+    batches = delivery.split(log, dialect, database)
     landed = [[written(lake, dialect, *file) for file in batch.items()] for batch in batches]
     asides = dialect.asides(database)
     for at, published in delivery.turns(len(batches)):
@@ -119,11 +126,23 @@ def deliver(
 
 def written(lake: Sandbox, dialect: Dialect, name: str, file: File) -> SourceFile:
     """Land one file as the dialect's writers make it."""
+    if dialect.content is not None:
+        return _looked_at(lake, name, dialect.content(file))
     if dialect.write is None:
         return lake.write(name, file)
     path = lake.landing / name
     path.parent.mkdir(parents=True, exist_ok=True)
     return replace(dialect.write(path, file), key=name)
+
+
+def _looked_at(lake: Sandbox, name: str, content: bytes) -> SourceFile:
+    """What landing makes of an object, of which it may not refuse anything."""
+    store = LocalStore(lake.landing)
+    store.put(name, content)
+    staging = LocalStore(lake.root / "staged")
+    look = inspect(store, staging, store.describe(name), "", reading_of(lake.pipeline))
+    assert look.rejects == ()
+    return look.file
 
 
 def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
@@ -132,6 +151,7 @@ def load(lake: Sandbox, name: str, changes: list[Change]) -> str:
     return lake.run().batch_id
 
 
-def shown(lake: Sandbox, database: str, table: str) -> list[Row]:
-    """What people see."""
-    return as_rows(lake.rows(f"{database}_{table}"))
+def shown(lake: Sandbox, database: str, table: str, besides: Collection[str] = ()) -> list[Row]:
+    """What people see, but for columns that are none of the source's."""
+    rows = lake.rows(f"{database}_{table}")
+    return as_rows([{k: v for k, v in row.items() if k not in besides} for row in rows])

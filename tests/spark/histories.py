@@ -16,7 +16,7 @@ from tests import reference
 from tests.reference import Change, Row, row
 
 IDS = 10
-TEXTS = ("", "a", "ü \u0000", None, "NULL", "z" * 40)
+TEXTS = ("", "a", "ü \u0000", None, "NULL", '"z", z\r\n' + "z" * 40)
 AMOUNTS = ("0", "1.10", "-0.01", None, "99999999.99")
 KEYED: dict[str, Any] = {"key": ["id"], "columns": {"id": "int", "amount": "decimal(10,2)"}}
 TABLES: dict[str, dict[str, Any]] = {
@@ -28,10 +28,14 @@ STEPS = st.lists(st.tuples(*[st.integers(0, 11)] * 3), min_size=30, max_size=60)
 
 @dataclass
 class Source:
-    """One table being changed; every change is logged at a place of its own."""
+    """One table being changed; every change is logged at a place of its own.
+
+    `only_rows`: rows come, each in the place of the one with its key, and nothing else happens.
+    """
 
     name: str
     truncates: bool = True
+    only_rows: bool = False
     log: list[Change] = field(default_factory=list)
     clock: int = 0
 
@@ -59,6 +63,8 @@ class KeyedSource(Source):
     def step(self, number: int, step: Step) -> None:
         kind, pick, value = (step[0] + number) % 12, step[1], step[2]
         self.whole = (pick + value) % 2 == 0
+        if self.only_rows:
+            return self._put(pick % IDS, value)
         if number < 2 and len(self.rows) < IDS:
             return self._insert(pick, value, "r")
         if not self.rows or (kind in (0, 1, 2) and len(self.rows) < IDS):
@@ -82,7 +88,9 @@ class KeyedSource(Source):
         return free[pick % len(free)]
 
     def _insert(self, pick: int, value: int, op: str) -> None:
-        ident = self._free(pick)
+        self._put(self._free(pick), value, op)
+
+    def _put(self, ident: int, value: int, op: str = "c") -> None:
         self.rows[ident] = self._new(ident, value)
         self.write(op, after=self.rows[ident])
 
@@ -125,7 +133,7 @@ class KeylessSource(Source):
     def step(self, number: int, step: Step) -> None:
         kind, pick, value = (step[0] + number) % 12, step[1], step[2]
         new: dict[str, object] = {"x": value % 3, "text": (None, "a")[value % 2]}
-        if number < 2 or not self.rows or kind < 6:
+        if self.only_rows or number < 2 or not self.rows or kind < 6:
             self.rows.append(new)
             return self.write("r" if number < 2 else "c", after=new)
         if kind == 6 and value % 3 == 0 and self.truncates:
@@ -138,18 +146,20 @@ class KeylessSource(Source):
         return self.write("u", before=old, after=new)
 
 
-def sources(truncates: bool = True) -> list[KeyedSource | KeylessSource]:
+def sources(truncates: bool = True, only_rows: bool = False) -> list[KeyedSource | KeylessSource]:
     """The tables of one example."""
     return [
-        KeyedSource("keyed", truncates),
-        KeyedSource("partial", truncates, partial=True),
-        KeylessSource("keyless", truncates),
+        KeyedSource("keyed", truncates, only_rows),
+        KeyedSource("partial", truncates, only_rows, partial=True),
+        KeylessSource("keyless", truncates, only_rows),
     ]
 
 
-def play(steps: list[list[Step]], truncates: bool = True) -> list[KeyedSource | KeylessSource]:
+def play(
+    steps: list[list[Step]], truncates: bool = True, only_rows: bool = False
+) -> list[KeyedSource | KeylessSource]:
     """Play every table's steps; each source ends with its rows and its log."""
-    played = sources(truncates)
+    played = sources(truncates, only_rows)
     for source, mine in zip(played, steps, strict=True):
         for number, step in enumerate(mine):
             source.step(number, step)

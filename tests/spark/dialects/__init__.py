@@ -12,6 +12,7 @@ from tests.spark.dialects import (
     huawei_cdl,
     maxwell,
     ogg,
+    rows,
     shareplex,
     streamx,
 )
@@ -20,5 +21,5 @@ DIALECTS = (
     debezium.DIALECT, datastream.DIALECT, streamx.DIALECT, canal.ORDERED, canal.ARRIVAL,
     canal.SWAPPED, shareplex.DIALECT, ogg.DIALECT, maxwell.DIALECT, huawei_cdl.FIRST,
     huawei_cdl.SECOND, aws_dms.ORDERED, datahub_tuple.DIALECT, dts_avro.DIALECT,
-    dts_avro.DATUMS,
+    dts_avro.DATUMS, *aws_dms.FILES, *datahub_tuple.FILES, *rows.DIALECTS,
 )  # fmt: skip

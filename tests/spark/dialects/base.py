@@ -13,6 +13,7 @@ from tests.reference import Change
 Row = dict[str, Any]
 Tell = Callable[[Change, str, int], list[Any]]
 Asides = Callable[[str], list[Any]]
+Names = Callable[[Any, int], str]
 INDEX = "CREATE INDEX by_amount ON keyed (amount)"
 MILLIS = 10**12
 
@@ -24,9 +25,13 @@ class Dialect:
     `tell(change, database, sent)` gives the records of one change; `sent` differs between repeats.
     `truncates`: the format has a word for TRUNCATE. `by_arrival`: the place in the landed files is
     the order, so a history is written in order and once. `source_table` and `table_name` are the
-    pipeline's: how it names a table of the events, and its target. Without `write`, JSON lines.
-    `asides(database)`: what stands among changes and changes no row: heartbeats, marks of
-    transactions, statements.
+    pipeline's: how it names a table of the events, and its target. Without `write` and `content`,
+    JSON lines; `content(records)` are bytes that landing looks at as it does at any file.
+    `file(record, at)`: the file that a record is in, of those that are written at one time.
+    `only_rows`: the format tells rows and nothing else, so that a history is of whole rows, each of
+    which takes the place of the one with its key; `besides`: columns of a table that are none of
+    the source's. `asides(database)`: what stands among changes and changes no row: heartbeats,
+    marks of transactions, statements.
     """
 
     name: str
@@ -38,6 +43,10 @@ class Dialect:
     source_table: str = "{table}"
     table_name: str = "{database}_{table}"
     write: Callable[[Path, Iterable[Any]], SourceFile] | None = None
+    content: Callable[[list[Any]], bytes] | None = None
+    file: Names = lambda record, at: f"{at:03}.jsonl"
+    only_rows: bool = False
+    besides: tuple[str, ...] = ()
     asides: Asides = lambda database: []
 
     def pipeline(self, database: str, tables: dict[str, Row]) -> Row:

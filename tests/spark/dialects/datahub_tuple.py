@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.reference import Change
 from tests.spark.dialects.base import MILLIS, Dialect, Row, images
+from tests.spark.dialects.tables import CONTAINERS, TableRow
 
 BEFORE, AFTER = ("Y", "N"), ("N", "Y")
 
@@ -28,4 +31,24 @@ def _record(change: Change, database: str, letter: str, flags: tuple[str, str], 
 DIALECT = Dialect(
     "datahub_tuple", "datahub_tuple", tell, truncates=False,
     source_table="{database}_{table}", table_name="{table}",
+)  # fmt: skip
+
+
+def tell_rows(change: Change, database: str, sent: int) -> list[TableRow]:
+    """The same as rows of files, each of one topic and so of one table."""
+    return [TableRow(change.table, record) for record in tell(change, database, sent)]
+
+
+def file_of(row: TableRow, at: int, container: str) -> str:
+    """Its name tells nothing of the table."""
+    return f"{row.table}-{at:03}.{container}"
+
+
+FILES = tuple(
+    Dialect(
+        f"datahub_tuple in {container}", "datahub_tuple", tell_rows, truncates=False,
+        source_table="{database}_{table}", table_name="{table}", content=content,
+        file=partial(file_of, container=container),
+    )
+    for container, content in CONTAINERS.items()
 )  # fmt: skip
