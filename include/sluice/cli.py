@@ -170,7 +170,7 @@ def plan(
     ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
     found = preview(ctx, asked, changed)
     if as_json:
-        _print_json(asdict(found))
+        _print_json(report.preview_json(found))
         return
     report.show_preview(out, found)
 

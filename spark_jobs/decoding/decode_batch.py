@@ -25,12 +25,13 @@ from spark_jobs.decoding import (
     apart,
     dropsbefore,
     droptables,
+    nulled,
     quarantine,
     tablerenames,
     transactions,
     truncates,
 )
-from spark_jobs.decoding.decode import BAD, NULLED, Batch, changes, of_table, with_origin
+from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.decoding.renames_told import told_by
@@ -309,7 +310,7 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         F.min(names.POSITION).alias("lowest"),
         F.max(F.when(fits, F.col(names.POSITION))).alias("highest"),
         F.count_if(~F.col(names.COUNTED)).alias("halves"),
-        *_nulled_in(plan, fits),
+        *nulled.counts(plan, fits),
     ).where(fits)
     table = changelog_id(plan).sql()
     stored = [f.name for f in job.spark.table(table).schema]
@@ -325,18 +326,8 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
         plan = replace(plan, opening=None)
     elif plan.opening is not None:
         opening.write(job.spark, table, plan.opening, job.manifest.batch_id)
-    nulled = [Nulled(c.name, found[f"nulled_{c.name}"]) for c in plan.null_misfits]
-    some = tuple(one for one in nulled if one.values)
+    some = nulled.found(plan, found)
     return Decoded(plan, created, int(found["bad"]), found["halves"] > 0, span, some)
-
-
-def _nulled_in(plan: TablePlan, fits: Column) -> list[Column]:
-    """For each column of `null_misfits` how many of its values did not fit, of an update once."""
-    counted = fits & F.col(names.COUNTED)
-    return [
-        F.count_if(counted & F.array_contains(NULLED, c.name)).alias(f"nulled_{c.name}")
-        for c in plan.null_misfits
-    ]
 
 
 def typed_changes(

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.operations.preview import Forecast, TableForecast
-from sluice.result import Counts
+from sluice.result import Counts, Nulled
 from spark_jobs.canonical import is_truncate, of_batches, quoted
-from spark_jobs.decoding import beyond
+from spark_jobs.decoding import beyond, nulled
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
 from spark_jobs.decoding.dropsbefore import refuse_from_before
@@ -53,7 +53,7 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
     typed = typed_changes(job, envelope, plan)
     refuse_by_place(job, plan, typed)
     refuse_from_before(job, plan, typed)
-    bad = typed.where((F.col(BAD) != "") & F.col(names.COUNTED)).count()
+    bad, lost = _misfits(plan, typed)
     outcome = _outcome(job, plan, typed.where(F.col(BAD) == ""))
     existing, target = job.lake.columns(target_id(plan)), job.lake.load(target_id(plan))
     fixed = set() if target is None else fixed_columns(target, plan.key)
@@ -70,7 +70,16 @@ def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
         hit_files=outcome.hit_files,
         hit_bytes=outcome.hit_bytes,
         renamed=_renamed(job, plan),
+        nulled=lost,
     )
+
+
+def _misfits(plan: TablePlan, typed: DataFrame) -> tuple[int, tuple[Nulled, ...]]:
+    """How many records do not fit, and the values for which NULL stands in the others."""
+    fits = F.col(BAD) == ""
+    bad = F.count_if(~fits & F.col(names.COUNTED)).alias("bad")
+    (counted,) = typed.agg(bad, *nulled.counts(plan, fits)).collect()
+    return counted["bad"], nulled.found(plan, counted.asDict())
 
 
 def _renamed(job: Job, plan: TablePlan) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from sluice.errors import PlanError
+from sluice.operations import preview as preview_module
 from sluice.operations import stages
+from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess
 from sluice.output.report import batch_json, show_batch
 from sluice.result import BatchResult, Nulled
@@ -74,6 +76,18 @@ def test_null_stands_for_what_does_not_fit_and_is_counted(
     console = Console(record=True, width=200)
     show_batch(console, result)
     assert "shop.t: values that did not fit are NULL: 3 of paid_on" in console.export_text()
+
+
+def test_a_look_counts_what_would_be_null(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_with(spark, tmp_path, **BOTH, **ASKED)
+    monkeypatch.setattr(stages, "submit", lake.drive)
+    monkeypatch.setattr(preview_module, "submit", lake.look)
+    lake.write("a.jsonl", EVENTS)
+    (table,) = preview(lake.context()).forecast.tables
+    assert table.nulled == (Nulled("paid_on", 3),)
+    assert nulled(lake.run()) == table.nulled
 
 
 def test_null_stands_there_whatever_the_order(

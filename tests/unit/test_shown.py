@@ -21,7 +21,7 @@ from sluice.operations.maintenance import MaintenanceResult, Step
 from sluice.operations.preview import Forecast, Preview, TableForecast
 from sluice.output import report, verify_report
 from sluice.output.rows import write_rows
-from sluice.result import BatchResult, Counts, StagedTable, TableResult
+from sluice.result import BatchResult, Counts, Nulled, StagedTable, TableResult
 from sluice.shown import LINES, shown
 from spark_jobs.telling import tell
 from tests.unit.projects import open_shop
@@ -94,10 +94,14 @@ def test_a_long_error_leaves_the_table_readable() -> None:
 def test_a_preview() -> None:
     table = TableForecast(
         HOSTILE, f"shop.{HOSTILE}", (HOSTILE,), True, (HOSTILE,), (HOSTILE,), COUNTS,
-        "merge-on-read", renamed=(HOSTILE,),
+        "merge-on-read", renamed=(HOSTILE,), nulled=(Nulled(HOSTILE, 12_345),),
     )  # fmt: skip
     found = Preview("shop", (HOSTILE,), 1, 1, (), ("b1",), Forecast((table,)))
-    assert printed(lambda console: report.show_preview(console, found)).count(HARMLESS) >= 6
+    text = printed(lambda console: report.show_preview(console, found))
+    assert text.count(HARMLESS) >= 7
+    assert f"values that do not fit would be NULL: 12,345 of {HARMLESS}" in text
+    (told,) = report.preview_json(found)["forecast"]["tables"]
+    assert (told["target"], told["nulled"]) == (f"shop.{HOSTILE}", {HOSTILE: 12_345})
 
 
 def test_maintenance() -> None:

@@ -27,7 +27,7 @@ from sluice.operations.denied import Denied
 from sluice.operations.land import candidates, chunks, inspect_all
 from sluice.operations.loadedfiles import of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
-from sluice.result import Counts
+from sluice.result import Counts, Nulled
 
 _LISTS: Final = ("key", "added", "widened", "renamed")
 
@@ -38,7 +38,7 @@ class TableForecast:
 
     `added` and `widened` name columns with their types, `renamed` both names. `hit_files` and
     `hit_bytes`: data files of the target that hold rows to be replaced or deleted; None where that
-    is not known (no key).
+    is not known (no key). `nulled`: the values that would be NULL (`null_misfits`).
     """
 
     source: str
@@ -52,6 +52,7 @@ class TableForecast:
     hit_files: int | None = None
     hit_bytes: int | None = None
     renamed: tuple[str, ...] = ()
+    nulled: tuple[Nulled, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Forecast:
 
 def _table(raw: dict[str, Any]) -> TableForecast:
     listed = {name: tuple(raw[name]) for name in _LISTS}
-    return TableForecast(**{**raw, **listed, "counts": Counts(**raw["counts"])})
+    nulled = tuple(Nulled(**one) for one in raw["nulled"])
+    return TableForecast(**{**raw, **listed, "counts": Counts(**raw["counts"]), "nulled": nulled})
 
 
 @dataclass(frozen=True)

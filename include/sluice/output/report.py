@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
 from sluice.operations.quarantined import unresolved_records
-from sluice.result import BatchResult, Counts, TableResult
+from sluice.result import BatchResult, Counts, Nulled, TableResult
 from sluice.shown import LINES, shown
 
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
@@ -42,7 +42,7 @@ def batch_json(result: BatchResult) -> dict[str, Any]:
                 "table": t.target,
                 "counts": asdict(t.counts),
                 "conflicts": asdict(t.conflicts),
-                "nulled": {n.column: n.values for n in t.nulled},
+                "nulled": _by_column(t.nulled),
                 "snapshots": [
                     {
                         "table": s.full_name,
@@ -101,8 +101,11 @@ def conflicting(result: TableResult) -> str:
 
 def misfitting(result: TableResult) -> str:
     """The values of a table that NULL stands for (`null_misfits`)."""
-    counted = ", ".join(f"{n.values:,} of {n.column}" for n in result.nulled)
-    return f"{result.target}: values that did not fit are NULL: {counted}"
+    return f"{result.target}: values that did not fit are NULL: {_listed(result.nulled)}"
+
+
+def _listed(nulled: Iterable[Nulled]) -> str:
+    return ", ".join(f"{n.values:,} of {n.column}" for n in nulled)
 
 
 def _moved(result: TableResult) -> str:
@@ -168,6 +171,18 @@ def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, s
             console.print(Padding(f"[red]{for_terminal(error, LINES)}[/red]", (0, 0, 0, 2)))
 
 
+def preview_json(found: Preview) -> dict[str, Any]:
+    """What a run would do, for programs."""
+    told = asdict(found)
+    for raw, table in zip(told["forecast"]["tables"], found.forecast.tables, strict=True):
+        raw["nulled"] = _by_column(table.nulled)
+    return told
+
+
+def _by_column(nulled: Iterable[Nulled]) -> dict[str, int]:
+    return {n.column: n.values for n in nulled}
+
+
 def show_preview(console: Console, found: Preview) -> None:
     """What a run would do, for people: files, then a line a table, then changes of schema."""
     if found.unfinished:
@@ -207,6 +222,8 @@ def _schema_lines(table: TableForecast) -> list[str]:
     lines += [f"column {column} would be added" for column in table.added]
     lines += [f"column {column} would be widened" for column in table.widened]
     lines += [f"column {columns} would be renamed" for columns in table.renamed]
+    if table.nulled:
+        lines.append(f"values that do not fit would be NULL: {_listed(table.nulled)}")
     if table.hit_files:
         how = "rewritten" if table.write_mode == "copy-on-write" else "kept, with deletes beside"
         lines.append(f"{table.hit_files} data files would be {how}")
