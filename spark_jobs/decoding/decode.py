@@ -16,6 +16,7 @@ from sluice.coltypes import LISTED, TIME_UNITS, ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
 from spark_jobs.canonical import (
+    ALL_BUT,
     OP_DDL,
     OP_DELETE,
     OP_TRUNCATE,
@@ -340,6 +341,10 @@ def _lost(plan: TablePlan) -> Column:
     """Of a table without a key what nobody tells of an event's rows."""
     new = F.when(F.col("op") != OP_DELETE, _spelled("absent", plan))
     old = _spelled("old_absent", plan)
+    # What it does not list of a table's columns, where it lists those that the old row told.
+    rest = F.array_except(F.array(*(F.lit(c.name) for c in plan.columns)), old)
+    untold = F.when(F.size(rest) > 0, rest)
+    old = F.when(F.array_contains(old, ALL_BUT), untold).otherwise(old)
     return F.coalesce(F.array_union(new, old), new, old)
 
 

@@ -54,6 +54,7 @@ from spark_jobs.formats.envelope import (
     spelled_as,
     with_arrival,
 )
+from spark_jobs.formats.rowimage import is_partial, left_out
 from spark_jobs.formats.toldtable import ToldTable, in_database
 from spark_jobs.values import decode
 
@@ -127,7 +128,8 @@ class Canal(Format):
         judged = messages.withColumn("reason", _reason(told)).withColumns(_described())
         rows = judged.select("*", F.posexplode_outer(_good_rows()).alias("_index", "_row"))
         imaged = rows.withColumn("_old", F.get("_olds", F.col("_index"))).withColumns(_images(told))
-        return select_envelope(imaged, _envelope(told))
+        parts = _logged_in_part() if is_partial(options) else {}
+        return select_envelope(imaged, {**_envelope(told), **parts})
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns that `mysqlType` describes; a type that nobody knows describes none.
@@ -355,6 +357,12 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
         "absent": F.when(F.col("_op") == OP_UPDATE, lacking),
     }
+
+
+def _logged_in_part() -> dict[str, Column]:
+    """Of an update `pkNames` has what was set of the key; inserts and deletes have all of it."""
+    op, key = F.col("_op"), F.when(F.col("_op") != OP_UPDATE, _key())
+    return {"key": key, **left_out(op, F.col("before"), F.col("after"))}
 
 
 def _source_ts() -> Column:

@@ -45,6 +45,7 @@ from spark_jobs.formats.envelope import (
     with_arrival,
     with_numbers,
 )
+from spark_jobs.formats.rowimage import is_partial, left_out
 from spark_jobs.formats.toldtable import ToldTable, in_database
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
@@ -98,7 +99,10 @@ class Maxwell(Format):
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
         named = rows.withColumns(_names(in_database(options)))
         judged = with_numbers(named, _numbers()).withColumn("_reason", _reason())
-        return select_envelope(judged, _envelope(by_log))
+        envelope = _envelope(by_log)
+        # Maxwell's `data` is the new image over the old one, where `old` is not needed for that.
+        parts = left_out(F.col("op"), F.col("data"), F.col("data")) if is_partial(options) else {}
+        return select_envelope(judged, {**envelope, **parts})
 
 
 def _names(told: ToldTable) -> dict[str, Column]:

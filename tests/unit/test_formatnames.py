@@ -16,6 +16,7 @@ from spark_jobs.formats import (
     debezium_avro,
     debezium_order,
     maxwell,
+    rowimage,
     tombstones,
 )
 from tests import documented
@@ -50,7 +51,9 @@ def test_other_options_are_refused_with_those_that_there_are(name: str) -> None:
         ("dts_avro", "framing", datums.FRAMINGS),
         ("datastream", "records", ["json", "value"]),
         ("canal", "form", canal.FORMS),
+        ("canal", "row_image", [rowimage.FULL, rowimage.PARTIAL]),
         ("maxwell", "order", [maxwell.BY_LOG, maxwell.BY_ARRIVAL]),
+        ("maxwell", "row_image", [rowimage.FULL, rowimage.PARTIAL]),
     ],
 )
 def test_an_option_says_one_of_the_words_that_its_decoder_knows(

@@ -15,13 +15,13 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "datastream": ("records",),
     "streamx": (),
-    "canal": ("form", "order", "table"),
+    "canal": ("form", "order", "row_image", "table"),
     "shareplex": (),
     "datahub_tuple": (*_TABLES, "table"),
     "huawei_cdl": ("database", "unavailable_value"),
     "dts_avro": ("framing",),
     "aws_dms": ("before_prefix", *_TABLES, "order_column", "timestamp_column"),
-    "maxwell": ("order", "table"),
+    "maxwell": ("order", "row_image", "table"),
     "ogg": ("table",),
     "rows": (*_TABLES, "order_column", "table"),
 }  # fmt: skip
@@ -33,9 +33,12 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "tombstones": ("ignore", "delete"),
     },
     "datastream": {"records": ("json", "value")},
-    "canal": {"form": ("community", "dts_before_20220320", "drs_json")},
+    "canal": {
+        "form": ("community", "dts_before_20220320", "drs_json"),
+        "row_image": ("full", "partial"),
+    },
     "dts_avro": {"framing": ("one_per_file", "length_prefixed")},
-    "maxwell": {"order": ("log", "arrival")},
+    "maxwell": {"order": ("log", "arrival"), "row_image": ("full", "partial")},
 }
 """What options may say that have a few words to choose from."""
 FORMAT_NAMES: Final = tuple(OPTIONS)
