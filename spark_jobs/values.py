@@ -338,6 +338,10 @@ def _bytes(text: Column, kind: ColumnType) -> Column:
         prefixed = text.startswith("0x") | text.startswith(r"\x")
         text = F.when(prefixed, F.substr(text, F.lit(3))).otherwise(text)
         text = F.when(F.length(text) % 2 == 0, text)
+    elif kind.encoding in ("", BASE64):
+        # Of the alphabet that is safe in URLs (RFC 4648, 5); the other one has neither.
+        safe = text.contains("-") | text.contains("_")
+        text = F.when(safe, F.translate(text, "-_", "+/")).otherwise(text)
     return F.try_to_binary(text, F.lit(kind.encoding or BASE64))
 
 

@@ -204,6 +204,7 @@ EXACT: list[tuple[str, str, Any]] = [
     ("time", "12:34:56+02", "12:34:56+02"), ("time", "noon", None),
     # bytes
     ("binary", "AP+A", b"\x00\xff\x80"), ("binary", "", b""), ("binary", "*", None),
+    ("binary[base64]", "-_8=", b"\xfb\xff"), ("binary", "A_-_", b"\x03\xff\xbf"),
     ("binary[hex]", "00fF80", b"\x00\xff\x80"), ("binary[hex]", "0g", None),
     ("binary[hex]", "0x4869", b"Hi"), ("binary[hex]", "\\x4869", b"Hi"),
     ("binary[hex]", "0x486", None), ("binary[hex]", "0x", b""), ("binary[hex]", "0x0x48", None),
