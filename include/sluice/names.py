@@ -61,6 +61,8 @@ PROP_SOURCE: Final = "sluice.source"
 PROP_PARTIALS: Final = "sluice.partials"
 PROP_SHAPES: Final = "sluice.shapes"
 PROP_DEFAULTS: Final = "sluice.defaults"
+# Beside what it has of columns; no column of a source has such a name.
+RENAMES_IN_DEFAULTS: Final = ""
 PROP_HIGHEST: Final = "sluice.highest-position"
 PROP_HISTORY_OF: Final = "sluice.history-of"
 PROP_EVENTS_OF: Final = "sluice.events-of"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
+from sluice.columnrenames import Renames
 from sluice.config.project import TableConfig
 from sluice.config.sourcetables import truncate_policy
 from sluice.errors import PlanError, UntoldKey
@@ -21,7 +22,6 @@ from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.keynames import key_told
 from spark_jobs.planning.othernames import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
-from spark_jobs.planning.renames import Renames
 from spark_jobs.planning.renames_known import (
     following,
     heeds,

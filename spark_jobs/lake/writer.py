@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import head
+from sluice.columnrenames import Rename
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, is_delete, literal, of_batches, quoted
@@ -32,7 +33,7 @@ from spark_jobs.planning import defaults, overtaken
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import DECLARED, Rename
+from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames, of_told, told_of
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import NOTHING_TOLD, Told

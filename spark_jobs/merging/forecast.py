@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.columnrenames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
 from spark_jobs.canonical import is_truncate, of_batches, quoted
@@ -31,7 +32,6 @@ from spark_jobs.lake.tables import (
 from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import in_order
 from spark_jobs.planning.tablecolumns import target_columns
 from spark_jobs.planning.told import Told
 from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from sluice.columnrenames import Renames, name_at
 from sluice.config.project import TableConfig
 from sluice.ledger.renamelog import ToldRename
 from spark_jobs.planning.defaults import NOTHING, Default, Defaults, StatedDefault
-from spark_jobs.planning.renames import Renames, name_at
 from spark_jobs.telling import tell
 
 

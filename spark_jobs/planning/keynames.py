@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sluice.columnrenames import Renames, name_at
 from sluice.config.collations import source_name
 from sluice.config.project import TableConfig
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found
-from spark_jobs.planning.renames import Renames, name_at
 
 KeyNames = Mapping[str, str]
 """Any other name that the source had for it, in lower case → the key's column."""

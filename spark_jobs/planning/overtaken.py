@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from sluice.coltypes import parse_type, widest, widest_or_text
+from sluice.columnrenames import Rename
 from sluice.errors import TransientError
 from sluice.sourcenames import is_reserved
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.renames import Rename
 from spark_jobs.planning.span import Span
 from spark_jobs.planning.told import Told
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sluice.columnrenames import Renames
 from sluice.config.collations import rules
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.project import Pipeline, TableConfig
@@ -27,7 +28,6 @@ from spark_jobs.planning.heard import Heard, Stored, column_names, hear, planned
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.othernames import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
-from spark_jobs.planning.renames import Renames
 
 
 @dataclass(frozen=True)

@@ -16,33 +16,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
+from sluice.columnrenames import Rename, Renames, name_at
 from sluice.positions import KIND_AT, KIND_SOURCE
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.values import as_type_sql
 
 DECLARED: Final = "~"
 """Above every position: a rename that the configuration tells holds for all events."""
-
-
-@dataclass(frozen=True, order=True)
-class Rename:
-    """Columns that got other names at one position, all at once: former name, name since."""
-
-    below: str
-    columns: tuple[tuple[str, str], ...]
-
-    def of(self, name: str) -> str:
-        """The name since; case counts for nothing."""
-        since = (new for old, new in self.columns if old.lower() == name.lower())
-        return next(since, name)
-
-
-Renames = tuple[Rename, ...]
-
-
-def in_order(*parts: Iterable[Rename]) -> Renames:
-    """All of them, each once, in the order of the source."""
-    return tuple(sorted({rename for part in parts for rename in part}))
 
 
 def declared(former: Mapping[str, str]) -> Renames:
@@ -54,14 +34,6 @@ def used_again(renames: Iterable[Rename]) -> frozenset[str]:
     """In lower case, the columns that were dropped, and whose name another one has since."""
     pairs = (pair for rename in renames for pair in rename.columns)
     return frozenset(old.lower() for old, new in pairs if new == names.dropped_column(old))
-
-
-def name_at(renames: Iterable[Rename], name: str, position: str) -> str:
-    """The name of now of a column that an event at a position calls `name`."""
-    for rename in sorted(renames):
-        if position < rename.below:
-            name = rename.of(name)
-    return name
 
 
 @dataclass(frozen=True)

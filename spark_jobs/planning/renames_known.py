@@ -8,6 +8,7 @@ from dataclasses import replace
 from pyiceberg.catalog import Catalog
 
 from sluice.coltypes import ColumnType, widest, widest_or_text
+from sluice.columnrenames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
@@ -20,15 +21,7 @@ from spark_jobs.planning.halfhinted import refuse_half_hinted
 from spark_jobs.planning.keynames import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
 from spark_jobs.planning.plannedcolumn import PlannedColumn
-from spark_jobs.planning.renames import (
-    Rename,
-    Renames,
-    declared,
-    in_order,
-    name_at,
-    used_again,
-    wanted,
-)
+from spark_jobs.planning.renames import declared, used_again, wanted
 
 
 def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:

@@ -14,15 +14,16 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluice.columnrenames import Rename, Renames, name_at
+from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Addition, Additions, overlaid
 from spark_jobs.planning.defaults import NO_DEFAULTS, Default, Defaults
-from spark_jobs.planning.renames import Rename, Renames, name_at, renamed, rows_renamed
+from spark_jobs.planning.renames import renamed, rows_renamed
 
 NOTHING_TOLD: Final = "{}"
 # No column of a source has such a name.
-_RENAMES: Final = ""
 _ADDITIONS: Final = "\n"
 
 
@@ -58,7 +59,8 @@ class Told:
         """As a table property; None where nothing is told."""
         entries: dict[str, Any] = dict(defaults.entries(self.defaults))
         if self.renames:
-            entries[_RENAMES] = [[rename.below, rename.columns] for rename in self.renames]
+            pairs = [[rename.below, rename.columns] for rename in self.renames]
+            entries[RENAMES_IN_DEFAULTS] = pairs
         if self.additions:
             entries[_ADDITIONS] = [astuple(one) for one in self.additions]
         return json.dumps(entries, ensure_ascii=False) if entries else None
@@ -84,7 +86,7 @@ def read(text: str | None) -> Told:
     raw = json.loads(text or NOTHING_TOLD)
     renames = tuple(
         Rename(below, tuple((old, new) for old, new in columns))
-        for below, columns in raw.pop(_RENAMES, [])
+        for below, columns in raw.pop(RENAMES_IN_DEFAULTS, [])
     )
     additions = tuple(Addition(*one) for one in raw.pop(_ADDITIONS, []))
     return Told(defaults.of_entries(raw), renames, additions)

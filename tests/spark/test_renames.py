@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice import names
+from sluice.columnrenames import Rename
 from sluice.errors import PlanError
 from sluice.operations import stages
-from spark_jobs.planning.renames import Rename, renamed
+from spark_jobs.planning.renames import renamed
 from tests.spark.renamed import (
     BATCHES,
     PLACEHOLDER,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.columnrenames import Rename
 from sluice.config.project import TableConfig
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.keynames import key_names, key_told, without_key
-from spark_jobs.planning.renames import DECLARED, Rename
+from spark_jobs.planning.renames import DECLARED
 
 FOUND = Found(Source("shop", "", "orders"))
 NOTHING = TableConfig()

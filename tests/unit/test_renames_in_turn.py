@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.planning.renames import Rename, Renames, _Into, _stretches, clash, moves_of_rows
+from sluice.columnrenames import Rename, Renames
+from spark_jobs.planning.renames import _Into, _stretches, clash, moves_of_rows
 
 COLUMNS = dict.fromkeys(("a", "a__dropped", "d"), "string")
 
