@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -115,7 +115,7 @@ def altered(text: str) -> list[Altered]:
     if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
         return []
     refuse_long(text)
-    plain = _as_known(_executed(text))
+    plain = as_known(executed(text))
     for grammar in _grammars(plain):
         found = _altered(plain, grammar)
         if found is not None:
@@ -170,12 +170,13 @@ def refuse_long(text: str) -> None:
 
 def readable(text: str) -> str:
     """A text with what MySQL executes of its comments, and without the others."""
-    executed = _executed(text)
-    end = _after_comments(executed)
-    return _COMMENT.sub(" ", executed[:end]) + _LINE_COMMENT.sub(" ", executed[end:])
+    plain = executed(text)
+    end = _after_comments(plain)
+    return _COMMENT.sub(" ", plain[:end]) + _LINE_COMMENT.sub(" ", plain[end:])
 
 
-def _executed(text: str) -> str:
+def executed(text: str) -> str:
+    """A text with what MySQL executes of its comments."""
     end = _after_comments(text)
     return _EXECUTED_COMMENT.sub(r" \1 ", text[:end]) + text[end:]
 
@@ -187,23 +188,31 @@ def _after_comments(text: str) -> int:
 
 def statements(text: str) -> list[exp.Expr | None] | None:
     """The statements of a text by the first grammar that reads all of it; None where none does."""
-    found = (_read(text, grammar) for grammar in _grammars(text))
+    found = (read_by(grammar, text) for grammar in _grammars(text))
     return next((read for read in found if read is not None), None)
 
 
-def _as_known(text: str) -> str:
+def as_known(text: str) -> str:
     """With the grammars' own spelling; what is in quotes stays as it is."""
+    return outside_quotes(text, _spelled)
+
+
+def _spelled(plain: str) -> str:
+    for unknown, known in _SPELLED:
+        plain = unknown.sub(known, plain)
+    return each_alone(plain)
+
+
+def outside_quotes(text: str, change: Callable[[str], str]) -> str:
+    """A text in which `change` was made to all but what is in quotes."""
     quoted: list[str] = []
 
     def aside(found: re.Match[str]) -> str:
         quoted.append(found[0])
         return f"\0{len(quoted) - 1}\0"
 
-    plain = _QUOTED.sub(aside, text.replace("\0", " "))
-    for unknown, known in _SPELLED:
-        plain = unknown.sub(known, plain)
-    plain = each_alone(plain)
-    return _ASIDE.sub(lambda found: quoted[int(found[1])], plain)
+    changed = change(_QUOTED.sub(aside, text.replace("\0", " ")))
+    return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
 
 
 def _grammars(text: str) -> list[str]:
@@ -216,7 +225,7 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     """None where this grammar does not read all of it."""
     from sqlglot import exp
 
-    statements = _read(text, grammar)
+    statements = read_by(grammar, text)
     if statements is None:
         return None
     told = [
@@ -227,7 +236,7 @@ def _altered(text: str, grammar: str) -> list[Altered] | None:
     return None if None in told else [t for t in told if t is not None and t.columns]
 
 
-def _read(text: str, grammar: str) -> list[exp.Expr | None] | None:
+def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
     """The statements of a text; None where this grammar does not read all of it."""
     import sqlglot
     from sqlglot import exp

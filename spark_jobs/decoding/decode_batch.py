@@ -16,6 +16,7 @@ from sluice.config.project import Pipeline
 from sluice.config.sourcetables import truncate_policy
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
+from sluice.ledger import commentlog
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.renamelog import ToldRename, record
 from sluice.manifest import SourceFile
@@ -31,6 +32,7 @@ from spark_jobs.decoding import (
     transactions,
     truncates,
 )
+from spark_jobs.decoding.comments_told import comments_by
 from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origin
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
@@ -154,6 +156,8 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     envelope, found, left_out = apart.without(job, envelope, found)
     transactions.remember(job, envelope)
     told = told_by(job, envelope, found)
+    said = comments_by(job, envelope, found)
+    commentlog.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
     # An attempt before may have told of the tables that are left out, or of one without a target.
     if told or job.left_out or any(table.drops for table in found):
         _record(job, told)

@@ -34,12 +34,7 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
     """
     if not any(table.ddl for table in found):
         return {}
-    rows = _statements(job, envelope).limit(_MOST + 1).collect()
-    if len(rows) > _MOST:
-        raise PlanError(
-            f"the batch has more than {_MOST} DDL statements that may change a column's "
-            "name: load fewer files at once (max_files_per_batch)"
-        )
+    rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS)
     told: dict[Source, list[ToldRename]] = {}
     with_rows = {f.source: f for f in found if f.records > f.ddl}
     ordered = {source for source, table in with_rows.items() if not table.unordered}
@@ -82,11 +77,21 @@ def _in_turn(first: _Told, then: _Told) -> _Told:
     return replace(first, columns=in_turn(first.columns, then.columns), added=added)
 
 
-def _statements(job: Job, envelope: DataFrame) -> DataFrame:
-    """In the order of their records."""
-    mine = ddl_events(envelope, SPEAKS_OF_COLUMNS)
+def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
+    """Statements with the pattern in them, in the order of their records; `at`: their position.
+
+    Raises PlanError for more than a driver can look at.
+    """
+    mine = ddl_events(envelope, pattern)
     located = with_origin(mine, job.spark, job.manifest.files)
-    return located.orderBy(by_place()).select(*told_columns(), told_at(job).alias("at"))
+    asked = located.orderBy(by_place()).select(*told_columns(), told_at(job).alias("at"))
+    rows = asked.limit(_MOST + 1).collect()
+    if len(rows) > _MOST:
+        raise PlanError(
+            f"the batch has more than {_MOST} DDL statements that may change a column's "
+            "name: load fewer files at once (max_files_per_batch)"
+        )
+    return rows
 
 
 def _of_statement(
@@ -125,7 +130,7 @@ def _table_of(
     """Raises UnreadableDdl where a statement cannot be followed."""
     of = source
     if not source.table or "," in source.table:
-        of = _named_by(one, source, with_rows)
+        of = named_by(one, source, with_rows)
     if not of.table:
         raise UnreadableDdl("neither it nor its event names a table")
     if lost and of in ordered and any(_names_since(one)):
@@ -135,7 +140,7 @@ def _table_of(
     return of
 
 
-def _named_by(one: Altered, source: Source, with_rows: Collection[Source]) -> Source:
+def named_by(one: Altered, source: Source, with_rows: Collection[Source]) -> Source:
     """The table that a statement names, where its event does not: that of the event's schema
     unless the statement says another. Of that one, and where neither says any, as of a statement
     that Canal's parser cannot read, the batch has to have rows."""

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from sluice.columnrenames import Rename, Renames
 from sluice.config.project import TableConfig
 from sluice.ledger.renamelog import ToldRename
 from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.keynames import NO_NAMES, KeyNames, key_names, without_key
-from spark_jobs.planning.renames import Rename, Renames, used_again, wanted
+from spark_jobs.planning.renames import used_again, wanted
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.coltypes import ColumnType, parse_type
+from sluice.columnrenames import Rename
 from sluice.config.ddlfiles import DdlTable
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
@@ -16,7 +17,7 @@ from spark_jobs.formats import FORMATS
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.othernames import known_names
 from spark_jobs.planning.plan import TablePlan, plan_table
-from spark_jobs.planning.renames import Rename, declared
+from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import following, of_told
 
 ORDERS = Source("shop", "", "orders")

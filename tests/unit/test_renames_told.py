@@ -66,19 +66,6 @@ def test_where_nothing_names_a_database_it_is_of_the_one_table_of_that_name(
     assert of(NOWHERE, statement, {*WITH_ROWS, Source("db", "", "u")}) == [told]
 
 
-class Statements:
-    """Of a batch, collected."""
-
-    def __init__(self, *rows: Row) -> None:
-        self.rows = list(rows)
-
-    def limit(self, most: int) -> Statements:
-        return Statements(*self.rows[:most])
-
-    def collect(self) -> list[Row]:
-        return self.rows
-
-
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
     return SimpleNamespace(pipeline=SimpleNamespace(format=format_, tables=tables))
 
@@ -92,7 +79,7 @@ def test_a_default_of_labels_is_a_text_as_the_format_writes_them(
 ) -> None:
     ddl = "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y'"
     row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
-    monkeypatch.setattr(renames_told, "_statements", lambda *_: Statements(row))
+    monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
     of = Source("db", "", "t")
     told = renames_told.told_by(
         job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
@@ -105,7 +92,7 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
 ) -> None:
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
     row = Row(database="", schema="", table="", at="1", lost=False, ddl=ddl)
-    monkeypatch.setattr(renames_told, "_statements", lambda *_: Statements(row))
+    monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
     job = job_of("canal", {"db.t": None})
     told = renames_told.told_by(job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)])
     assert [one.problem is not None for one in told[NOWHERE]] == [True]

@@ -65,6 +65,7 @@ BATCHES: Final = "batches"
 PUBLICATIONS: Final = "publications"
 QUARANTINE: Final = "quarantine"
 RENAMES: Final = "renames"
+COMMENTS: Final = "comments"
 TRANSACTIONS: Final = "transactions"
 # What Spark writes, a partition for each batch; nobody claims anything there.
 _BY_BATCH: Final = (QUARANTINE, TRANSACTIONS)
@@ -102,6 +103,11 @@ _COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
     RENAMES: {
         "pipeline": _STRING, "batch_id": _STRING, "source_table": _STRING, "position": _STRING,
         "columns": _STRING, "problem": _STRING, "statement": _STRING, "seq": _LONG,
+    },
+    COMMENTS: {
+        "pipeline": _STRING, "batch_id": _STRING, "namespace": _STRING, "table_name": _STRING,
+        "position": _STRING, "turn": _LONG, "column_name": _STRING, "comment": _STRING,
+        "seq": _LONG,
     },
     TRANSACTIONS: {"pipeline": _STRING, "batch_id": _STRING, "transaction": _STRING},
 }  # fmt: skip

@@ -16,6 +16,7 @@ from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import landed_anew, seq_of
 from sluice.manifest import Manifest
 from sluice.objects.batchfiles import batch_of
+from sluice.operations import comments
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.denied import Denied, files_left_out
@@ -170,6 +171,8 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     for undone in manifest.rebuild.without if manifest.rebuild else ():
         require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
+    require_mine(ctx, result)
+    comments.settle(ctx, result.batch_id)
     # Later these files may be another landing's, where the batch is undone and released.
     seen = frozenset(ctx.ledger.batch_files(ctx.pipeline.name, result.batch_id))
     require_mine(ctx, result)

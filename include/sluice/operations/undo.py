@@ -29,6 +29,7 @@ from sluice.names import (
     full_name,
     tag_name,
 )
+from sluice.operations import comments
 from sluice.operations.context import Context
 from sluice.operations.sweep import left_to_maintenance
 from sluice.operations.undoable import (
@@ -237,6 +238,7 @@ def _close(ctx: Context, batch_id: str, published: list[Publication], mine: Unch
     _require(ctx, batch_id, mine)
     ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
     reach(Point.ROLLBACK_RECORDED)
+    comments.settle(ctx)
     _end(ctx, batch_id, mine)
     return done
 

@@ -1,0 +1,55 @@
+"""What a batch's DDL says of comments, for the ledger: applied when the batch is published."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from pyspark.sql import DataFrame, Row
+
+from sluice.ddl import Altered, UnreadableDdl
+from sluice.ddlcomments import SPEAKS_OF_COMMENTS, Comment, comments
+from sluice.ledger.commentlog import ToldComment
+from sluice.sourcenames import is_reserved
+from spark_jobs.decoding.renames_told import named_by, placed_statements
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found, Source, source_of
+from spark_jobs.planning.plan import table_config, target_name
+from spark_jobs.telling import tell
+
+
+def comments_by(job: Job, envelope: DataFrame, found: list[Found]) -> list[ToldComment]:
+    """The comments of targets that the batch's statements tell.
+
+    None of several `sources`, each of which has its own. Raises PlanError for more statements than
+    a driver can look at.
+    """
+    if not any(table.ddl for table in found):
+        return []
+    with_rows = {table.source for table in found if table.records > table.ddl}
+    rows = placed_statements(job, envelope, SPEAKS_OF_COMMENTS)
+    return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, with_rows)))
+
+
+def _of_statement(job: Job, row: Row, with_rows: Collection[Source]) -> Iterator[ToldComment]:
+    event = source_of(row)
+    try:
+        said = [(_table_of(one, event, with_rows), one) for one in comments(row["ddl"])]
+    except UnreadableDdl as problem:
+        tell(f"{event.name}: a DDL statement may tell a comment and is passed over ({problem})")
+        return
+    for turn, (of, one) in enumerate(said):
+        config = None if of is None else table_config(job.pipeline, of)
+        own = one.column is not None and is_reserved(one.column)
+        if of is not None and config is not None and not (config.sources or own):
+            target = (job.pipeline.namespace, target_name(job.pipeline, of))
+            yield ToldComment(*target, row["at"], turn, one.column, one.text)
+
+
+def _table_of(one: Comment, event: Source, with_rows: Collection[Source]) -> Source | None:
+    """The event's own table, or where it names none the statement's; None where they differ.
+
+    Raises UnreadableDdl where nobody can tell which one is meant.
+    """
+    if not event.table or "," in event.table:
+        return named_by(Altered(one.table, (), one.schema), event, with_rows)
+    return event if one.table.lower() == event.table.lower() else None

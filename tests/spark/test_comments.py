@@ -1,0 +1,108 @@
+"""Comments that DDL tells: the same in every order of arrival, and gone with a rollback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sluice.ledger.ledger import Ledger
+from sluice.operations import comments, refolding, stages
+from sluice.operations.undo import release
+from tests.spark.renamed import Row, ddl, event
+from tests.spark.sandbox import Sandbox
+
+pytestmark = pytest.mark.spark
+
+BATCHES: dict[str, list[Row]] = {
+    "rows": [event("c", 2, id=1, title="a"), event("c", 3, id=2, title="b")],
+    "said": [
+        ddl(1, "CREATE TABLE orders (id INT COMMENT 'key', title TEXT COMMENT 'old') COMMENT 'o'"),
+        ddl(4, "ALTER TABLE `orders` MODIFY COLUMN title TEXT COMMENT 'it''s; DROP TABLE x\x1b'"),
+    ],
+    "renamed": [ddl(6, "ALTER TABLE orders RENAME COLUMN title TO name")],
+    "since": [ddl(7, "ALTER TABLE orders COMMENT = 'all orders'"), event("c", 8, id=3, name="c")],
+}
+WANTED = {"": "all orders", "id": "key", "title": None, "name": "it's; DROP TABLE x"}
+ORDERS = (
+    ["rows", "said", "renamed", "since"],
+    ["since", "renamed", "said", "rows"],
+    ["said", "since", "rows", "renamed"],
+)
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """With a ledger; drivers run in here."""
+    orders = {"key": ["id"], "columns": {"id": "int"}}
+    shop = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"orders": orders}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    return shop
+
+
+def run(lake: Sandbox, name: str) -> str:
+    lake.write(f"{name}.jsonl", BATCHES[name])
+    return lake.run().batch_id
+
+
+def shown(lake: Sandbox) -> dict[str, Any]:
+    """The comment of the target, and of those of its columns that are the source's."""
+    table = lake.catalog.load_table(("shop", "orders"))
+    docs = {f.name: f.doc or None for f in table.schema().fields if f.name[0] != "_"}
+    return {"": table.properties.get("comment"), **docs}
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_comments_depend_on_the_set_of_statements_alone(lake: Sandbox, order: list[str]) -> None:
+    for name in order:
+        run(lake, name)
+    assert shown(lake) == WANTED
+    assert lake.agrees()
+
+
+def test_a_comment_is_undone_with_its_batch_and_comes_again(lake: Sandbox) -> None:
+    batches = {name: run(lake, name) for name in ("rows", "said", "renamed", "since")}
+    refolding.rollback(lake.context(), batches["said"])
+    assert shown(lake) == {"": "all orders", "id": None, "title": None, "name": None}
+    refolding.rollback(lake.context(), batches["since"])
+    assert shown(lake)[""] is None
+    for name in ("said", "since"):
+        release(lake.context(), batches[name])
+    stages.run(lake.context())
+    assert shown(lake) == WANTED
+
+
+def test_what_a_publication_that_died_had_not_said_reconcile_says(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(lake, "rows")
+    lake.write("said.jsonl", BATCHES["said"])
+    with monkeypatch.context() as dying:
+        dying.setattr(comments, "settle", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            stages.run(lake.context())
+    assert set(shown(lake).values()) == {None}
+    monkeypatch.setattr(Ledger, "has_lapsed", lambda *_: True)
+    stages.reconcile(lake.context())
+    assert shown(lake)["id"] == "key"
+
+
+def test_oracle_says_comments_in_statements_of_their_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = {"key": ["ID"], "columns": {"ID": "int"}}
+    shop = Sandbox(spark, tmp_path, {"format": "shareplex", "tables": {"S.ORDERS": orders}})
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    place = {"time": "2017-06-16T14:24:34", "trans": "7.0.1", "seq": 1, "table": "S.ORDERS"}
+    shop.write("a.jsonl", [
+        {"meta": place | {"op": "ins", "scn": "5"}, "data": {"ID": "1"}},
+        {"meta": place | {"op": "ddl", "scn": "7"}, "ddl": "COMMENT ON COLUMN S.ORDERS.ID IS ''"},
+        {"meta": place | {"op": "ddl", "scn": "6"}, "ddl": "COMMENT ON COLUMN S.ORDERS.ID IS 'x'"},
+        {"meta": place | {"op": "ddl", "scn": "6"}, "ddl": "COMMENT ON TABLE S.ORDERS IS 'all'"},
+        {"meta": place | {"op": "ddl", "scn": "8"}, "ddl": "COMMENT ON COLUMN S.OTHER.ID IS 'y'"},
+    ])  # fmt: skip
+    shop.run()
+    table = shop.catalog.load_table(("shop", "ORDERS"))
+    assert (table.properties["comment"], table.schema().find_field("ID").doc) == ("all", None)
