@@ -11,20 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.table import Table
 
-from sluice.catalog.client import find_table
-from sluice.catalog.patience import retry
 from sluice.ddldefaults import AddedColumn, ColumnChange
-from sluice.ledger.scans import scan
-from sluice.ledger.tables import RENAMES, Decision, LedgerTables, Row, equals
-from sluice.names import LEDGER_NAMESPACE
-
-_TOLD: Final = ("source_table", "position", "columns", "problem", "statement")
+from sluice.ledger import toldlog
+from sluice.ledger.tables import RENAMES, Row
 
 
 @dataclass(frozen=True)
@@ -46,21 +39,9 @@ class ToldRename:
 def record(catalog: Catalog, pipeline: str, batch_id: str, told: Collection[ToldRename]) -> None:
     """Write what a batch tells, and be it nothing, in the place of what an earlier attempt at it
     did."""
-    rows = [{"pipeline": pipeline, "batch_id": batch_id, **_row(rename)} for rename in told]
-    LedgerTables(catalog).append(RENAMES, partial(_unless_there, rows, pipeline, batch_id))
-
-
-def _unless_there(rows: list[Row], pipeline: str, batch_id: str, table: Table) -> Decision[None]:
-    there = [r for r in _newest(_of_pipeline(table, pipeline)) if r["batch_id"] == batch_id]
-    told = rows or ([_nothing(pipeline, batch_id)] if there else [])
-    known, wanted = ({tuple(row[name] for name in _TOLD) for row in some} for some in (there, told))
-    return ([] if known == wanted else told), None
-
-
-def _nothing(pipeline: str, batch_id: str) -> Row:
-    """Of a batch that tells nothing any more, for rows only grow."""
     nothing = ToldRename("", "", (), "", "nothing is left of what the batch told before")
-    return {"pipeline": pipeline, "batch_id": batch_id, **_row(nothing)}
+    batch = (pipeline, batch_id)
+    toldlog.record(catalog, RENAMES, batch, list(map(_row, told)), _row(nothing))
 
 
 def _row(rename: ToldRename) -> Row:
@@ -81,24 +62,8 @@ def _of_added(
 
 def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
     """What the batches of a pipeline told, published or not, and somebody could read."""
-    rows = retry(lambda: _rows(catalog, pipeline), also=(FileNotFoundError,))
-    return [_told(row) for row in _newest(rows) if row["problem"] is None]
-
-
-def _rows(catalog: Catalog, pipeline: str) -> list[dict[str, Any]]:
-    table = find_table(catalog, LEDGER_NAMESPACE, RENAMES)
-    return [] if table is None else _of_pipeline(table, pipeline)
-
-
-def _of_pipeline(table: Table, pipeline: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = scan(table, equals("pipeline", pipeline)).to_pylist()
-    return found
-
-
-def _newest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the last attempt at each batch wrote."""
-    last = {row["batch_id"]: row["seq"] for row in sorted(rows, key=lambda row: row["seq"])}
-    return [row for row in rows if row["seq"] == last[row["batch_id"]]]
+    rows = toldlog.recorded(catalog, RENAMES, pipeline)
+    return [_told(row) for row in rows if row["problem"] is None]
 
 
 def _told(row: dict[str, Any]) -> ToldRename:
