@@ -62,6 +62,7 @@ def test_comments_depend_on_the_set_of_statements_alone(lake: Sandbox, order: li
     assert lake.agrees()
 
 
+@pytest.mark.long
 def test_a_comment_is_undone_with_its_batch_and_comes_again(lake: Sandbox) -> None:
     batches = {name: run(lake, name) for name in ("rows", "said", "renamed", "since")}
     refolding.rollback(lake.context(), batches["said"])

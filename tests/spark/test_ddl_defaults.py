@@ -184,9 +184,8 @@ def added_often() -> Source:
     return source
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(n, marks=[] if n == 0 else [pytest.mark.long]) for n in range(4)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
 def test_defaults_and_names_follow_from_the_set_of_events(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

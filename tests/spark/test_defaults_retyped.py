@@ -47,15 +47,10 @@ BATCHES = {
 IN_ORDER, LAST, BETWEEN = "before added since", "since added before", "added since before"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("order", "again"),
-    [
-        (IN_ORDER, False),
-        *(
-            pytest.param(*case, marks=pytest.mark.long)
-            for case in ((LAST, False), (IN_ORDER, True), (BETWEEN, True))
-        ),
-    ],
+    [(IN_ORDER, False), (LAST, False), (IN_ORDER, True), (BETWEEN, True)],
 )
 def test_rows_hold_what_the_column_has_now_whatever_it_was_before(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, again: bool

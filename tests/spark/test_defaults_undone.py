@@ -24,6 +24,7 @@ def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return shop
 
 
+@pytest.mark.long
 def test_its_events_go_although_they_held_the_default(lake: Sandbox) -> None:
     """The undoing batch reads them without it, while they are stored with it."""
     _, told, _ = lake.run_each(

@@ -71,6 +71,7 @@ def test_it_needs_no_types_and_is_the_same_in_any_order(
     assert shop.agrees()
 
 
+@pytest.mark.long
 def test_rows_from_before_it_stop_until_it_is_loaded_once_more(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_look_counts_what_would_be_null(
     assert nulled(lake.run()) == table.nulled
 
 
+@pytest.mark.long
 def test_null_stands_there_whatever_the_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

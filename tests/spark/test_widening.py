@@ -92,9 +92,8 @@ WIDER = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [n if n == "promoted" else pytest.param(n, marks=pytest.mark.long) for n in WIDER]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", WIDER)
 def test_after_the_rollback_of_a_wider_type_the_old_one_goes_on(lake: Sandbox, name: str) -> None:
     old, new, value, policy = WIDER[name]
     tables = {"orders": {"key": ["id"], "modes": ["current", "history"]}}
