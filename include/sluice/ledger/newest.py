@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sluice.ledger.rows import (
     FILE_CLAIMED,
     FILE_LOADED,
     FILE_RELEASED,
+    ROLLED_BACK,
     BatchRow,
     FileRow,
     Publication,
@@ -102,6 +104,19 @@ def publications_of(found: Any) -> list[Publication]:
     """The newest record of each table of each batch."""
     told = newest(found, "pipeline", "batch_id", "namespace", "table_name")
     return sorted(rows_of(Publication, told), key=_published_in)
+
+
+def told_since_undone(found: Any) -> list[list[Publication]]:
+    """Of each table of a batch its records since the batch was taken out of it, the newest
+    first."""
+    tables: dict[tuple[str, str, str], list[Publication]] = {}
+    for row in sorted(rows_of(Publication, found), key=attrgetter("seq")):
+        told = tables.setdefault(_published_in(row), [])
+        if row.state == ROLLED_BACK:
+            told.clear()
+        else:
+            told.insert(0, row)
+    return [tables[name] for name in sorted(tables) if tables[name]]
 
 
 def untold(given: list[Publication], found: Any) -> list[Publication]:

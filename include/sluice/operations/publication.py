@@ -9,7 +9,7 @@ from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.rows import Publication
 from sluice.operations.context import Context
-from sluice.operations.undoable import is_counted
+from sluice.operations.undoable import came_to_main, told_of_tables
 from sluice.result import BatchResult, StagedTable
 
 # Snapshot and schema of tables, by namespace and name.
@@ -40,15 +40,19 @@ def refuse_moved(ctx: Context, result: BatchResult) -> None:
             )
 
 
-def intents(ctx: Context, result: BatchResult, state: str = states.INTENT) -> list[Publication]:
-    """A record for each staged table, `state` being what has become of it."""
+def intents(ctx: Context, result: BatchResult) -> list[Publication]:
+    """A record for each staged table, of what is about to happen to it."""
     bases = _first_bases(ctx, result)
-    return [_intent(ctx, result, staged, bases, state) for staged in result.staged]
+    return [_intent(ctx, result, staged, bases) for staged in result.staged]
 
 
-def _intent(
-    ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases, state: str
-) -> Publication:
+def told_by(ctx: Context, result: BatchResult) -> list[Publication]:
+    """What the ledger was told by this attempt, of tables that nobody has told of since."""
+    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
+    return [p for p in told if p.attempt == result.attempt]
+
+
+def _intent(ctx: Context, result: BatchResult, staged: StagedTable, bases: Bases) -> Publication:
     own = (staged.base_snapshot, staged.base_schema)
     base_snapshot, base_schema = bases.get((staged.namespace, staged.name), own)
     return Publication(
@@ -62,16 +66,17 @@ def _intent(
         head_snapshot=staged.head_snapshot,
         branch=staged.branch,
         created=staged.created,
-        state=state,
     )
 
 
 def _first_bases(ctx: Context, result: BatchResult) -> Bases:
     """Snapshot and schema from before the batch, of tables that an earlier attempt published: an
     undo goes back to these."""
-    told = ctx.ledger.publications(ctx.pipeline.name, result.batch_id)
-    counted = (p for p in told if p.attempt == result.attempt or is_counted(ctx, p))
-    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted}
+    counted = (
+        next((p for p in told if p.attempt == result.attempt or came_to_main(ctx, p)), None)
+        for told in told_of_tables(ctx, result.batch_id)
+    )
+    return {(p.namespace, p.table_name): (p.base_snapshot, p.base_schema) for p in counted if p}
 
 
 def detail(result: BatchResult) -> dict[str, object]:

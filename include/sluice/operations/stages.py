@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -31,6 +32,7 @@ from sluice.operations.publication import (
     refuse_moved,
     require_done,
     require_mine,
+    told_by,
 )
 from sluice.operations.selection import EVERYTHING, Selection, covers
 from sluice.operations.shares import left_out, split_off
@@ -161,8 +163,9 @@ def _move(ctx: Context, result: BatchResult) -> None:
         publish_table(ctx.catalog, table, result.batch_id)
         reach(Point.PUBLISH_TABLE)
         ctx.say(f"publish: {table.full_name} is at snapshot {table.head_snapshot}")
+    told = told_by(ctx, result)  # before the look: what is undone after it is not told over
     require_mine(ctx, result)
-    ctx.ledger.record_publications(intents(ctx, result, states.PUBLISHED))
+    ctx.ledger.record_publications(replace(p, state=states.PUBLISHED) for p in told)
     reach(Point.PUBLISH_RECORDED)
 
 

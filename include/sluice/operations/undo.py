@@ -151,7 +151,8 @@ def _undo_published(
     if dry_run:
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
         would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
-        return would + (_drop_branches(ctx, batches, dry_run) if half else [])
+        dropped = _drop_branches(ctx, batches, dry_run) if half else []
+        return would + [f"would undo: {line}" for line in dropped]
     with _lease(ctx, batches):
         refuse_in_use(ctx, batches)
         # Before anything moves, for whoever comes after a crash.
@@ -228,19 +229,26 @@ def _undo_one(
         )  # fmt: skip
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
-    return done + _close(ctx, batch_id, published, mine)
+    return done + _close(ctx, batch_id, mine)
 
 
-def _close(ctx: Context, batch_id: str, published: list[Publication], mine: Unchanged) -> list[str]:
+def _close(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
     """What follows when no table holds the batch any more: its changes go, its files are held."""
     done = _forget(ctx, batch_id, mine)
     reach(Point.ROLLBACK_CHANGES)
-    _require(ctx, batch_id, mine)
-    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in published)
+    _record_undone(ctx, batch_id, mine)
     reach(Point.ROLLBACK_RECORDED)
     comments.settle(ctx)
     _end(ctx, batch_id, mine)
     return done
+
+
+def _record_undone(ctx: Context, batch_id: str, mine: Unchanged) -> None:
+    """Say of all that any attempt told, also of tables that are gone, that it counts no more: the
+    batch may come again."""
+    told = ctx.ledger.publications(ctx.pipeline.name, batch_id)
+    _require(ctx, batch_id, mine)
+    ctx.ledger.record_publications(replace(p, state=states.ROLLED_BACK) for p in told)
 
 
 def _forget(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
@@ -255,11 +263,10 @@ def take_out(ctx: Context, batch_id: str) -> None:
     seen = known_batch(ctx, batch_id)
     if seen.state != states.PUBLISHED:
         return
-    published = publications(ctx, batch_id)
-    for p in published:
+    for p in publications(ctx, batch_id):
         table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
         drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
-    _close(ctx, batch_id, published, lambda now: seq_of(now) == seen.seq)
+    _close(ctx, batch_id, lambda now: seq_of(now) == seen.seq)
 
 
 def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list[str]:
@@ -273,6 +280,7 @@ def _undo_staged(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) -> list
     if hold:
         mine = _is_at(given_up)
         done += _forget(ctx, row.batch_id, mine)
+        _record_undone(ctx, row.batch_id, mine)
         _end(ctx, row.batch_id, mine)
     return done or [_nothing_staged(row)]
 

@@ -16,6 +16,7 @@ from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
+from sluice.ledger.newest import told_since_undone
 from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
@@ -54,20 +55,26 @@ def or_undone(ctx: Context, batch_id: str) -> Iterator[None]:
 
 def publications(ctx: Context, batch_id: str) -> list[Publication]:
     """The tables that the batch published, and those that it meant to and, as it shows, did; of
-    those that are still there."""
-    told = ctx.ledger.publications(ctx.pipeline.name, batch_id)
-    return [publication for publication in told if is_counted(ctx, publication)]
+    those that are still there. Of several attempts at a table the last one that did."""
+    counted = (
+        next((p for p in told if p.state == states.PUBLISHED or came_to_main(ctx, p)), None)
+        for told in told_of_tables(ctx, batch_id)
+        if find_table(ctx.catalog, told[0].namespace, told[0].table_name) is not None
+    )
+    return [publication for publication in counted if publication is not None]
 
 
-def is_counted(ctx: Context, p: Publication) -> bool:
-    """Whether the table has, or has had, what was to be published in it; not one that is gone:
-    nothing was ever published in it, or somebody dropped it."""
-    if p.state not in (states.PUBLISHED, states.INTENT):
-        return False
+def told_of_tables(ctx: Context, batch_id: str) -> list[list[Publication]]:
+    """What attempts at the batch told of each of its tables since it was last undone there, the
+    newest first."""
+    mine = And(equals("pipeline", ctx.pipeline.name), equals("batch_id", batch_id))
+    return told_since_undone(LedgerTables(ctx.catalog).read(PUBLICATIONS, mine))
+
+
+def came_to_main(ctx: Context, p: Publication) -> bool:
+    """Whether `main` of the table has, or is built on, what the attempt staged for it."""
     table = find_table(ctx.catalog, p.namespace, p.table_name)
-    if table is None:
-        return False
-    return p.state == states.PUBLISHED or p.head_snapshot in ancestors(table, head(table))
+    return table is not None and p.head_snapshot in ancestors(table, head(table))
 
 
 def refuse_in_use(ctx: Context, batches: list[str]) -> None:

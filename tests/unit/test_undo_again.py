@@ -1,0 +1,158 @@
+"""rollback of a batch that was merged or landed more than once: only it goes, wherever it came."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import LeaseHeld
+from sluice.faults import Point
+from sluice.ledger.rows import INTENT, LANDED, LOADED, PUBLISHED, ROLLED_BACK, Publication
+from sluice.manifest import Manifest, SourceFile
+from sluice.operations import refolding, stages, undo
+from sluice.operations.context import Context
+from sluice.result import BatchResult, Counts, TableResult
+from tests.unit import branches
+from tests.unit.undone import TABLES, everything, ids, publish, stage, state, three_batches, write
+
+pytestmark = pytest.mark.catalog
+
+
+class Killed(BaseException):
+    """What ends a process where it stands."""
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return three_batches(tmp_path)
+
+
+def claim(context: Context, batch: str = "b4") -> str:
+    file = SourceFile(f"{batch}.jsonl", f"file:///{batch}.jsonl", 1)
+    context.ledger.claim_files("shop", (file,), lambda _: batch)
+    key = context.files.write_manifest(Manifest("shop", batch, (file,)))
+    context.ledger.record_batch("shop", batch, LANDED, manifest=key)
+    return key
+
+
+def load(
+    context: Context, attempt: str, tables: tuple[str, ...] = TABLES, batch: str = "b4"
+) -> None:
+    """What a driver leaves of a batch: a row more in each table, its number, on branches."""
+    staged = tuple(stage(context, batch, name, int(batch[1:]), attempt) for name in tables)
+    table = TableResult("orders", "orders", Counts(), staged)
+    context.files.write_result(BatchResult("shop", batch, attempt, (table,)))
+    context.ledger.record_batch("shop", batch, LOADED, attempt=attempt)
+
+
+def an_hour_later(context: Context) -> None:
+    context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
+
+
+class Meddling:
+    """Somebody's own writes to `users`: between the two tables of the first publication, and before
+    the first table of the second one."""
+
+    def __init__(self, context: Context, dies: bool) -> None:
+        self.context, self.dies, self.attempt = context, dies, 1
+
+    def reach(self, point: Point) -> None:
+        seen = self.attempt, point
+        if seen == (1, Point.PUBLISH_TABLE):
+            write(self.context, "users", 100)
+            self.attempt = 0  # once
+        elif seen == (2, Point.PUBLISH_INTENT):
+            if self.dies:
+                raise Killed
+            write(self.context, "users", 101)
+
+    def load(self, context: Context, _: str) -> None:
+        self.attempt = 2 if self.attempt == 0 else 3
+        load(context, f"a{self.attempt}")
+
+
+def test_one_that_was_merged_three_times_goes_from_where_it_came_first(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meddling = Meddling(context, dies=False)
+    monkeypatch.setattr(stages, "reach", meddling.reach)
+    monkeypatch.setattr(stages, "load", meddling.load)
+    key = claim(context)
+    load(context, "a1")
+    stages.publish(context, key)
+    assert (meddling.attempt, state(context, "b4")) == (3, PUBLISHED)
+    undo.rollback(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100, 101]]
+
+
+def test_one_that_died_before_it_moved_a_table_again_goes_from_where_it_came_first(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meddling = Meddling(context, dies=True)
+    key = claim(context)
+    load(context, "a1")
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "reach", meddling.reach)
+        patched.setattr(stages, "load", meddling.load)
+        with pytest.raises(Killed):
+            stages.publish(context, key)
+    an_hour_later(context)
+    refolding.rollback(context, "b4")
+    assert state(context, "b4") == ROLLED_BACK
+    assert everything(context) == [[0, 1, 2, 3], [0, 1, 2, 3, 100]]
+
+
+def test_what_was_in_a_table_that_is_gone_is_no_base_of_the_next_one(context: Context) -> None:
+    """Somebody drops a table; its first batch is undone, and comes again after another."""
+    tables = ("items",)
+    context.catalog.create_table(("shop", "items"), branches.SCHEMA)
+    key = claim(context)
+    load(context, "a1", tables)
+    stages.publish(context, key)
+    context.catalog.drop_table(("shop", "items"))
+    refolding.rollback(context, "b4")
+
+    context.catalog.create_table(("shop", "items"), branches.SCHEMA)
+    other = claim(context, "b5")
+    load(context, "a1", tables, "b5")
+    stages.publish(context, other)
+    undo.release(context, "b4")
+    assert claim(context) == key
+    load(context, "a2", tables)
+    stages.publish(context, key)
+    assert ids(context, "items") == [4, 5]
+    refolding.rollback(context, "b4")
+    assert ids(context, "items") == [5]
+
+
+def test_a_publisher_that_stood_still_says_nothing_of_a_batch_that_was_undone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next time that the batch comes, and goes, others would go with it."""
+    key = claim(context)
+    load(context, "a1")
+    really = context.ledger.record_publications
+
+    def late(rows: list[Publication]) -> None:
+        told = list(rows)
+        if {row.state for row in told} != {INTENT}:
+            monkeypatch.setattr(context.ledger, "record_publications", really)
+            an_hour_later(context)
+            undo.rollback(context, "b4", hold=True)
+        really(told)
+
+    monkeypatch.setattr(context.ledger, "record_publications", late)
+    with pytest.raises(LeaseHeld, match="a1 stops here"):
+        stages.publish(context, key)
+    assert {p.state for p in context.ledger.publications("shop", "b4")} == {ROLLED_BACK}
+
+    publish(context, "b5", 5)
+    undo.release(context, "b4")
+    claim(context)
+    load(context, "a2")
+    stages.publish(context, key)
+    assert everything(context) == [[0, 1, 2, 3, 4, 5]] * 2
+    undo.rollback(context, "b4", hold=True)
+    assert everything(context) == [[0, 1, 2, 3, 5]] * 2
