@@ -27,6 +27,7 @@ from spark_jobs.decoding import (
     dropsbefore,
     droptables,
     nulled,
+    ownchanges,
     quarantine,
     tablerenames,
     transactions,
@@ -319,11 +320,9 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     table = changelog_id(plan).sql()
     stored = [f.name for f in job.spark.table(table).schema]
     planned = [c if c in typed.columns else F.lit(None).alias(c) for c in stored]
-    mine = F.col(names.BATCH_ID) == job.manifest.batch_id
     rows = good.select(*(quoted(c) if isinstance(c, str) else c for c in planned))
     reach(Point.LOAD_PLANNED)
-    job.require_mine()  # else the changes that a later attempt put there would be gone
-    rows.writeTo(table).overwrite(mine)
+    ownchanges.put(job, changelog_id(plan), rows, ownchanges.seen(job, changelog_id(plan)))
     found = seen.get
     span = Span(found["lowest"], found["highest"])
     if span.highest is None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeld
 from sluice.faults import Point
 from sluice.operations import stages
+from spark_jobs.driver import Driver
 from spark_jobs.merging import load
 from tests.spark.shop import Shop, event
 
@@ -61,3 +63,29 @@ def test_the_quarantine_of_the_attempt_that_was_published_stays(
         stages.load(shop.context(), key)
     quarantine = shop.catalog.load_table(("sluice", "quarantine")).scan().to_arrow()
     assert sorted(quarantine["reason"].to_pylist()) == ["beyond_floor", "not_json"]
+
+
+def test_the_changes_of_the_attempt_that_was_published_stay(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that stands still after its last look writes nothing in their place."""
+    shop = Shop(spark, tmp_path, PIPELINE)
+    shop.run(event("c", "orders", 1, id=1, status="old"))
+    monkeypatch.setattr(stages, "submit", shop.submit)
+    shop.write("new.jsonl", [event("c", "orders", 10, id=2, status="new")])
+    (key,) = stages.land(shop.context())
+    look, changes = Driver._require_mine, ("shop__cdc", "orders__changes")
+    written: list[int | None] = []
+
+    def stand_still(driver: Driver) -> None:
+        look(driver)
+        if not written:
+            written.append(None)
+            stages.load(shop.context(), key)
+            stages.publish(shop.context(), key)
+            written.append(head(shop.catalog.load_table(changes)))
+
+    monkeypatch.setattr(Driver, "_require_mine", stand_still)
+    with pytest.raises(LeaseHeld, match="was taken over or undone"):
+        stages.load(shop.context(), key)
+    assert [None, head(shop.catalog.load_table(changes))] == written

@@ -226,22 +226,22 @@ def refuse_rollback(
     """Raise RollbackRefused unless `main`, at `current`, may go back to before the batch.
 
     It may where it is there already, or on what the batch published with only our maintenance
-    since.
+    since. Raises Followed where a snapshot that this takes is not there any more.
     """
     if current == base:
         return
     name = ".".join(table.name())
-    if current is None or head_snapshot not in ancestors(table, current):
-        raise RollbackRefused(
-            f"{name}: main is at {current}, not on what batch {batch_id} published: somebody moved "
-            f"it; {_MAKE_AGAIN}"
-        )
-    if base is not None and table.snapshot_by_id(base) is None:
-        raise RollbackRefused(
-            f"{name}: snapshot {base}, from before batch {batch_id}, has expired; "
-            "the batch cannot be undone any more"
-        )
+    past = ancestors(table, current)
+    if current is None or head_snapshot not in past:
+        if current is None or table.snapshot_by_id(head_snapshot) or foreign(table, past):
+            raise RollbackRefused(
+                f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
+                f"moved it; {_MAKE_AGAIN}"
+            )
+        raise Followed(f"{name}: what batch {batch_id} published, {head_snapshot}, has expired")
     _refuse_foreign(table, current, head_snapshot, batch_id)
+    if base is not None and table.snapshot_by_id(base) is None:
+        raise Followed(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from sluice.errors import RollbackRefused
 from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
 from sluice.operations.quarantined import resolutions
+from sluice.operations.undoable import refuse_in_use
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
@@ -24,9 +26,7 @@ def pointless(ctx: Context, manifest: Manifest) -> str:
 
 def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
     if manifest.rebuild is not None:
-        gone = set(manifest.rebuild.without) - ctx.ledger.published_batches(ctx.pipeline.name)
-        if gone:
-            yield f"was to undo {', '.join(sorted(gone))}, which is done"
+        yield from _undone_or_in_use(ctx, manifest.batch_id, manifest.rebuild.without)
     elif manifest.share_of:
         row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of)
         if row is not None and row.state in _UNDONE:
@@ -35,6 +35,17 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
         yield from _repeated(ctx, manifest.batch_id, manifest.reprocess)
     elif manifest.tables:
         yield from _held(ctx, manifest)
+
+
+def _undone_or_in_use(ctx: Context, mine: str, without: tuple[str, ...]) -> Iterator[str]:
+    """What was asked for when nothing was built on these batches may be carried out much later."""
+    if gone := set(without) - ctx.ledger.published_batches(ctx.pipeline.name):
+        yield f"was to undo {', '.join(sorted(gone))}, which is done"
+    elif without:
+        try:
+            refuse_in_use(ctx, [*without, mine])
+        except RollbackRefused as refused:
+            yield f"was to undo {', '.join(without)}, and {refused}"
 
 
 def _repeated(ctx: Context, mine: str, again: Reprocess) -> Iterator[str]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.catalog.snapshots import head, strangers_since
+from sluice.catalog.snapshots import ancestors, head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
@@ -96,10 +96,7 @@ def named_targets(ctx: Context, table: str = "") -> list[str]:
 def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> list[str]:
     published = _published(ctx, batches)
     if not published:
-        raise RollbackRefused(
-            f"{why}; to have that back, release its files and run: sluice release "
-            f"{ctx.pipeline.name} --batch ID"
-        )
+        raise RollbackRefused(f"{why}; {_instead(ctx, batches)}")
     undoable.refuse_in_use(ctx, list(published))
     logs = undoable.changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
@@ -116,6 +113,14 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
     return told + _carry_out(ctx, Rebuild(targets, _now(), tuple(sorted(published)), bases))
 
 
+def _instead(ctx: Context, batches: list[str]) -> str:
+    """What to do about batches without changes of their own, on which others are built."""
+    if any(UNDONE in undoable.known_batch(ctx, batch_id).details for batch_id in batches):
+        release = f"sluice release {ctx.pipeline.name} --batch ID"
+        return f"to have that back, release its files and run: {release}"
+    return "what was made again from its changelog is what the batches say: nothing is to be undone"
+
+
 def _published(ctx: Context, batches: list[str]) -> Published:
     """Those of the batches that have changes of their own; raises RollbackRefused where one is not
     published any more."""
@@ -123,7 +128,8 @@ def _published(ctx: Context, batches: list[str]) -> Published:
     for row in rows:
         if row.state != states.PUBLISHED:
             raise RollbackRefused(
-                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile"
+                f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile: complete "
+                f"that first (sluice reconcile {ctx.pipeline.name})"
             )
     mine = [r.batch_id for r in rows if not r.details.keys() & {UNDONE, REBUILT}]
     return {batch_id: undoable.publications(ctx, batch_id) for batch_id in reversed(mine)}
@@ -168,12 +174,28 @@ def _changes(
 
 def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
     table = find_table(ctx.catalog, p.namespace, p.table_name)
-    strangers = [] if table is None else strangers_since(table, p.head_snapshot)
+    strangers = [] if table is None else strangers_since(table, _made_since(ctx, table, p))
     if strangers:
         raise RollbackRefused(
             f"{p.full_name}: somebody else wrote {', '.join(strangers)} after batch "
-            f"{p.batch_id}; take that back first, by set_current_snapshot (docs/operations.md)"
+            f"{p.batch_id}; make the table again from its changelog (sluice rollback "
+            f"{ctx.pipeline.name} --rebuild --table {p.table_name}), or take that back first, by "
+            "set_current_snapshot (docs/operations.md)"
         )
+
+
+def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
+    """The snapshot by which a table was made from its changelog last since a batch, else what the
+    batch published: of what somebody wrote before it nothing is there any more."""
+    before = ancestors(table, p.head_snapshot)
+    rows = (r for r in ctx.ledger.batches(ctx.pipeline.name) if r.state == states.PUBLISHED)
+    made = [
+        again.head_snapshot
+        for row in rows if REBUILT in row.details
+        for again in undoable.publications(ctx, row.batch_id)
+        if again.full_name == p.full_name and again.head_snapshot not in before
+    ]  # fmt: skip
+    return made[-1] if made else p.head_snapshot
 
 
 def _has_floor(ctx: Context, target: str) -> bool:

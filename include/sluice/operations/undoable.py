@@ -34,9 +34,10 @@ _ON_THE_WAY: Final = (states.LOADING, states.LOADED, states.PUBLISHING)
 
 
 def known_batch(ctx: Context, batch_id: str) -> BatchRow:
-    """A batch as the ledger has it; raises TerminalError for one that it does not know."""
+    """A batch as the ledger has it; raises TerminalError for one that it does not know, as
+    maintenance is, which holds the lease under a name of its own."""
     row = ctx.ledger.batch(ctx.pipeline.name, batch_id)
-    if row is None:
+    if row is None or batch_id == states.MAINTENANCE:
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no batch {batch_id}")
     return row
 
@@ -180,11 +181,13 @@ def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
     """Raise Followed for a batch that undid others: `main` from before it holds their rows, be it
-    that without them nothing was to be written."""
+    that without them nothing was to be written. Not for one that is half published, of which no
+    table's others are undone yet."""
     for batch_id in batches:
         row = known_batch(ctx, batch_id)
-        undone = row.details.get(UNDONE)
-        if undone and (row.state == states.PUBLISHED or publications(ctx, batch_id)):
+        undone = row.details.get(UNDONE, ())
+        gone = set(undone) - ctx.ledger.published_batches(ctx.pipeline.name)
+        if gone or (undone and row.state == states.PUBLISHED):
             raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
 
 

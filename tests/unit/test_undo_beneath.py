@@ -1,0 +1,165 @@
+"""rollback where the tables cannot go back: what is folded again, and what is refused, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sluice.catalog.snapshots import drop_tags, head, publish_table
+from sluice.errors import RollbackRefused, TerminalError
+from sluice.ledger.details import HALF_PUBLISHED, of_rebuild
+from sluice.ledger.leases import Lease
+from sluice.ledger.rows import FAILED, LOADED, PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
+from sluice.manifest import Manifest, Rebuild
+from sluice.names import SUMMARY_BATCH, branch_name
+from sluice.operations import refolding, stages
+from sluice.operations.context import Context
+from sluice.operations.pointless import pointless
+from sluice.result import BatchResult, Counts, StagedTable, TableResult
+from tests.unit import branches
+from tests.unit.undone import (
+    TABLES,
+    changelog,
+    everything,
+    ids,
+    publish,
+    stage,
+    state,
+    three_batches,
+    write,
+)
+
+pytestmark = pytest.mark.catalog
+
+ORDERS = ("shop", "orders")
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return three_batches(tmp_path)
+
+
+def signed(context: Context, batch: str, *values: int, anew: bool = False) -> StagedTable:
+    """What a driver stages of `orders`, by snapshots that tell their batch."""
+    table = context.catalog.load_table(ORDERS)
+    base, branch = head(table), branch_name(batch, "a1")
+    assert base is not None
+    table.manage_snapshots().create_branch(snapshot_id=base, branch_name=branch).commit()
+    rows = pa.table({"id": pa.array(values, pa.int64())})
+    told = {SUMMARY_BATCH: batch}
+    table = context.catalog.load_table(ORDERS)
+    (table.overwrite if anew else table.append)(rows, snapshot_properties=told, branch=branch)
+    table = context.catalog.load_table(ORDERS)
+    after = head(table, branch)
+    assert after is not None
+    return StagedTable(*ORDERS, branch, base, after, table.metadata.current_schema_id)
+
+
+def come(
+    context: Context, batch: str, *staged: StagedTable, rebuild: Rebuild | None = None
+) -> None:
+    key = context.files.write_manifest(Manifest("shop", batch, (), rebuild=rebuild))
+    told = (TableResult("orders", "orders", Counts(), staged),)
+    context.files.write_result(BatchResult("shop", batch, "a1", told))
+    context.ledger.record_batch("shop", batch, LOADED, attempt="a1", manifest=key)
+    stages.publish(context, key)
+
+
+def would(context: Context, batch: str) -> str:
+    return "\n".join(refolding.rollback(context, batch, dry_run=True))
+
+
+def test_what_somebody_wrote_before_the_table_was_made_again_stands_in_no_way(
+    context: Context,
+) -> None:
+    changelog(context, "orders", "b4")
+    come(context, "b4", signed(context, "b4", 4))
+    write(context, "orders", 100)
+    with pytest.raises(RollbackRefused, match=r"--rebuild"):
+        would(context, "b4")
+    again = signed(context, "r1", 0, 1, 2, 3, 4, anew=True)
+    come(context, "r1", again, rebuild=Rebuild(("orders",), "now"))
+    assert "would fold again without: shop.orders: 1 changes of batch b4" in would(context, "b4")
+    write(context, "orders", 101)
+    with pytest.raises(RollbackRefused, match="somebody else wrote"):
+        would(context, "b4")
+
+
+def test_a_batch_of_a_table_that_was_dropped_and_made_again_can_be_undone(context: Context) -> None:
+    changelog(context, "orders", "b4")
+    come(context, "b4", signed(context, "b4", 4))
+    context.catalog.drop_table(ORDERS)
+    made = context.catalog.create_table(ORDERS, branches.SCHEMA)
+    made.append(pa.table({"id": [4]}), snapshot_properties={SUMMARY_BATCH: "r1"})
+    come(context, "r1", rebuild=Rebuild(("orders",), "now"))
+    assert "would fold again without: shop.orders: 1 changes of batch b4" in would(context, "b4")
+
+
+def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
+    """It was the last to write the table, a long time ago."""
+    changelog(context, "users", "b3")
+    table = context.catalog.load_table(("shop", "users"))
+    drop_tags(context.catalog, table, ["batch-b1", "batch-b2", "batch-b3"])
+    told = context.ledger.publications("shop", "b3")
+    base = next(p.base_snapshot for p in told if p.table_name == "users")
+    assert base is not None
+    table = context.catalog.load_table(("shop", "users"))
+    table.maintenance.expire_snapshots().by_id(base).commit()
+    assert f"snapshot {base}, from before batch b3, has expired" in would(context, "b3")
+    assert "would fold again without: shop.users: 1 changes of batch b3" in would(context, "b3")
+
+
+def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:
+    asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1",)))
+    key = context.files.write_manifest(asked)
+    staged = [stage(context, "u1", name, 99) for name in TABLES]
+    context.ledger.record_batch(
+        "shop", "u1", LOADED, attempt="a1", manifest=key, detail=of_rebuild(asked)
+    )
+    publish_table(context.catalog, staged[0], "u1")
+    context.ledger.record_publications(
+        Publication(
+            "shop", "u1", "a1", "shop", s.name, s.base_snapshot, 0, s.head_snapshot, s.branch
+        )
+        for s in staged
+    )  # fmt: skip
+    context.ledger.record_batch("shop", "u1", FAILED, more={HALF_PUBLISHED: True})
+    refolding.rollback(context, "u1")
+    assert everything(context) == [[0, 1, 2, 3]] * 2
+    assert (state(context, "u1"), state(context, "b1")) == (ROLLED_BACK, PUBLISHED)
+
+
+def test_an_undo_that_is_carried_out_late_is_looked_at_again(context: Context) -> None:
+    """Somebody reprocessed the batch since."""
+    asked = Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
+    assert pointless(context, asked) == ""
+    context.ledger.record_batch(
+        "shop", "r1", PUBLISHED, detail={"reprocessed": ["b1"], "reason": ""}
+    )
+    assert "batch r1 reprocessed batch b1" in pointless(context, asked)
+
+
+def test_maintenance_is_no_batch(context: Context) -> None:
+    context.ledger.lease_maintenance("shop", "m1", Lease("x:1:1", 60))
+    context.ledger.release_lease("shop", "maintenance", "m1")
+    with pytest.raises(TerminalError, match="has no batch maintenance"):
+        refolding.rollback(context, "maintenance")
+
+
+def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Context) -> None:
+    publish(context, "r1", 7)
+    context.ledger.record_batch("shop", "r1", PUBLISHED, detail={"rebuilt": list(TABLES)})
+    publish(context, "b5", 5)
+    with pytest.raises(RollbackRefused, match="nothing is to be undone"):
+        refolding.rollback(context, "r1")
+
+
+def test_a_rollback_that_died_is_to_be_completed_before_keys_are_folded(context: Context) -> None:
+    context.ledger.record_batch("shop", "u1", PUBLISHED, detail={"undone": ["b0"]})
+    publish(context, "b4", 4)
+    context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
+    with pytest.raises(RollbackRefused, match="sluice reconcile shop"):
+        refolding.rollback_to(context, "b1")
+    assert ids(context, "orders") == [0, 1, 2, 3, 4]
