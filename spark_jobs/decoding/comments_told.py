@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, Row
 
@@ -10,6 +10,7 @@ from sluice.ddl import Altered, UnreadableDdl
 from sluice.ddlcomments import SPEAKS_OF_COMMENTS, Comment, comments
 from sluice.ledger.commentlog import ToldComment
 from sluice.sourcenames import is_reserved
+from spark_jobs.decoding.knowntables import KnownTables, known_tables
 from spark_jobs.decoding.renames_told import named_by, placed_statements
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of
@@ -25,15 +26,14 @@ def comments_by(job: Job, envelope: DataFrame, found: list[Found]) -> list[ToldC
     """
     if not any(table.ddl for table in found):
         return []
-    with_rows = {table.source for table in found if table.records > table.ddl}
-    rows = placed_statements(job, envelope, SPEAKS_OF_COMMENTS)
-    return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, with_rows)))
+    rows, tables = placed_statements(job, envelope, SPEAKS_OF_COMMENTS), known_tables(job, found)
+    return list(dict.fromkeys(one for row in rows for one in _of_statement(job, row, tables)))
 
 
-def _of_statement(job: Job, row: Row, with_rows: Collection[Source]) -> Iterator[ToldComment]:
+def _of_statement(job: Job, row: Row, tables: KnownTables) -> Iterator[ToldComment]:
     event = source_of(row)
     try:
-        said = [(_table_of(one, event, with_rows), one) for one in comments(row["ddl"])]
+        said = [(_table_of(one, event, tables), one) for one in comments(row["ddl"])]
     except UnreadableDdl as problem:
         tell(f"{event.name}: a DDL statement may tell a comment and is passed over ({problem})")
         return
@@ -45,11 +45,11 @@ def _of_statement(job: Job, row: Row, with_rows: Collection[Source]) -> Iterator
             yield ToldComment(*target, row["at"], turn, one.column, one.text)
 
 
-def _table_of(one: Comment, event: Source, with_rows: Collection[Source]) -> Source | None:
+def _table_of(one: Comment, event: Source, tables: KnownTables) -> Source | None:
     """The event's own table, or where it names none the statement's; None where they differ.
 
     Raises UnreadableDdl where nobody can tell which one is meant.
     """
     if not event.table or "," in event.table:
-        return named_by(Altered(one.table, (), one.schema), event, with_rows)
+        return named_by(Altered(one.table, (), one.schema), event, tables)
     return event if one.table.lower() == event.table.lower() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import Final
 
@@ -13,6 +14,7 @@ from sluice.config.sourcetables import truncate_policy
 from sluice.errors import PlanError, UntoldKey
 from sluice.ledger.renamelog import ToldRename
 from spark_jobs.decoding.dropped import refuse_dropped
+from spark_jobs.decoding.knowntables import known_tables
 from spark_jobs.decoding.othersource import refuse_other_source
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -25,6 +27,7 @@ from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target
 from spark_jobs.planning.renames_known import (
     following,
     heeds,
+    of_table,
     of_told,
     published,
     refuse_renames,
@@ -45,13 +48,14 @@ def make_plans(
     """
     plans: list[TablePlan] = []
     mistakes: dict[str, str] = {}
-    known = {table.source for table in found}
+    known, tables = {table.source for table in found}, known_tables(job, found)
+    others = cache(lambda: [source.name for source in tables.all()])
     statements = [*published(job.lake.catalog, job.pipeline.name), *chain(*told.values())]
     for table in (*found, *(Found(source) for source in told if source not in known)):
         config = table_config(job.pipeline, table.source)
         if config is None:
             continue
-        mine = [one for one in statements if one.source_table == table.source.name]
+        mine = of_table(statements, table.source.name, tables.as_typed, others)
         asked = _Asked(table, config, told.get(table.source, []), mine)
         if not _is_planned(job, asked):
             continue

@@ -10,12 +10,15 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, Row
 
 from sluice import names
+from sluice.config.project import Pipeline
 from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
 from sluice.ddldefaults import kept_columns
 from sluice.errors import PlanError
 from sluice.ledger.renamelog import ToldRename
 from sluice.sourcenames import is_column_name, is_reserved
+from sluice.statednames import AS_TYPED, may_name
 from spark_jobs.decoding.decode import by_place, with_origin
+from spark_jobs.decoding.knowntables import KnownTables, known_tables
 from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
@@ -36,17 +39,29 @@ def told_by(job: Job, envelope: DataFrame, found: list[Found]) -> dict[Source, l
         return {}
     rows = placed_statements(job, envelope, SPEAKS_OF_COLUMNS)
     told: dict[Source, list[ToldRename]] = {}
-    with_rows = {f.source: f for f in found if f.records > f.ddl}
-    ordered = {source for source, table in with_rows.items() if not table.unordered}
+    tables = known_tables(job, found)
+    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
     labels = FORMATS[job.pipeline.format].labels
     for row in rows:
         source = source_of(row)
-        for of, rename in _of_statement(source, row, ordered, with_rows):
-            # What nobody can tell the table of is of none that is listed, and may be of each.
-            unknown = rename.problem is not None and not of.name
-            if unknown or table_config(job.pipeline, of) is not None:
+        for of, rename in _of_statement(source, row, ordered, tables):
+            if _concerns(job.pipeline, source, of, rename):
                 told.setdefault(of, []).append(_as_written(rename, labels))
     return {of: _by_place(renames) for of, renames in told.items()}
+
+
+def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ToldRename) -> bool:
+    """Whether a statement is of a table that the pipeline loads, or may be.
+
+    What nobody can tell the table of is of none that is listed, and may be of each. A name as
+    somebody typed it may be that of a table whose rows are still to come: with a schema, where
+    the event has none.
+    """
+    if table_config(pipeline, of) is not None or (told.problem is not None and not of.table):
+        return True
+    listed = filter(pipeline.loads, pipeline.tables or ()) if pipeline.format in AS_TYPED else ()
+    stated = of.name if event.table else of.table
+    return any(may_name(name, of.name) or may_name(stated, name) for name in listed)
 
 
 def _as_written(rename: ToldRename, labels: Collection[str]) -> ToldRename:
@@ -95,18 +110,17 @@ def placed_statements(job: Job, envelope: DataFrame, pattern: str) -> list[Row]:
 
 
 def _of_statement(
-    source: Source, row: Row, ordered: Collection[Source], with_rows: Collection[Source]
+    source: Source, row: Row, ordered: Collection[Source], tables: KnownTables
 ) -> Iterator[tuple[Source, ToldRename]]:
     """By the event's own table; a topic of schema changes may leave it to the statement.
 
-    `ordered`: the tables whose rows all have a place in the source's order; `with_rows`: those
-    that the batch has rows of.
+    `ordered`: the tables whose rows all have a place in the source's order.
     """
     followed: dict[Source, Altered] = {}
     problem = None
     try:
         for one in altered(row["ddl"]):
-            of = _table_of(one, source, row["lost"], ordered, with_rows)
+            of = _table_of(one, source, row["lost"], ordered, tables)
             followed[of] = _in_turn(followed.get(of, Altered("", ())), one)
     except UnreadableDdl as unreadable:
         problem = str(unreadable)
@@ -121,16 +135,13 @@ def _of_statement(
 
 
 def _table_of(
-    one: Altered,
-    source: Source,
-    lost: bool,
-    ordered: Collection[Source],
-    with_rows: Collection[Source],
+    one: Altered, source: Source, lost: bool, ordered: Collection[Source], tables: KnownTables
 ) -> Source:
     """Raises UnreadableDdl where a statement cannot be followed."""
-    of = source
     if not source.table or "," in source.table:
-        of = named_by(one, source, with_rows)
+        of = named_by(one, source, tables)
+    else:
+        of = tables.one(source) if tables.as_typed else source
     if not of.table:
         raise UnreadableDdl("neither it nor its event names a table")
     if lost and of in ordered and any(_names_since(one)):
@@ -140,24 +151,31 @@ def _table_of(
     return of
 
 
-def named_by(one: Altered, source: Source, with_rows: Collection[Source]) -> Source:
+def named_by(one: Altered, source: Source, tables: KnownTables) -> Source:
     """The table that a statement names, where its event does not: that of the event's schema
     unless the statement says another. Of that one, and where neither says any, as of a statement
-    that Canal's parser cannot read, the batch has to have rows."""
+    that Canal's parser cannot read, there have to be rows, in the batch or stored.
+
+    Raises UnreadableDdl where it may be any of several, or of such a one there are none.
+    """
     said, here = one.schema.lower(), (source.database.lower(), source.schema.lower())
-    if not one.table or (any(here) and (not said or said in here)):
-        return Source(source.database, source.schema, one.table)
-    named = [
+    if not one.table:
+        return Source(source.database, source.schema, "")
+    if any(here) and (not said or said in here):
+        return tables.one(Source(source.database, source.schema, one.table))
+    found = [
         other
-        for other in with_rows
+        for other in tables.all()
         if other.table.lower() == one.table.lower()
         and said in ("", (other.schema or other.database).lower())
     ]
-    if len(named) != 1:
+    near = [other for other in found if other.database.lower() == here[0]] or found
+    spelled = [other for other in near if other.table == one.table] or near
+    if len(spelled) != 1:
         name = Source("", one.schema, one.table).name
-        count = "several of the name" if named else "no rows"
-        raise UnreadableDdl(f"it names {name}, of which the batch has {count}")
-    return named[0]
+        count = "there are several" if spelled else "there are no rows"
+        raise UnreadableDdl(f"it names {name}, of which {count}")
+    return spelled[0]
 
 
 def _names_since(told: Altered) -> Iterator[str]:

@@ -17,6 +17,7 @@ from sluice.names import (
     full_name,
 )
 from sluice.sourcenames import is_reserved
+from sluice.statednames import AS_TYPED
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Additions
@@ -36,7 +37,7 @@ class TablePlan:
 
     `declared`: the renames that the configuration tells, None where the pipeline follows none;
     `renames` and `additions`: all that were known when the plan was made. `tells_defaults`: as its
-    format says.
+    format says; `as_typed`: its statements name their table as somebody typed it.
     """
 
     source: Source
@@ -50,6 +51,7 @@ class TablePlan:
     defaults: Defaults = field(default_factory=dict)
     additions: Additions = ()
     tells_defaults: bool = False
+    as_typed: bool = False
     opening: Opening | None = None
     declared: Renames | None = None
     renames: Renames = ()
@@ -167,6 +169,7 @@ def plan_table(
         modes=pipeline.modes_of(config),
         defaults=defaults.told(heard.found, read, pipeline.epoch, fmt.tells_defaults),
         tells_defaults=fmt.tells_defaults,
+        as_typed=fmt.name in AS_TYPED,
         opening=opening_of(pipeline),
         besides=heard.besides,
     )
@@ -211,12 +214,14 @@ def _key(pipeline: Pipeline, heard: Heard, names: list[str]) -> tuple[str, ...]:
 
 def _no_key(pipeline: Pipeline, found: Found) -> str:
     candidates = ", ".join(sorted(found.columns)[:8])
+    typed = pipeline.format in AS_TYPED and not found.images
+    spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
     return (
         f"nobody tells the key of table {found.source.name}. "
         f"Add to pipelines/{pipeline.name}.yaml:\n"
         f"tables:{others if pipeline.tables is None else ''}\n"
-        f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none"
+        f"  {found.source.name}: {{key: [<columns>]}}   # of {candidates}; [] for none{spelled}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from pyiceberg.catalog import Catalog
 
@@ -13,9 +14,11 @@ from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
 from sluice.errors import ELSEWHERE, PlanError
+from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.renamelog import ToldRename, recorded
 from sluice.names import dropped_column
+from sluice.statednames import AS_TYPED, is_of
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.halfhinted import refuse_half_hinted
 from spark_jobs.planning.keynames import KeyNames, key_names, without_key
@@ -88,10 +91,15 @@ def renames_of(
 
 
 def names_at_source(
-    pipeline: Pipeline, statements: Iterable[ToldRename], source: str, key: Collection[str]
+    pipeline: Pipeline,
+    statements: Iterable[ToldRename],
+    others: Callable[[], Collection[str]],
+    source: str,
+    key: Collection[str],
 ) -> KeyNames:
-    """What a source table calls, or called, the columns of a stored key otherwise."""
-    told = [one for one in statements if one.source_table == source]
+    """What a source table calls, or called, the columns of a stored key otherwise; `others`: the
+    source tables that are stored."""
+    told = of_table(statements, source, pipeline.format in AS_TYPED, others)
     table = Source("", "", source)
     renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), told)
     return key_names(Found(table), map(source_name, key), renames or (), told)
@@ -192,7 +200,23 @@ def told_of(
 ) -> list[ToldRename]:
     """What some batches tell of a table."""
     told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
-    return [one for one in told if one.source_table == plan.source.name]
+    stored = cache(lambda: stored_sources(catalog, pipeline, plan.namespace).values())
+    return of_table(told, plan.source.name, plan.as_typed, stored)
+
+
+def of_table(
+    told: Iterable[ToldRename],
+    source: str,
+    as_typed: bool,
+    others: Callable[[], Collection[str]],
+) -> list[ToldRename]:
+    """What is told of a source table. A statement may have come before the table was known, under
+    the name that was typed: it is of the one of all tables that it may be of."""
+    return [
+        one
+        for one in told
+        if one.source_table == source or (as_typed and is_of(one.source_table, source, others))
+    ]
 
 
 def known_renames(plan: TablePlan, told: Renames, before: Renames) -> Renames:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +21,7 @@ from sluice.config.livesource import POSTGRES, LiveSource
 from sluice.config.project import Pipeline
 from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
+from sluice.ledger.changelogs import stored_sources
 from sluice.sourcenames import is_reserved
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
@@ -47,7 +48,9 @@ def verify_source(
     started, at = time.monotonic(), datetime.now(UTC)
     database, targets = _database(spark, source.address), cutter.tables(only)
     cut = cutter.cut(targets)
-    names_at = partial(names_at_source, pipeline, published(cutter.catalog, pipeline.name))
+    told, where = published(cutter.catalog, pipeline.name), (pipeline.name, pipeline.namespace)
+    stored = cache(lambda: stored_sources(cutter.catalog, *where).values())
+    names_at = partial(names_at_source, pipeline, told, stored)
     found = [_Side(spark, cut, tables, database, source, names_at) for tables in targets]
     there = [side for side in found if side.table is not None]
     if not there:

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import Row
 
 from sluice.ddl import Altered, altered
-from spark_jobs.decoding import renames_told
+from spark_jobs.decoding import knowntables, renames_told
+from spark_jobs.decoding.knowntables import KnownTables
 from spark_jobs.decoding.renames_told import _of_statement
 from spark_jobs.planning.discover import Found, Source
 
@@ -19,14 +20,20 @@ pytestmark = pytest.mark.catalog
 TOLD = (("a", "b"),)
 MYSQL, POSTGRESQL = Source("db", "", ""), Source("pg", "", "")
 WITH_ROWS = {Source("db", "", "t"), Source("db2", "", "t"), Source("pg", "public", "t")}
+KNOWN = KnownTables(frozenset(WITH_ROWS), lambda: ())
 
 
 def of(
-    event: Source, statement: str, with_rows: Collection[Source] = WITH_ROWS
+    event: Source,
+    statement: str,
+    with_rows: Collection[Source] = WITH_ROWS,
+    stored: Collection[Source] = (),
+    as_typed: bool = False,
 ) -> list[tuple[str, bool]]:
     """The table's name, and whether the statement was followed."""
     row = Row(at="1", lost=False, ddl=statement)
-    found = list(_of_statement(event, row, frozenset(), with_rows))
+    tables = KnownTables(frozenset(with_rows), lambda: stored, as_typed)
+    found = list(_of_statement(event, row, frozenset(), tables))
     return [(source.name, rename.problem is None) for source, rename in found]
 
 
@@ -67,7 +74,8 @@ def test_where_nothing_names_a_database_it_is_of_the_one_table_of_that_name(
 
 
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
-    return SimpleNamespace(pipeline=SimpleNamespace(format=format_, tables=tables))
+    pipeline = SimpleNamespace(format=format_, tables=tables, loads=lambda _: True)
+    return SimpleNamespace(pipeline=pipeline)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +88,7 @@ def test_a_default_of_labels_is_a_text_as_the_format_writes_them(
     ddl = "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y'"
     row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
+    monkeypatch.setattr(knowntables, "_stored", lambda _: [])
     of = Source("db", "", "t")
     told = renames_told.told_by(
         job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
@@ -93,6 +102,7 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
     row = Row(database="", schema="", table="", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
+    monkeypatch.setattr(knowntables, "_stored", lambda _: [])
     job = job_of("canal", {"db.t": None})
     told = renames_told.told_by(job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)])
     assert [one.problem is not None for one in told[NOWHERE]] == [True]
@@ -101,7 +111,7 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
 def told_of(*statements: str) -> list[tuple[str, Any]]:
     """What rows of one table, in their order, tell at one place: statement and columns."""
     rows = (Row(at="1", lost=False, ddl=told) for told in statements)
-    of_rows = (one for row in rows for _, one in _of_statement(MYSQL, row, frozenset(), WITH_ROWS))
+    of_rows = (one for row in rows for _, one in _of_statement(MYSQL, row, frozenset(), KNOWN))
     return [(one.statement, one.columns) for one in renames_told._by_place(of_rows)]
 
 
@@ -155,3 +165,64 @@ def test_of_a_table_without_rows_nothing_is_followed() -> None:
 def test_the_schema_that_a_statement_names() -> None:
     assert altered("ALTER TABLE s.t RENAME COLUMN a TO b") == [Altered("t", TOLD, "s")]
     assert altered("EXEC sp_rename 's.t.a', 'b', 'COLUMN'") == [Altered("t", TOLD, "s")]
+
+
+EMP, ORACLE = Source("pg", "public", "emp"), Source("ORCL", "SCOTT", "EMP")
+
+
+@pytest.mark.parametrize(
+    ("event", "table", "stored", "told"),
+    [
+        (POSTGRESQL, "emp", {EMP}, "pg.public.emp"),
+        (POSTGRESQL, "public.Emp", {EMP}, "pg.public.emp"),
+        (POSTGRESQL, "emp", {EMP, Source("pg", "public", "EMP")}, "pg.public.emp"),
+        (POSTGRESQL, "emp", {EMP, Source("pg2", "public", "emp")}, "pg.public.emp"),
+        (POSTGRESQL, "s.emp", {Source("pg", "s", "emp"), Source("p", "s", "emp")}, "pg.s.emp"),
+        (Source("ORCL", "", ""), "emp", {ORACLE}, "ORCL.SCOTT.EMP"),
+        (Source("ORCL", "SCOTT", ""), "emp", {ORACLE}, "ORCL.SCOTT.EMP"),
+        (Source("ORCL", "", ""), "scott.emp", {ORACLE}, "ORCL.SCOTT.EMP"),
+        (MYSQL, "T", {Source("db", "", "t")}, "db.t"),
+        (MYSQL, "T", {Source("db", "", "t"), Source("db", "", "T")}, "db.T"),
+        (MYSQL, "u", {Source("db", "", "t")}, "db.u"),
+        (NOWHERE, "T", {Source("db", "", "t")}, "db.t"),
+    ],
+)
+def test_a_statement_is_of_the_stored_table_that_it_means(
+    event: Source, table: str, stored: set[Source], told: str
+) -> None:
+    """DTS tells the database alone, or with a schema, beside the statement."""
+    statement = f"ALTER TABLE {table} RENAME COLUMN a TO b"
+    assert of(event, statement, (), stored) == [(told, True)]
+
+
+@pytest.mark.parametrize("event", [POSTGRESQL, Source("pg", "", "Emp")])
+def test_which_of_several_tables_is_meant_is_not_guessed(event: Source) -> None:
+    several = {EMP, Source("pg", "s", "emp")}
+    assert of(event, "ALTER TABLE Emp RENAME COLUMN a TO b", (), several, as_typed=True) == [
+        (event.name, False)
+    ]
+
+
+@pytest.mark.parametrize(("as_typed", "told"), [(True, "db.t"), (False, "db.T")])
+def test_an_event_has_the_name_of_its_table_unless_its_format_copies_the_statement(
+    as_typed: bool, told: str
+) -> None:
+    event, stored = Source("db", "", "T"), {Source("db", "", "t")}
+    found = of(event, "ALTER TABLE T RENAME COLUMN a TO b", (), stored, as_typed)
+    assert found == [(told, True)]
+
+
+@pytest.mark.parametrize(
+    ("format_", "listed", "told"),
+    [("dts_avro", "public.emp", True), ("dts_avro", "dept", False), ("maxwell", "p.emp", False)],
+)
+def test_what_may_be_of_a_listed_table_without_rows_is_told(
+    monkeypatch: pytest.MonkeyPatch, format_: str, listed: str, told: bool
+) -> None:
+    ddl = "ALTER TABLE Emp RENAME COLUMN a TO b"
+    row = Row(database="pg", schema="", table="", at="1", lost=False, ddl=ddl)
+    monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
+    monkeypatch.setattr(knowntables, "_stored", lambda _: [])
+    found = [Found(POSTGRESQL, records=1, ddl=1)]
+    all_told = renames_told.told_by(job_of(format_, {listed: None}), cast(Any, None), found)
+    assert [source.name for source in all_told] == (["pg.Emp"] if told else [])

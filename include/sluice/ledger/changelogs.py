@@ -11,9 +11,16 @@ from pyiceberg.exceptions import ValidationException
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
+from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import tables_of
 from sluice.ledger.tables import equals
-from sluice.names import BATCH_ID, is_changelog
+from sluice.names import (
+    BATCH_ID,
+    PROP_PIPELINE,
+    PROP_SOURCE,
+    is_changelog,
+    target_of_changelog,
+)
 
 _TRIES: Final = 9
 
@@ -41,6 +48,17 @@ def forget_changes(
         if _patiently_forget(catalog, (where, name), batch_id, confirm):
             done.append(f"{where}.{name}: changes of the batch removed")
     return done
+
+
+def stored_sources(catalog: Catalog, pipeline: str, namespace: str) -> dict[str, str]:
+    """The source tables that a pipeline has rows of, by the names of their targets."""
+    found: dict[str, str] = {}
+    for where, name in tables_of(catalog, namespace):
+        table = find_table(catalog, where, name) if is_changelog(where, name) else None
+        if table is not None and table.properties.get(PROP_PIPELINE) == pipeline:
+            target = target_of_changelog(name)
+            found[target] = table.properties.get(PROP_SOURCE, target)
+    return found
 
 
 def _patiently_forget(

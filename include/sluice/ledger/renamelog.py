@@ -9,7 +9,7 @@ that dropped a table before it had a target.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyiceberg.catalog import Catalog
 from sluice.ddldefaults import AddedColumn, ColumnChange
 from sluice.ledger import toldlog
 from sluice.ledger.tables import RENAMES, Row
+from sluice.statednames import AS_TYPED, is_of
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,17 @@ def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
     """What the batches of a pipeline told, published or not, and somebody could read."""
     rows = toldlog.recorded(catalog, RENAMES, pipeline)
     return [_told(row) for row in rows if row["problem"] is None]
+
+
+def tables_told(
+    told: Iterable[ToldRename], sources: Collection[str], format_name: str
+) -> frozenset[str]:
+    """The source tables that statements are of, among those that are stored; where the format has
+    their names as typed, also a table that was not known when its statement came."""
+    stated = {one.source_table for one in told}
+    if format_name not in AS_TYPED:
+        return frozenset(stated)
+    return frozenset(s for s in sources if any(is_of(name, s, lambda: sources) for name in stated))
 
 
 def _told(row: dict[str, Any]) -> ToldRename:

@@ -155,8 +155,8 @@ def _changes(
     the changes.
     """
     found = []
-    told = recorded(ctx.catalog, ctx.pipeline.name)
-    renamed = {one.source_table for one in told if one.batch_id == batch_id}
+    told = [r for r in recorded(ctx.catalog, ctx.pipeline.name) if r.batch_id == batch_id]
+    renamed = undoable.tables_renamed(ctx, told, logs)
     for target, log in logs.items():
         records = sum(file.record_count for file in files_of(log, batch_id))
         mine = [p for p in published if p.table_name in published_tables(target)]

@@ -17,7 +17,7 @@ from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.newest import told_since_undone
-from sluice.ledger.renamelog import recorded
+from sluice.ledger.renamelog import ToldRename, recorded, tables_told
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
 from sluice.names import (
@@ -252,7 +252,8 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
     logs = changelogs(ctx) if any(followed.values()) else {}
     for batch_id, others in followed.items():
         written = {p.table_name for p in published[batch_id]}
-        renamed = {one.source_table for one in told if one.batch_id == batch_id}
+        mine = [one for one in told if one.batch_id == batch_id]
+        renamed = tables_renamed(ctx, mine, logs)
         for target, log in logs.items() if others else ():
             silent = not written & published_tables(target)
             if silent and (log.properties.get(PROP_SOURCE) in renamed or files_of(log, batch_id)):
@@ -260,6 +261,12 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
                     f"batch {others[0].batch_id} came after batch {batch_id}, which tells of "
                     f"{target} and wrote nothing of it"
                 )
+
+
+def tables_renamed(ctx: Context, told: list[ToldRename], logs: dict[str, Table]) -> frozenset[str]:
+    """The source tables, of those whose changelogs these are, that statements are of."""
+    sources = [log.properties.get(PROP_SOURCE, target) for target, log in logs.items()]
+    return tables_told(told, sources, ctx.pipeline.format)
 
 
 def changelogs(ctx: Context) -> dict[str, Table]:
