@@ -38,6 +38,7 @@ from spark_jobs.decoding.decode import BAD, Batch, changes, of_table, with_origi
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.recall import Seen, Watch, recall, recall_all, remember
 from spark_jobs.decoding.renames_told import told_by
+from spark_jobs.decoding.respelled import as_rows_spell
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import NOTHING_KNOWN, Known
 from spark_jobs.job import Job
@@ -206,6 +207,10 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     refuse_too_many(job.pipeline, found)
     truncates.tell_of_untold(job.pipeline, envelope, found)
     tablerenames.by_policy(job, envelope, found)
+    respelled = as_rows_spell(job, envelope, found)
+    if respelled is not None:
+        envelope = _in_parts(respelled) if _PART in envelope.columns else respelled
+        found = discover(envelope)
     return droptables.by_policy(job, envelope, found)
 
 
@@ -213,14 +218,17 @@ def _write_parts(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:
     """Write the records once by source table, for each table's pass to read no more than its own
     part; also how many were."""
     written = Observation()
-    names_of = (F.coalesce(part, F.lit("")) for part in SOURCE_PARTS)
-    part = _folder(F.concat_ws(".", *names_of)).alias(_PART)
-    parts = envelope.select("*", part)
+    parts = _in_parts(envelope)
     counted = parts.observe(written, F.count(F.lit(1)).alias("records"))
     writer = counted.write.partitionBy(_PART).option("compression", "lz4_raw")
     writer.mode("overwrite").parquet(job.scratch)
     # Of no records at all there is no file to read the columns from.
     return job.spark.read.schema(parts.schema).parquet(job.scratch), written.get["records"]
+
+
+def _in_parts(envelope: DataFrame) -> DataFrame:
+    names_of = (F.coalesce(part, F.lit("")) for part in SOURCE_PARTS)
+    return envelope.withColumn(_PART, _folder(F.concat_ws(".", *names_of)))
 
 
 def _require_all(job: Job, written: int, found: list[Found]) -> None:

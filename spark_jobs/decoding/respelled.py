@@ -1,0 +1,72 @@
+"""Statements and TRUNCATEs whose event spells its table as somebody typed it.
+
+They are of the one table that has rows, or is stored or listed, and is called the same but for
+case: its events are named as that table is, before anything is made of them. What is of no such
+table keeps its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice.config.project import Pipeline
+from sluice.config.sourcetables import listed_name
+from sluice.ddl import UnreadableDdl
+from sluice.statednames import may_name
+from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, SOURCE_PARTS
+from spark_jobs.decoding.decode import is_of
+from spark_jobs.decoding.knowntables import KnownTables, known_tables
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.telling import tell
+
+
+def as_rows_spell(job: Job, envelope: DataFrame, found: list[Found]) -> DataFrame | None:
+    """The envelope under the names of rows; None where all have them already."""
+    tables = known_tables(job, found)
+    if not tables.as_typed:
+        return None
+    asked = [table for table in found if table.records and table.source.table]
+    others = [table for table in asked if table.source not in tables.with_rows]
+    names = dict(pair for table in others for pair in _respelled(job.pipeline, table, tables))
+    return envelope.withColumns(_parts(names)) if names else None
+
+
+def _respelled(
+    pipeline: Pipeline, table: Found, tables: KnownTables
+) -> Iterator[tuple[Source, Source]]:
+    stated, listed = table.source, pipeline.tables or {}
+    if listed_name(listed, stated.name) is not None:
+        return
+    also = [_as_listed(stated, name) for name in listed if may_name(name, stated.name)]
+    try:
+        one = tables.one(stated, also)
+    except UnreadableDdl as problem:
+        if table.truncates:
+            tell(f"{stated.name}: nobody can tell of which table a TRUNCATE is ({problem})")
+        return
+    if one != stated:
+        yield stated, one
+
+
+def _as_listed(stated: Source, listed: str) -> Source:
+    """The same with the last parts of its name as `tables:` has them."""
+    said = listed.split(".")[::-1]
+    of = [part for part in ("table", "schema", "database") if getattr(stated, part)]
+    spelled = dict(zip(of, said, strict=False))
+    return Source(*(spelled.get(part, getattr(stated, part)) for part in SOURCE_PARTS))
+
+
+def _parts(names: dict[Source, Source]) -> dict[str, Column]:
+    of_table = F.col("op").isin(OP_DDL, OP_TRUNCATE) & (F.col("outcome") == OUTCOME_EVENT)
+    parts = {}
+    for part in SOURCE_PARTS:
+        spelled = F.col(part)
+        for stated, one in names.items():
+            said = F.nullif(F.lit(getattr(one, part)), F.lit(""))
+            spelled = F.when(of_table & is_of(stated), said).otherwise(spelled)
+        parts[part] = spelled
+    return parts
