@@ -182,7 +182,7 @@ def _parts(told: _Told) -> dict[str, Column]:
     """A message's operation, its table, and its rows: `_rows`, with `_olds` beside them."""
     op, data = _op(), _filled("data")
     old = F.coalesce(_filled("old"), _filled("updateBefore"))
-    inserted = F.coalesce(old, data) if told.swapped else F.coalesce(data, old)
+    inserted = F.coalesce(old, data) if told.swapped else data
     deleted, stray = (old, data) if told.swapped or told.drs else (data, old)
     rows = (
         F.when(op == OP_UPDATE, data).when(op == OP_DELETE, deleted).when(op == OP_INSERT, inserted)
@@ -193,7 +193,7 @@ def _parts(told: _Told) -> dict[str, Column]:
         **_names(told),
         "_rows": _drs_rows(rows) if told.drs else _json_rows(rows),
         "_olds": _drs_rows(olds) if told.drs else _json_rows(olds),
-        "_strays": F.when((op == OP_DELETE) & deleted.isNull(), stray),
+        "_strays": F.when(rows.isNull(), F.when(op == OP_DELETE, stray).when(op == OP_INSERT, old)),
     }
 
 

@@ -33,7 +33,6 @@ BAD_LINES = {
 }
 EVENTS: dict[str, Any] = {
     "insert": message("INSERT", row("1", None)),
-    "insert_in_old": message("INSERT", data=None, old=[row("1", "a")]),
     "insert_beside_an_empty_old": message("INSERT", row("1", "a"), old=[]),
     "insert_many": message("INSERT", row("1", "a"), row("2", "b"), row("3", "c")),
     "update": message("UPDATE", row("1", "b"), old=[{"v": "a"}]),
@@ -100,6 +99,8 @@ REJECTS: dict[str, tuple[str, Any]] = {
     "null_row": ("image_missing", message("INSERT", row("1", "a"), None)),
     "update_in_old_alone": ("image_missing", message("UPDATE", old=[row("1", "a")])),
     "delete_in_old": ("other_form", message("DELETE", old=[row("1", "a")])),
+    "insert_in_old": ("other_form", message("INSERT", old=[row("1", "a")])),
+    "init_in_old": ("other_form", message("INIT", data=[], old=[row("1", "a")])),
     "fewer_old_rows": (
         "old_misaligned", message("UPDATE", row("1", "b"), row("2", "b"), old=[{"v": "a"}])),
     "column_twice": (
@@ -162,7 +163,6 @@ def test_rejects_say_why_and_keep_their_text(rows: Rows, name: str) -> None:
     ("name", "before", "after"),
     [
         ("insert", None, row("1", None)),
-        ("insert_in_old", None, row("1", "a")),
         ("insert_beside_an_empty_old", None, row("1", "a")),
         ("update", row("1", "a"), row("1", "b")),
         ("update_of_null", row("1", None), row("1", "b")),

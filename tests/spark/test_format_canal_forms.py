@@ -119,6 +119,7 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         "update": drs("UPDATE", DRS_ROW, old=[{"b": "[]"}]),
         "delete": drs("DELETE", old=[DRS_ROW]),
         "delete_in_data": drs("DELETE", DRS_ROW),
+        "insert_in_old": drs("INSERT", old=[DRS_ROW]),
         **{text: drs("INSERT", DRS_ROW | {"b": text}) for text in NO_LISTS},
     }
     found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS).items()}
@@ -128,7 +129,8 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         DRS_IMAGE,
     )
     assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", DRS_IMAGE)
-    assert found["delete_in_data"]["reason"] == "other_form"
+    strays = [found[name]["reason"] for name in ("delete_in_data", "insert_in_old")]
+    assert strays == ["other_form", "other_form"]
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
     told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS})}
     assert (told["at"], told["b"].encoding) == (ColumnType("timestamp", "s"), "latin1")
