@@ -36,8 +36,10 @@ _IN_MICROS: Final = ("MySQL", "PostgreSQL")
 _DATE: Final = (10, 14)
 _DATETIME: Final = (12, 18)
 _TIME: Final = (11, 19)
+_TIMESTAMP: Final = (7, 17)
 _YEAR: Final = 13
 _JSONB: Final = 3802
+_ZERO_TIMESTAMP: Final = "0000-00-00T00:00:00"
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 AsBytes = Callable[[Column], Column]
@@ -96,7 +98,7 @@ def _text(value: Column, as_bytes: AsBytes, facts: ValueFacts) -> Column:
         value["Decimal"]["value"],
         value["TextObject"]["value"],
         _wall_clock(value["DateTime"], facts),
-        _instant(value["Timestamp"]),
+        _instant(value["Timestamp"], facts),
         value["Float"]["value"].cast("string"),
         _object(as_bytes(value["BinaryObject"]["value"]), value["BinaryObject"]["type"], facts),
         _zoned(value["TimestampWithTimeZone"], facts),
@@ -136,10 +138,17 @@ def _cp1252() -> tuple[str, str]:
     return "".join(_WINDOWS_1252), "".join(_WINDOWS_1252.values())
 
 
-def _instant(value: Column) -> Column:
-    """Seconds since 1970 and, in spite of the name, microseconds."""
+def _instant(value: Column, facts: ValueFacts) -> Column:
+    """Seconds since 1970 and, in spite of the name, microseconds.
+
+    MySQL's TIMESTAMP begins at 1970-01-01 00:00:01, and its binary log has 0000-00-00 00:00:00 as 0
+    (MySQL's manual, "The DATE, DATETIME, and TIMESTAMP Types").
+    """
     seconds = F.try_multiply(value["timestamp"], F.lit(_SECOND).cast("bigint"))
-    return F.date_format(F.timestamp_micros(F.try_add(seconds, value["millis"])), _ISO)
+    micros = F.try_add(seconds, value["millis"])
+    zero = facts.is_of(MYSQL, *_TIMESTAMP) & (micros == 0)
+    shown = F.date_format(F.timestamp_micros(micros), _ISO)
+    return F.when(zero, F.lit(_ZERO_TIMESTAMP)).otherwise(shown)
 
 
 def _wall_clock(value: Column, facts: ValueFacts) -> Column:

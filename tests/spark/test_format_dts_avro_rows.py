@@ -87,6 +87,24 @@ def test_a_nanosecond_is_never_cut(spark: SparkSession, tmp_path: Path) -> None:
     assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", told)]
 
 
+def test_a_zero_timestamp_is_no_moment_of_1970(spark: SparkSession, tmp_path: Path) -> None:
+    """In a column of moments it does not fit, text keeps it."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "dts_avro", "format_options": {"framing": "length_prefixed"},
+        "tables": {"t": {"columns": {"shown": "string"}}},
+    })  # fmt: skip
+    fields, zero = [("id", 2), ("at", 17), ("shown", 17)], value("Timestamp", 0, 0)
+    first = value("Timestamp", 1, 0)
+    rows = ([integer(1), first, zero], [integer(2), zero, first])
+    datums = [datum(message("INSERT", n, fields=fields, after=row)) for n, row in enumerate(rows)]
+    (sandbox.landing / "a.bin").write_bytes(prefixed(*datums))
+    sandbox.load_landed()
+    (row,) = sandbox.rows("t")
+    assert (row["id"], row["shown"]) == (1, "0000-00-00T00:00:00")
+    told = "at: '0000-00-00T00:00:00' does not fit timestamp"
+    assert [(q["reason"], q["detail"]) for q in sandbox.quarantined()] == [("does_not_fit", told)]
+
+
 def test_full_load_rows_of_one_id(spark: SparkSession, tmp_path: Path) -> None:
     """Without a key they are told apart by what they hold."""
     sandbox = Sandbox(spark, tmp_path, {

@@ -52,6 +52,11 @@ MESSAGES: dict[str, Any] = {
         (11, when(0, 0, 0, 12, 1, 2, 0)), (19, when(0, 0, 0, -1, 0, 0)),
         (11, when(2024, 1, 1, 1, 2, 3)), (13, when(1999, 0, 0, 0, 0, 0, 0)), (13, when(1999, 1))),
     "zero_dates": typed((10, when()), (14, when()), (12, when()), (18, when())),
+    "zero_timestamps": typed(
+        (7, value("Timestamp", 0, 0)), (17, value("Timestamp", 0, 0)),
+        (7, value("Timestamp", 0, 1)), (17, value("Timestamp", 1, 0)),
+        (12, value("Timestamp", 0, 0))),
+    "zero_timestamps_elsewhere": typed((1184, value("Timestamp", 0, 0)), source="PostgreSQL"),
     "no_time": typed((19, when())),
     "typed_elsewhere": typed((10, when(2024)), (11, when(0, 0, 0, 12, 1, 2)), source="Oracle"),
     "jsonb": typed((3802, value("BinaryObject", "", '{"k": "ä"}'.encode())),
@@ -107,6 +112,16 @@ def test_mysqls_dates_times_and_years_by_their_type(rows: dict[str, Row]) -> Non
     assert values(rows["zero_dates"]) == ["0000-00-00"] * 4
     assert rows["no_time"]["reason"] == "unreadable_value"
     assert values(rows["typed_elsewhere"]) == ["2024", "0000-00-00T12:01:02"]
+
+
+def test_mysqls_timestamp_of_zero_is_no_moment(rows: dict[str, Row]) -> None:
+    """Its TIMESTAMP begins a second after 1970 does: what is at 1970 is 0000-00-00 00:00:00."""
+    assert values(rows["zero_timestamps"]) == [
+        "0000-00-00T00:00:00", "0000-00-00T00:00:00",
+        "1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:01.000000Z",
+        "1970-01-01T00:00:00.000000Z",
+    ]  # fmt: skip
+    assert values(rows["zero_timestamps_elsewhere"]) == ["1970-01-01T00:00:00.000000Z"]
 
 
 def test_jsonb_is_text(rows: dict[str, Row]) -> None:
