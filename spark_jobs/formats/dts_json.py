@@ -17,13 +17,15 @@ from spark_jobs.formats.envelope import WHOLE_TEXTS
 
 _BARE: Final = (
     "precision:int,scale:int,charset:string,type:string,value:string,timestamp:bigint,"
-    f"{','.join(f'{part}:int' for part in PARTS)},timezone:string"
+    f"{','.join(f'{part}:int' for part in PARTS)},timezone:string,printed:string"
 )
 _VALUES: Final = f"array<struct<{JSON_VALUE},{_BARE}>>"
 # A quote within a JSON text has a backslash before it, so these meet no value's own text.
 _LISTED: Final = r'(?s)^\s*\{\s*"array"\s*:(.*)\}\s*$'
 _NAMESPACE: Final = r'\{\s*"[\w.]+\.(\w+)"\s*:'
 _BRANCH_INT: Final = r'\{\s*"int"\s*:\s*(-?\d+)\s*\}'
+_NUMBER: Final = r'("value"\s*:\s*)(-?\d[\d.eE+-]*)'
+_NOT_ZERO: Final = "^[^eE]*[1-9]"
 _BARE_EMPTY: Final = r'([\[,]\s*)"(NONE|NULL)"(?=\s*[,\]])'
 _WRAPPED: Final = r'"value"\s*:\s*\{\s*"(bytes|array)"\s*:'
 _LATIN1: Final = r"^[\x00-\xff]*\z"
@@ -50,14 +52,17 @@ def image_of(branch: Column) -> Column:
     text = list_of(branch)
     short = F.regexp_replace(text, _NAMESPACE, '{"$1":')
     plain = F.regexp_replace(short, _BRANCH_INT, "$1")
-    named = F.regexp_replace(plain, _BARE_EMPTY, '$1{"EmptyObject":"$2"}')
+    # A double does not show that its text says another number.
+    shown = F.regexp_replace(plain, _NUMBER, '$1$2,"printed":"$2"')
+    named = F.regexp_replace(shown, _BARE_EMPTY, '$1{"EmptyObject":"$2"}')
     return F.transform(F.from_json(named, _VALUES, WHOLE_TEXTS), _named)
 
 
 def _named(value: Column) -> Column:
     """A value under its type's name: that of the record, or that which its fields tell."""
+    bare_number = value["precision"].isNotNull() & ~_is_lost(value["printed"])
     told = {
-        "Integer": _of(value, value["precision"].isNotNull(), "precision", "value"),
+        "Integer": _of(value, bare_number, "precision", "value"),
         "Character": _of(value, value["charset"].isNotNull(), "charset", "value"),
         "Timestamp": _of(value, value["timestamp"].isNotNull(), "timestamp", "millis"),
         "DateTime": _of(value, _is_clock(value), *PARTS),
@@ -65,8 +70,16 @@ def _named(value: Column) -> Column:
         **_objects(value),
     }
     given = [F.coalesce(value[name], bare).alias(name) for name, bare in told.items()]
-    rest = [value[name].alias(name) for name in ("Decimal", "Float", "TextGeometry", "EmptyObject")]
-    return F.when(value.isNotNull(), F.struct(*given, *rest))
+    rest = [value[name].alias(name) for name in ("Decimal", "TextGeometry", "EmptyObject")]
+    held = F.when(~_is_lost(value["Float"]["printed"]), value["Float"]).alias("Float")
+    return F.when(value.isNotNull(), F.struct(*given, held, *rest))
+
+
+def _is_lost(printed: Column) -> Column:
+    """Whether a number is beyond the largest double, or so small that it becomes 0."""
+    held = printed.try_cast("double")
+    too_large = F.abs(held) == float("inf")
+    return F.coalesce(too_large | ((held == 0) & printed.rlike(_NOT_ZERO)), F.lit(False))
 
 
 def _of(value: Column, known: Column, *fields: str) -> Column:

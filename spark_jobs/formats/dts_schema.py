@@ -47,13 +47,15 @@ _NAMESPACE: Final = "com.alibaba.dts.formats.avro"
 
 
 def _json_structs() -> dict[str, str]:
+    """`printed` is a number as the text has it, see `dts_json`."""
     structs: dict[str, str] = {}
     for name, fields in _BRANCHES.items():
         parts = (
             f"{field}:{structs['DateTime'] if kind == 'DateTime' else _json_kind(kind)}"
             for field, kind in fields.items()
         )
-        structs[name] = f"struct<{','.join(parts)}>"
+        printed = ",printed:string" if name == "Float" else ""
+        structs[name] = f"struct<{','.join(parts)}{printed}>"
     return structs
 
 

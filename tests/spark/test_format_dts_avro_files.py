@@ -168,6 +168,27 @@ def test_a_character_that_is_no_byte(spark: SparkSession, tmp_path: Path) -> Non
     assert [r["reason"] for r in rows] == ["bad_characters", "unreadable_value"]
 
 
+HELD = {
+    "1.10": "1.1", "0.00": "0.0", "-0e5": "-0.0", "4.9e-324": "4.9E-324", "NaN": "NaN",
+    '"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity",
+}  # fmt: skip
+LOST = ("1e999", "-1e999", "1e-400", "-0.0001E-330", "9" * 400)
+NO_NUMBER = '{"TextObject": {"type": "JSON", "value": "{\\"value\\": 1e999}"}}'
+
+
+def test_numbers_that_no_double_holds(spark: SparkSession, tmp_path: Path) -> None:
+    """They are refused under their type's name and without; words and what is in texts stay."""
+    bare = '{"value": %s, "precision": 8, "scale": 2}'
+    values = [f'{{"Float": {bare}}}' % number for number in (*HELD, *LOST)]
+    values += [NO_NUMBER, *(bare % number for number in LOST)]
+    start, end = json.dumps(printed(afterImages=[None, None])).split("[null, null]")
+    lines = [f"{start}[{each}, null]{end}" for each in values]
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    found = [r["reason"] or r["after"]["id"] for r in rows]
+    lost = ["unreadable_value"] * len(LOST)
+    assert found == [*HELD.values(), *lost, '{"value": 1e999}', *lost]
+
+
 def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     """Four messages of a subscription, in both layouts and printed, mean the same."""
     demo = fixtures / "dts-avro" / "cloudkdb-demo"
