@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL, SQL_SERVER
 from sluice.ddlbrackets import each_alone
-from sluice.ddldefaults import AddedColumn, ColumnChange, added_column
+from sluice.ddldefaults import AddedColumn, ColumnChange, added_column, source_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -294,16 +294,16 @@ def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | N
     named = ((old and old.name, new and new.name) for old, new in pairs)
     moved = tuple((old, new) for old, new in named if _changes(old, new))
     # Grammars differ in what a backslash in a text means.
-    added = () if _ESCAPE in text else tuple(_added(statement, grammar))
+    added = () if _ESCAPE in text else tuple(_added(statement, source_of(text, grammar)))
     table = statement.this
     name, schema = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
     return Altered(name, moved, schema, added)
 
 
-def _added(statement: exp.Expression, grammar: str) -> Iterator[AddedColumn]:
+def _added(statement: exp.Expression, source: str) -> Iterator[AddedColumn]:
     for action in statement.args["actions"]:
         for column in _definitions(action):
-            found = added_column(column, of_sql_server=grammar == SQL_SERVER)
+            found = added_column(column, source)
             if found is not None:
                 yield found
 

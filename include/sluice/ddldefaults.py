@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+from sluice.createtable import MYSQL, SQL_SERVER
 
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
@@ -16,24 +19,28 @@ class AddedColumn(NamedTuple):
     """A column that was added, and what the rows that were there hold in it since.
 
     `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
-    a decimal may be spelled otherwise by the source. `labels`: `ENUM` or `SET`, where it is of
-    their labels.
+    a decimal may be spelled otherwise by the source. `kind`: `ENUM`, `SET`, or `CHAR` where the
+    text is shorter, which all but MySQL fill up with blanks: formats differ in these.
     """
 
     name: str
     default: str | None = None
     verbatim: bool = True
-    labels: str = ""
+    kind: str = ""
 
     def as_written(self, written: Collection[str]) -> AddedColumn:
-        """As a format has it whose events have the labels of these alone as the source does."""
-        return AddedColumn(
-            self.name, self.default, self.verbatim and (not self.labels or self.labels in written)
-        )
+        """As a format has it whose events have these kinds alone as the statement does."""
+        verbatim = self.verbatim and (not self.kind or self.kind in written)
+        return AddedColumn(self.name, self.default, verbatim)
 
 
 ENUM: Final = "ENUM"
 SET: Final = "SET"
+CHAR: Final = "CHAR"
+ORACLE: Final = "oracle"
+_BACKTICK: Final = "`"
+# What is in quotes is no type; the second part is.
+_ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\b", re.IGNORECASE)
 
 
 class _Told(NamedTuple):
@@ -42,13 +49,22 @@ class _Told(NamedTuple):
     text: str | None
 
 
-def added_column(column: exp.ColumnDef, of_sql_server: bool = False) -> AddedColumn | None:
+def source_of(text: str, grammar: str) -> str:
+    """Whose words a statement has that this grammar reads; '' for those that several have."""
+    if grammar == SQL_SERVER:
+        return SQL_SERVER
+    if any(found[1] for found in _ORACLES.finditer(text)):
+        return ORACLE
+    return MYSQL if _BACKTICK in text else ""
+
+
+def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
     """What one definition in an ALTER TABLE … ADD tells; None where it does not say.
 
     It does not where the column may have been there (IF NOT EXISTS), or where its values are made
     by the source: an expression, a sequence. A NOT NULL without a default is of MySQL, which fills
     in zeros and empty texts; elsewhere there are no rows then. SQL Server leaves NULL in the rows
-    that are there, unless the column is NOT NULL.
+    that are there, unless the column is NOT NULL. Oracle's empty text is NULL.
     """
     from sqlglot import exp
 
@@ -59,15 +75,19 @@ def added_column(column: exp.ColumnDef, of_sql_server: bool = False) -> AddedCol
     default = told.get(exp.DefaultColumnConstraint)
     if default is None:
         found = _implicit(column) if required else _Told(None)
-    elif not required and (of_sql_server or _is_of_sql_server(default)):
+    elif not required and (source == SQL_SERVER or _is_of_sql_server(default)):
         found = _Told(None)
     else:
         found = _constant(default.kind.this)
+    if source == ORACLE and found == _Told(""):
+        found = _Told(None)
     if found is not None and found.text is not None and _labels(column):
         found = None if _is_number(default) else _as_listed(found.text, column)
     if found is None:
         return None
-    return AddedColumn(column.name, found.text, _is_verbatim(column), _labels(column))
+    short = default is not None and source != MYSQL and _is_short(found.text, column)
+    kind = CHAR if short else _labels(column)
+    return AddedColumn(column.name, found.text, _is_verbatim(column), kind)
 
 
 def _made_by_source() -> set[type[exp.Expr]]:
@@ -140,6 +160,16 @@ def _is_verbatim(column: exp.ColumnDef) -> bool:
     scaled = kind is not None and len(kind.expressions) > 1
     decimal = _kind(column) == exp.DataType.Type.DECIMAL and not scaled
     return decimal or _kind(column) in exp.DataType.TEXT_TYPES | whole
+
+
+def _is_short(default: str | None, column: exp.ColumnDef) -> bool:
+    """Whether it is shorter than the CHAR that it is for."""
+    from sqlglot import exp
+
+    if default is None or _kind(column) not in {exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR}:
+        return False
+    size = next((told.name for told in column.args["kind"].expressions), "1")
+    return not size.isdecimal() or len(default) < int(size)
 
 
 def _labels(column: exp.ColumnDef) -> str:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType
+from sluice.ddldefaults import CHAR
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.mysqltypes import is_known, mysql_type
@@ -113,7 +114,7 @@ class Canal(Format):
 
     name: ClassVar[str] = "canal"
     # Canal writes an ENUM's index and a SET's bits, others of the same form their labels.
-    labels: ClassVar[frozenset[str]] = frozenset()
+    labels: ClassVar[frozenset[str]] = frozenset({CHAR})
 
     def read(
         self,
@@ -126,7 +127,8 @@ class Canal(Format):
         told = _parse(options)
         messages = _read(spark, files, told).withColumns(_parts(told))
         judged = messages.withColumn("reason", _reason(told)).withColumns(_described())
-        rows = judged.select("*", F.posexplode_outer(_good_rows()).alias("_index", "_row"))
+        good = F.when(F.col("reason").isNull(), F.col("_rows"))
+        rows = judged.select("*", F.posexplode_outer(good).alias("_index", "_row"))
         imaged = rows.withColumn("_old", F.get("_olds", F.col("_index"))).withColumns(_images(told))
         parts = _logged_in_part() if is_partial(options) else {}
         return select_envelope(imaged, {**_envelope(told), **parts})
@@ -306,10 +308,6 @@ def _lacks_order(told: _Told) -> Column:
     if not told.order:
         return F.lit(False)
     return (F.col("type") != FULL_LOAD) & number(F.col("_order")).isNull()
-
-
-def _good_rows() -> Column:
-    return F.when(F.col("reason").isNull(), F.col("_rows"))
 
 
 def _described() -> dict[str, Column]:

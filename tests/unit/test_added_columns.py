@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.ddl import altered
-from sluice.ddldefaults import ENUM, SET, AddedColumn
+from sluice.ddldefaults import CHAR, ENUM, SET, AddedColumn
 
 TOLD = [
     ("ADD COLUMN c INT NOT NULL DEFAULT 7 AFTER b", "7", True),
@@ -25,6 +25,19 @@ TOLD = [
     ("ADD COLUMN c YEAR NOT NULL", "0", False),
     ("ADD COLUMN c BOOLEAN NOT NULL", "0", False),
     ("ADD COLUMN c TIME(3) NOT NULL", "00:00:00", False),
+    # Oracle's empty text is NULL; where only MySQL has such names it is what it says
+    ("ADD (c VARCHAR2(20) DEFAULT '')", None, True),
+    ("ADD c NVARCHAR2(20) DEFAULT ''", None, True),
+    ("ADD c CLOB DEFAULT ''", None, True),
+    ("ADD (c NCLOB DEFAULT '')", None, False),
+    ("ADD c VARCHAR(20) DEFAULT ''", "", True),
+    ("ADD c VARCHAR(20) DEFAULT '' COMMENT 'was VARCHAR2'", "", True),
+    # as long as its column, or MySQL's, whatever reads it
+    ("ADD c CHAR(3) DEFAULT 'xyz'", "xyz", True),
+    ("ADD c CHAR DEFAULT 'x'", "x", True),
+    ("ADD `c` CHAR(3) DEFAULT 'x'", "x", True),
+    ("ADD c CHAR(3) NOT NULL", "", True),
+    ("ADD c CHAR(3) DEFAULT NULL", None, True),
     # SQL Server leaves the rows alone that may hold NULL
     ("ADD [c] INT NOT NULL CONSTRAINT [df] DEFAULT ((3))", "3", True),
     ("ADD [c] INT NULL CONSTRAINT [df] DEFAULT ((3)) WITH VALUES", "3", True),
@@ -82,6 +95,14 @@ def test_labels_are_a_text_where_a_format_writes_them_so(
     assert one == AddedColumn("c", default, True, labels)
     assert one.as_written({labels}) == AddedColumn("c", default, True)
     assert one.as_written({"other"}) == AddedColumn("c", default, False)
+
+
+@pytest.mark.parametrize("kind", ["CHAR(3)", "character(3)", "NCHAR(3)", "CHAR(3 BYTE)"])
+def test_a_text_that_is_filled_up_with_blanks_but_by_mysql(kind: str) -> None:
+    (told,) = altered(f"ALTER TABLE T ADD (NOTE VARCHAR2(20) DEFAULT '', c {kind} DEFAULT 'x')")
+    assert told.added == (AddedColumn("NOTE", None), AddedColumn("c", "x", True, CHAR))
+    assert told.added[1].as_written({ENUM, SET}) == AddedColumn("c", "x", False)
+    assert told.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)

@@ -79,13 +79,21 @@ def job_of(format_: str, tables: dict[str, None] | None) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("format_", "labels", "set_"),
-    [("debezium", True, True), ("maxwell", True, False), ("canal", False, False)],
+    ("format_", "labels", "set_", "short"),
+    [
+        ("debezium", True, True, False),
+        ("maxwell", True, False, True),
+        ("canal", False, False, True),
+    ],
 )
-def test_a_default_of_labels_is_a_text_as_the_format_writes_them(
-    monkeypatch: pytest.MonkeyPatch, format_: str, labels: bool, set_: bool
+def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
+    monkeypatch: pytest.MonkeyPatch, format_: str, labels: bool, set_: bool, short: bool
 ) -> None:
-    ddl = "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y'"
+    """The formats of MySQL alone have a CHAR without blanks at its end."""
+    ddl = (
+        "ALTER TABLE t ADD a ENUM('x','y') DEFAULT 'y', ADD b SET('x','y') DEFAULT 'x,y', "
+        "ADD c CHAR(3) DEFAULT 'x'"
+    )
     row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
     monkeypatch.setattr(knowntables, "_stored", lambda _: [])
@@ -93,7 +101,7 @@ def test_a_default_of_labels_is_a_text_as_the_format_writes_them(
     told = renames_told.told_by(
         job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
     )
-    assert [one.verbatim for one in told[of][0].added] == [labels, set_]
+    assert [one.verbatim for one in told[of][0].added] == [labels, set_, short]
 
 
 def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
