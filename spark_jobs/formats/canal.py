@@ -53,6 +53,7 @@ from spark_jobs.formats.envelope import (
     repeats_column,
     select_envelope,
     spelled_as,
+    tells_nothing,
     with_arrival,
 )
 from spark_jobs.formats.rowimage import is_partial, left_out
@@ -291,8 +292,8 @@ def _reason(told: _Told) -> Column:
 
 
 def _lacks_image(told: _Told) -> Column:
-    """No rows, or a NULL among them; in the swapped form `old` is what a row is updated to."""
-    lacking = F.col("_rows").isNull() | F.exists("_rows", lambda row: row.isNull())
+    """No rows, or one without columns; in the swapped form `old` is what a row is updated to."""
+    lacking = F.col("_rows").isNull() | F.exists("_rows", tells_nothing)
     if told.swapped:
         updated = F.col("_olds").isNotNull() & ~F.exists("_olds", lambda row: row.isNull())
         lacking |= (F.col("_op") == OP_UPDATE) & ~updated

@@ -146,7 +146,9 @@ def _reason() -> Column:
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
     known = op.isin(*OPS, *IGNORED)
     bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
-    lacks_image = (upsert & F.col("after").isNull()) | (delete & F.col("before").isNull())
+    lacks_image = (upsert & tells_nothing(F.col("after"))) | (
+        delete & tells_nothing(F.col("before"))
+    )
     twice = any_repeats_column(F.col("before"), F.col("after"))
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))

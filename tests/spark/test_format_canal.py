@@ -97,6 +97,8 @@ REJECTS: dict[str, tuple[str, Any]] = {
     "empty_data": ("image_missing", message("INSERT", data=[])),
     "statement_of_dml": ("image_missing", message("DELETE", sql="DELETE FROM t")),
     "null_row": ("image_missing", message("INSERT", row("1", "a"), None)),
+    "empty_row": ("image_missing", message("INSERT", row("1", "a"), {}, pkNames=None)),
+    "empty_row_to_delete": ("image_missing", message("DELETE", {}, pkNames=None)),
     "update_in_old_alone": ("image_missing", message("UPDATE", old=[row("1", "a")])),
     "delete_in_old": ("other_form", message("DELETE", old=[row("1", "a")])),
     "insert_in_old": ("other_form", message("INSERT", old=[row("1", "a")])),

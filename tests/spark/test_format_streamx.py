@@ -85,6 +85,8 @@ MESSAGES: dict[str, Any] = {
     "wrong_case": message("insert", after={"id": 1}),
     "no_image": message("INSERT", before={"id": 1}),
     "no_old_image": message("DELETE", after={"id": 1}),
+    "empty_image": message("INSERT", key=None, after={}),
+    "empty_old_image": message("DELETE", key=None, before={}),
     "no_key": message("INSERT", key=None, after={"id": 1}),
     "empty_key": message("INSERT", key=[], after={"id": 1}),
     "other_case_key": message("INSERT", key=["ID"], after={"id": 1}),
@@ -126,6 +128,7 @@ def test_markers_and_heartbeats_are_ignored(rows: dict[str, Row], op: str) -> No
     [
         ("unknown", "unknown_op:MERGE"), ("wrong_case", "unknown_op:insert"),
         ("no_image", "image_missing"), ("no_old_image", "image_missing"),
+        ("empty_image", "image_missing"), ("empty_old_image", "image_missing"),
         ("bad_sequence", "bad_sequence_id"), ("twice", "duplicate_column"),
         ("no_table", "table_missing"), ("no_table_truncate", "table_missing"),
         ("cut", "not_json"), ("text", "not_json"), ("other", "not_an_envelope"),
