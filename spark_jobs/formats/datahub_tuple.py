@@ -75,7 +75,7 @@ class DatahubTuple(Format):
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
-        rows = read_rows(spark, files, Meta(COLUMNS), SOURCE_TABLE)
+        rows = read_rows(spark, files, Meta(any_case=COLUMNS), SOURCE_TABLE)
         return select_envelope(rows, _envelope(_told_table(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:

@@ -41,22 +41,22 @@ REPEATS: Final = "repeats"
 
 @dataclass(frozen=True)
 class Meta:
-    """Columns about the change, by the names of their format and by those that a person `told`."""
+    """Columns about the change, by names that stand so, or in any case, in the files."""
 
     fixed: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    any_case: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All of them."""
-        return (*self.fixed, *self.told)
+        return (*self.fixed, *self.any_case)
 
     def spelled(self, columns: Collection[str]) -> dict[str, str]:
-        """Their names in a file with these columns: what was told may have another case there.
+        """Their names in a file with these columns.
 
         Of several in other cases none is meant.
         """
-        return {n: _spelled(n, columns) if n in self.told else n for n in self.names}
+        return {n: _spelled(n, columns) if n in self.any_case else n for n in self.names}
 
 
 def _spelled(name: str, columns: Collection[str]) -> str:
@@ -69,7 +69,7 @@ def read_rows(
 ) -> DataFrame:
     """Read rows lazily: one scan for the JSON lines and one for each schema of typed files.
 
-    `table` is the fixed column of `meta` that names a row's table; without one it is its file's.
+    `table` is the column of `meta` that names a row's table; without one it is its file's.
 
     Gives `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other columns),
     `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
@@ -132,12 +132,20 @@ def _names(
     Where all lines have the same columns, their tables are not looked for: that costs as much.
     """
     lines = spark.read.text([f.url for f in files])
-    named = F.get_json_object("value", f"$['{table}']") if table else F.lit(None)
+    named = _named(table) if table else F.lit(None)
     if table and _begin_alike(spark, files):
         found, alike = _shapes(lines, F.lit(""), meta)
         if alike:
             return found
     return _shapes(lines, F.coalesce(named, F.lit("")), meta)[0]
+
+
+def _named(table: str) -> Column:
+    """What a line has in this column, in whichever case its name is there."""
+    alike = F.get(F.filter(_keys(), lambda key: F.lower(key) == table.lower()), F.lit(0))
+    path = F.concat(F.lit("$['"), alike, F.lit("']"))
+    exact = F.get_json_object("value", f"$['{table}']")
+    return F.coalesce(exact, F.call_function("get_json_object", F.col("value"), path))
 
 
 def _begin_alike(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:

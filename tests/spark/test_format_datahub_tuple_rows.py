@@ -110,6 +110,23 @@ def test_any_order_gives_the_same_rows(spark: SparkSession, tmp_path: Path, cont
     assert by_id(turned) == EXPECTED
 
 
+def test_columns_about_the_change_in_another_case(spark: SparkSession, tmp_path: Path) -> None:
+    """In a file of its own, beside one that has them as the vendor does; and in JSON lines."""
+    tables = {"t": TABLE, "u": {"key": ["id"]}}
+    sandbox = Sandbox(spark, tmp_path / "p", PIPELINE | {"tables": tables})
+    write_csv(sandbox.landing / "a", CHANGES[:4])
+    write_csv(sandbox.landing / "b", CHANGES[4:])
+    rows = (sandbox.landing / "a.csv").read_text().removeprefix(",".join(NAMES))
+    header = ",".join(name.upper() if name.startswith("_") else name for name in NAMES)
+    (sandbox.landing / "a.csv").write_text(header + rows)
+    told = record("I", "1", _source_table_="u", id=7, w=None)
+    other = [{n.upper() if n.startswith("_") else n: v for n, v in told.items()}]
+    write_jsonl(sandbox.landing / "c", other)
+    assert total(sandbox.load_landed()).quarantined == 0
+    assert by_id(sandbox) == EXPECTED
+    assert sandbox.rows("u") == [{"id": "7", "w": None}]
+
+
 def test_the_types_of_typed_files_need_no_hint(spark: SparkSession, tmp_path: Path) -> None:
     """Parquet and Avro say them; JSON lines and CSV of the same batch are read by them."""
     sandbox = Sandbox(spark, tmp_path / "p", PIPELINE | {"tables": {"t": {"key": ["id"]}}})
