@@ -31,7 +31,7 @@ from spark_jobs.lake.tables import (
 from spark_jobs.lake.written import refuse_loss
 from spark_jobs.planning import defaults, overtaken
 from spark_jobs.planning.additions import additions_of
-from spark_jobs.planning.defaults import Defaults
+from spark_jobs.planning.defaults import NO_DEFAULTS, Defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.renames import DECLARED
 from spark_jobs.planning.renames_known import known_renames, of_told, told_of
@@ -106,8 +106,11 @@ class Writer:
     def retells(self) -> bool:
         """True where the batch tells of defaults, or of renames, by which changes that are stored
         read otherwise."""
-        told = defaults.refills(self.before.held(), self.now.held(), self.types)
+        told = self._refills()
         return any(not self._lack_alike(refill) for refill in told) or self._renames_below()
+
+    def _refills(self) -> list[defaults.Refill]:
+        return defaults.refills(self.before.held(), self.now.held(), self.types)
 
     def _lack_alike(self, refill: defaults.Refill) -> bool:
         """Whether stored changes are equal where they were before: the batch is above them, and
@@ -126,6 +129,16 @@ class Writer:
         news = set(self.now.renames).symmetric_difference(self.before.renames)
         stored = any(base.snapshot is not None for base in self.bases.values())
         return stored and bool(self._beneath(news))
+
+    def defaults_between(self, floor: str) -> Defaults:
+        """Those that are news, of statements above the floor and below something stored."""
+        highest = self._highest()
+        return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
+
+    def standing(self, rows: DataFrame, floor: str) -> DataFrame:
+        """Stored rows as they stand for what is forgotten, where they are put together."""
+        told = self.defaults_between(floor) if self.partial else NO_DEFAULTS
+        return defaults.as_standing(rows, told, floor)
 
     def renames_between(self, floor: str) -> bool:
         """Whether a rename that is news is above the floor, and below something stored."""

@@ -236,7 +236,8 @@ def _with_refolded(
     floor = writer.lake.property(target_id(plan), names.PROP_FLOOR)
     if floor and (stored.truncated_at or "") <= floor:
         accepted, dead = writer.attempt.batch_id, stored.tombstones
-        known = since_floor(known, stored.rows, again, floor, plan.key, accepted, dead)
+        standing = None if stored.rows is None else writer.standing(stored.rows, floor)
+        known = since_floor(known, standing, again, floor, plan.key, accepted, dead)
     refolded = fold_columns(completed(known, moved, None, plan.key, data), plan.key, data)
     columns = _columns(data)
     kept = applied.join(again, list(plan.key), "left_anti")

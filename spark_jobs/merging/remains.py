@@ -31,6 +31,7 @@ from spark_jobs.merging.retell import fill, rename
 from spark_jobs.modes import events, history, softdelete
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
+from spark_jobs.planning.defaults import as_standing
 from spark_jobs.planning.told import Told
 
 _BEFORE: Final = "_sluice_before"
@@ -181,7 +182,10 @@ class Remains:
 
     def standing(self) -> DataFrame | None:
         """The rows that stand for what is forgotten: those from before the undone batches."""
-        return self.stored.rows if self.undone is None else self.before
+        rows = self.stored.rows if self.undone is None else self.before
+        if rows is None or self.floor is None or not self.writer.partial:
+            return rows
+        return as_standing(rows, self.writer.now.held(), self.floor)
 
 
 def _not_above(position: str | None, floor: str | None) -> bool:

@@ -36,14 +36,22 @@ def clash(writer: Writer) -> str:
 
 def _standing(writer: Writer) -> str:
     """A row that is put together stands for what is forgotten by the names of its newest change: a
-    rename between them would find the values under a name that they did not have."""
+    rename between them would find the values under a name that they did not have. Nor can it be
+    told, where a full load has an added column, whose NULL it has there."""
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
-    if not (writer.partial and floor and writer.renames_between(floor)):
+    if not (writer.partial and floor):
+        return ""
+    unsure = [n for n, default in writer.defaults_between(floor).items() if default.ambiguous]
+    if writer.renames_between(floor):
+        what = "a rename of its columns"
+    elif unsure:
+        what = f"the default of columns {unsure}, which full loads have too,"
+    else:
         return ""
     return (
-        f"{writer.plan.name}: a rename of its columns was told later than changes above it, which "
-        f"do not carry all columns, and maintenance has forgotten those up to {floor}, to which "
-        f"they belong; {ELSEWHERE}"
+        f"{writer.plan.name}: {what} was told later than changes above it, which do not carry all "
+        f"columns, and maintenance has forgotten those up to {floor}, to which they belong; "
+        f"{ELSEWHERE}"
     )
 
 

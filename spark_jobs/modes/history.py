@@ -56,7 +56,7 @@ def _forgotten(writer: Writer, stored: Stored) -> Forgotten | None:
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
     if floor is None or stored.rows is None:
         return None
-    return Forgotten(living(stored.rows), floor)
+    return Forgotten(living(writer.standing(stored.rows, floor)), floor)
 
 
 def rows_of(found: DataFrame, data: list[str]) -> DataFrame:

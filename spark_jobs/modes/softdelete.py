@@ -38,7 +38,10 @@ def write(writer: Writer, stored: Stored, newer: bool) -> None:
     if writer.span.lowest is None and stored.rows is not None and whole and not writer.refolds():
         return
     floor = writer.lake.property(target, names.PROP_FLOOR)
-    found = replay(writer, kept(stored.rows, floor, whole), newer, stored)
+    standing = stored.rows
+    if standing is not None and floor is not None:
+        standing = writer.standing(standing, floor)
+    found = replay(writer, kept(standing, floor, whole), newer, stored)
     rows = newest(found, writer.plan.key, writer.plan.data)
     writer.upsert(target, rows, by=writer.plan.key)
 

@@ -94,6 +94,11 @@ class Default:
             return {}
         return {kind: min(self.since, self.firsts.get(kind, _ABOVE_ALL)) for kind in _KINDS}
 
+    @property
+    def ambiguous(self) -> bool:
+        """Whether a full load, or an arrival, has the column, and may mean a NULL there."""
+        return any(kind != KIND_SOURCE for kind in self.firsts)
+
     def reaches(self, lowest: str) -> bool:
         """Whether it is what a change at a position, or above it, may hold."""
         return any(limit > lowest for limit in self.limits.values())
@@ -216,17 +221,29 @@ def _default(entry: dict[str, Any]) -> Default:
     return Default(firsts, entry["text"], ColumnType(**entry["kind"]))
 
 
-def filled(rows: DataFrame, defaults: Defaults) -> DataFrame:
-    """Changes with the defaults of the columns that they lack."""
+def filled(rows: DataFrame, defaults: Defaults, at: Column | None = None) -> DataFrame:
+    """Changes with the defaults of the columns that they lack, by the position that they are `at`,
+    which is their own."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
-    kind = F.substring(names.POSITION, KIND_AT, 1)
+    at = F.col(names.POSITION) if at is None else at
+    kind = F.substring(at, KIND_AT, 1)
     values = {}
     for name, default in defaults.items():
         if name in types and default.limits:
             column = F.col(quoted(name))
-            lacks = column.isNull() & (F.col(names.POSITION) < default.limit()[kind])
+            lacks = column.isNull() & (at < default.limit()[kind])
             values[name] = F.when(lacks, default.value(types[name])).otherwise(column)
     return rows.withColumns(values) if values else rows
+
+
+def as_standing(rows: DataFrame, defaults: Defaults, floor: str) -> DataFrame:
+    """Stored rows that are put together as they stand, at the floor, for what is forgotten: with
+    the defaults that statements above the floor tell, for all forgotten changes lacked the column.
+
+    A NULL from above the floor comes again with its event. Not where a default is `ambiguous`.
+    """
+    told = {n: d for n, d in defaults.items() if d.stated and not d.ambiguous}
+    return filled(rows, told, F.least(names.POSITION, F.lit(floor)))
 
 
 @dataclass(frozen=True)
@@ -241,10 +258,20 @@ class Refill:
     before: Default
     now: Default
 
+    @property
+    def _first(self) -> StatedDefault | None:
+        """What DDL tells of it, where nothing told it before."""
+        return None if self.before.limits else self.now.stated
+
     def above(self, highest: str | None) -> bool:
         """Whether DDL tells it first, above all that is stored."""
-        stated = None if self.before.limits else self.now.stated
+        stated = self._first
         return stated is not None and highest is not None and stated.at > highest
+
+    def between(self, floor: str, highest: str | None) -> bool:
+        """Whether DDL tells it first, above the floor and not above all that is stored."""
+        stated = self._first if self.now.limits else None
+        return stated is not None and stated.at > floor and not self.above(highest)
 
     def told(self) -> Column:
         """What it is by, in one column."""

@@ -6,12 +6,12 @@ from sluice.names import PROP_FLOOR
 from tests.spark.sandbox import Sandbox
 
 
-def forget(lake: Sandbox, batch_id: str) -> None:
-    """Of the table `orders`: the floor first, then the changes go."""
-    table = lake.catalog.load_table(("shop__cdc", "orders__changes"))
+def forget(lake: Sandbox, batch_id: str, name: str = "orders") -> None:
+    """Of one table: the floor first, then the changes go."""
+    table = lake.catalog.load_table(("shop__cdc", f"{name}__changes"))
     mine = f"_batch_id = '{batch_id}'"
     forgotten = table.scan(row_filter=mine).to_arrow()["_position"].to_pylist()
-    target = lake.catalog.load_table(("shop", "orders"))
+    target = lake.catalog.load_table(("shop", name))
     with target.transaction() as change:
         change.set_properties({PROP_FLOOR: max(forgotten)})
     table.delete(mine)
