@@ -38,8 +38,9 @@ def compare_modes(
 ) -> tuple[Comparison, ...]:
     """History, deleted rows that stay, and events, each where the table has them.
 
-    Above the floor alone, and of versions those of which every column is known, with the time of
-    their end where that is TIMED. What a mode made before it was switched off is not looked at, nor
+    Above the floor alone, and of versions there those of which every column is known, with the time
+    of their end where that is TIMED: without a floor a column that no event carried is known to be
+    NULL. What a mode made before it was switched off is not looked at, nor
     a target whose deleted rows are to come back.
     """
     target = above(rows_at(spark, cut, tables.target, changelog), floor)
@@ -48,7 +49,10 @@ def compare_modes(
     history = cut.is_whole(tables.history)
     found: list[Comparison] = []
     if soft or history:
-        versions = keep(versions_of(changelog, tables.key, data))
+        versions = versions_of(changelog, tables.key, data)
+        if floor is None:
+            versions = versions.withColumn(KNOWN, F.lit(True))
+        versions = keep(versions)
     if soft:
         wanted = newest_versions(versions, tables.key)
         layout = _layout(tables.key, data, _MARKS)

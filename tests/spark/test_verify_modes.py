@@ -68,6 +68,26 @@ def test_what_differs_is_told_of_each_table(lake: Sandbox) -> None:
     assert version.columns == ("body",)
 
 
+@pytest.mark.long
+def test_a_column_that_no_event_carried_is_known_to_be_null(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a row all of whose events are partial; maintenance has forgotten nothing."""
+    shop = Sandbox(spark, tmp_path, pipeline(MODES))
+    monkeypatch.setattr(stages, "submit", shop.drive)
+    told = [event(1, 1, "a", body=PLACEHOLDER), event(2, 1, "b", body=PLACEHOLDER), event(3, 1)]
+    shop.run_each([*told, event(4, 2, "c", body="long")])
+    assert differing(shop) == {}
+    for name in ("pipeline", "batch", "attempt"):
+        shop.spark.conf.unset(f"spark.sql.iceberg.snapshot-property.sluice.{name}")
+    for table, note in (("orders", "b"), ("orders__history", "a")):
+        shop.spark.sql(f"UPDATE lake.shop.{table} SET body = 'x' WHERE note = '{note}'")
+    assert {table: c.kinds for table, c in differing(shop).items()} == {
+        "shop.orders with its deleted rows": {"differs": 1},
+        "shop.orders__history": {"differs": 1},
+    }
+
+
 def at_another_time(told: dict[str, Any]) -> dict[str, Any]:
     """The same event once more, of which the source tells another time."""
     return told | {"source": told["source"] | {"ts_ms": 1}}
