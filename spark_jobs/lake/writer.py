@@ -140,10 +140,10 @@ class Writer:
         told = self.defaults_between(floor) if self.partial else NO_DEFAULTS
         return defaults.as_standing(rows, told, floor)
 
-    def renames_between(self, floor: str) -> bool:
-        """Whether a rename that is news is above the floor, and below something stored."""
+    def renames_told_late(self) -> bool:
+        """Whether a rename that is news, and not the configuration's, is below something stored."""
         news = set(self.now.renames) - set(self.before.renames)
-        return any(r.below != DECLARED and r.below > floor for r in self._beneath(news))
+        return any(r.below != DECLARED for r in self._beneath(news))
 
     def _beneath(self, told: Collection[Rename]) -> list[Rename]:
         """Those of some renames that are not above all that is stored."""

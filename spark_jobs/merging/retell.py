@@ -36,13 +36,14 @@ def clash(writer: Writer) -> str:
 
 def _standing(writer: Writer) -> str:
     """A row that is put together stands for what is forgotten by the names of its newest change: a
-    rename between them would find the values under a name that they did not have. Nor can it be
-    told, where a full load has an added column, whose NULL it has there."""
+    rename between them would find the values under a name that they did not have. Below the floor
+    as above it: whether it is between them nobody can tell. Nor can it be told, where a full load
+    has an added column, whose NULL it has there."""
     floor = writer.lake.property(target_id(writer.plan), names.PROP_FLOOR)
     if not (writer.partial and floor):
         return ""
     unsure = [n for n, default in writer.defaults_between(floor).items() if default.ambiguous]
-    if writer.renames_between(floor):
+    if writer.renames_told_late():
         what = "a rename of its columns"
     elif unsure:
         what = f"the default of columns {unsure}, which full loads have too,"

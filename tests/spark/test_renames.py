@@ -72,6 +72,19 @@ def test_a_rename_told_too_late_for_what_is_forgotten_stops(
         assert shop.rows("orders") == [{"id": 1, "name": "big", "title": None, "b": "2"}]
 
 
+@pytest.mark.long
+def test_a_rename_told_too_late_stops_where_its_place_is_forgotten_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whether the value of `title` is from below the rename the row cannot tell."""
+    shop = shop_of(spark, tmp_path)
+    whole = event("c", 1, id=1, title="big", b="1")
+    shop.load_records([whole, event("u", 20, id=1, title=PLACEHOLDER, b="2")], "0.jsonl")
+    forget(shop, shop.published[0])
+    with pytest.raises(PlanError, match="a rename of its columns was told later than changes"):
+        shop.load_records([ddl(15)], "1.jsonl")
+
+
 def renamed_often() -> Source:
     """Renamed twice, swapped, a name that another column had before, large values not sent."""
     source = Source("a", "b")
