@@ -49,6 +49,7 @@ _DIGITS_OF_DOUBLE: Final = 15
 # A float is written with at most so many digits, and has every number of so few.
 _DIGITS_OF_FLOAT: Final = 9
 _DIGITS_OF_EVERY_FLOAT: Final = 6
+_NEXT_TO_ONE: Final = 1 - 2**-52
 _LEAST_LONG: Final = -(2**63)
 _DAY: Final = 86_400_000_000
 _FIRST_DAY: Final = _LEAST_LONG // _DAY * _DAY + _DAY
@@ -164,19 +165,26 @@ def _float(text: Column, kind: ColumnType) -> Column:
             _digits(text) == _digits(value.cast("string"))
         )
     if kind.name == "float":
-        number &= _is_written(text, value.cast("double"))
+        number &= _is_written(text, value)
     return F.when(number | text.rlike(_NOT_FINITE), value)
 
 
 def _is_written(text: Column, held: Column) -> Column:
     """Whether a text is what a float is written as: the double that it is, or that one in fewer
-    digits. In so few that every number has a float, none is another's."""
+    digits. In so few that every number has a float, none is another's.
+
+    Of a number halfway between two texts Java has the even one, C too; `format_string` rounds up,
+    and so it is asked for the double next to it as well.
+    """
     digits, count = _digits(text), F.length(_digits(text))
+    exact = held.cast("double")
+    below = exact * F.lit(_NEXT_TO_ONE)
     shorter = F.when(count <= _DIGITS_OF_EVERY_FLOAT, True)
     for most in range(_DIGITS_OF_EVERY_FLOAT + 1, _DIGITS_OF_FLOAT + 1):
-        rounded = _digits(F.format_string(f"%.{most - 1}e", held))
-        shorter = shorter.when(count == most, digits == rounded)
-    return (text.try_cast("double") == held) | F.coalesce(shorter, F.lit(False))
+        up, down = (_digits(F.format_string(f"%.{most - 1}e", near)) for near in (exact, below))
+        shorter = shorter.when(count == most, (digits == up) | (digits == down))
+    same = (text.try_cast("double") == exact) | (digits == _digits(held.cast("string")))
+    return same | F.coalesce(shorter, F.lit(False))
 
 
 def _boolean(text: Column, kind: ColumnType) -> Column:
