@@ -165,12 +165,13 @@ def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
 def _hinted(
     hint: ColumnType, described: Mapping[int | None, ColumnType], typed: Collection[int | None]
 ) -> dict[int | None, ColumnType]:
-    """The hint, written as each description tells; one of VARIABLE numbers reads plain ones too."""
+    """The hint, written as each description tells; of records that none tells of too, where one
+    tells of VARIABLE numbers: that reads plain ones as well."""
     written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
     kinds = set(written.values())
-    if any(kind.encoding == VARIABLE for kind in kinds):
-        return {None: replace(hint, encoding=VARIABLE)}
-    return {None: hint} if kinds <= {hint} else {**written, None: hint}
+    variable = replace(hint, encoding=VARIABLE)
+    rest = variable if variable in kinds else hint
+    return {None: rest} if kinds <= {rest} else {**written, None: rest}
 
 
 def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType:
