@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -29,6 +28,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats import (
     debezium_avro,
+    debezium_decimals,
     debezium_documents,
     debezium_transactions,
     tombstones,
@@ -60,6 +60,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_arrival,
 )
+from spark_jobs.formats.firstlines import first_lines
 from spark_jobs.formats.toldtable import ToldTable, in_schema
 from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
@@ -72,8 +73,6 @@ _OPS: Final = {
 _NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
-BASE64: Final = "base64"
-NUMERIC: Final = "numeric"
 _FRACTION: Final = r":\s*-?\d++[.eE]"
 _MEMBER: Final = r'("(?:[^"\\]|\\.)*+"\s*:\s*)(-?\d[\d.eE+-]*+)'
 _ROUTING: Final = "__dbz__"
@@ -147,8 +146,11 @@ class Debezium(Format):
         """
         found = debezium_avro.find(spark, files, options)
         lines, messages = found.json, debezium_avro.read(spark, found, options)
-        _check_decimals(options, messages)
-        head = read_head(spark, lines) or debezium_avro.read_head(messages)
+        debezium_decimals.refuse_in_avro(options, messages)
+        head = read_head(spark, lines)
+        if head and head.described:
+            debezium_decimals.refuse_other(first_lines(spark, lines), options)
+        head = head or debezium_avro.read_head(messages)
         expected = _expected(head, known, mixed=bool(lines and messages))
         transactions = debezium_transactions.FIELDS if known.transactions else ()
         old = known.old_columns
@@ -175,7 +177,7 @@ class Debezium(Format):
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
-        return row_columns(types, options.get("decimal_format") == NUMERIC)
+        return row_columns(types, debezium_decimals.is_numeric(options))
 
 
 def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
@@ -201,15 +203,6 @@ def _old_absent(options: Mapping[str, Any]) -> Column:
     placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
     told = F.col("source.connector") == ORACLE
     return F.when(told, unsent(F.col("before"), placeholder)).alias("old_absent")
-
-
-def _check_decimals(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
-    """Avro has decimals in one form alone; raises TerminalError for the other."""
-    if options.get("decimal_format", BASE64) == NUMERIC and messages:
-        raise TerminalError(
-            f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
-            "load it by a pipeline without the option"
-        )
 
 
 def _holds_documents(spark: SparkSession, files: tuple[SourceFile, ...], head: Head | None) -> bool:

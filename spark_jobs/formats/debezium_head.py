@@ -32,6 +32,11 @@ class Head:
     form: str
     connector: str
 
+    @property
+    def described(self) -> bool:
+        """Whether a schema may stand beside the envelope."""
+        return self.form.endswith("payload.")
+
 
 def read_head(spark: SparkSession, files: tuple[SourceFile, ...]) -> Head | None:
     """The form of the first event among the first lines of the files; None where none is there."""
@@ -49,17 +54,17 @@ def misread(spark: SparkSession, files: tuple[SourceFile, ...]) -> frozenset[str
 
 
 def _others(line: str) -> Iterator[str]:
-    record = _record(line)
+    record = record_of(line)
     if "key" in record and "value" not in record and len(record) > 1:
         yield TOMBSTONE
-    forms = (_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
+    forms = (field_at(record, form.removesuffix(".")) for form in reversed(FORMS) if form)
     inner = next((found for found in forms if isinstance(found, dict)), record)
     if inner.keys() <= MARKER:  # what a heartbeat has is among it
         return
     yield from (kind for name, kind in _TOLD_BY.items() if name in inner)
 
 
-def _record(line: str) -> dict[str, Any]:
+def record_of(line: str) -> dict[str, Any]:
     """A line's record; one without fields where it is none."""
     try:
         found = json.loads(line)
@@ -69,15 +74,16 @@ def _record(line: str) -> dict[str, Any]:
 
 
 def _head(line: str) -> Head | None:
-    record = _record(line)
+    record = record_of(line)
     for form in FORMS:
-        source = _at(record, f"{form}source")
+        source = field_at(record, f"{form}source")
         if isinstance(source, dict):
             return Head(form, str(source.get("connector", "")))
     return None
 
 
-def _at(record: Any, path: str) -> Any:
+def field_at(record: Any, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
     for part in path.split("."):
         record = record.get(part) if isinstance(record, dict) else None
     return record

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.errors import TerminalError
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import event, source
+from tests.spark.envelopes import jsonl
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -125,6 +127,23 @@ def test_changes_of_one_scn_that_tell_no_more_go_by_arrival(
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
     sandbox.load_halves(ties("oracle", scn="100", ssn=0), cut=15, again=1)
     assert names(sandbox) == {str(i): "second" for i in NUMBERS}
+
+
+@pytest.mark.parametrize("form", ["{}", '{{"key":{{"id":1}},"value":{}}}'])
+@pytest.mark.parametrize(
+    ("options", "value"), [({}, 1234), ({}, 19.5), ({"decimal_format": "numeric"}, "B8Y=")]
+)
+def test_decimals_in_the_other_form_are_refused(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], value: Any, form: str
+) -> None:
+    """Of the base64 1234 a decimal would be -26588.24, without a word."""
+    name = "org.apache.kafka.connect.data.Decimal"
+    field = {"field": "d", "type": "bytes", "name": name, "parameters": {"scale": "2"}}
+    row = {"field": "after", "type": "struct", "fields": [field]}
+    change = {"schema": {"type": "struct", "fields": [row]}, "payload": event(after={"d": value})}
+    file = jsonl(tmp_path / "a.jsonl", [form.format(json.dumps(change))])
+    with pytest.raises(TerminalError, match="column 'd'"):
+        Debezium().read(spark, (file,), options)
 
 
 def test_decimals_as_numbers() -> None:

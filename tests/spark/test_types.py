@@ -80,6 +80,11 @@ EXACT: list[tuple[str, str, Any]] = [
     ("decimal(10,2)[base64]", b64(5, 16), Decimal("0.05")),
     ("decimal(10,2)[base64]", b64(-5, 16), Decimal("-0.05")),
     ("decimal(10,2)[base64]", "", None), ("decimal(10,2)[base64]", "!!", None),
+    # numbers that came plain: of such a length, or with such bits left over, no encoder writes any
+    ("decimal(10,2)[base64]", "123", None), ("decimal(10,2)[base64]", "12", None),
+    ("decimal(10,2)[base64]", "12==", None), ("decimal(10,2)[base64]", "B8Y", None),
+    ("decimal(10,2)[base64]", "123456", None), ("decimal(10,2)[base64]", "B8Y=\n", None),
+    ("decimal(38,2)[variable]", '{"scale":2,"value":"B8Y"}', None),
     ("string[variable]", '{"scale":2147483647,"value":"AQ=="}', None),
     ("string[variable]", '{"scale":-2147483648,"value":"AQ=="}', None),
     ("date[us]", "-9223372036832400000", None), ("date[us]", "-9223372022400000000", -106751991),

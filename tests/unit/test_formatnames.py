@@ -12,8 +12,8 @@ from sluice.containers import datums
 from spark_jobs.formats import (
     FORMATS,
     canal,
-    debezium,
     debezium_avro,
+    debezium_decimals,
     debezium_order,
     maxwell,
     rowimage,
@@ -45,7 +45,7 @@ def test_other_options_are_refused_with_those_that_there_are(name: str) -> None:
     ("name", "option", "words"),
     [
         ("debezium", "connector", [debezium_order.MONGODB]),
-        ("debezium", "decimal_format", [debezium.BASE64, debezium.NUMERIC]),
+        ("debezium", "decimal_format", [debezium_decimals.BASE64, debezium_decimals.NUMERIC]),
         ("debezium", "tombstones", [tombstones.IGNORE, tombstones.DELETE]),
         ("debezium", "layout", debezium_avro.LAYOUTS),
         ("dts_avro", "framing", datums.FRAMINGS),

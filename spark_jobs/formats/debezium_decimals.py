@@ -1,0 +1,81 @@
+"""Connect's decimals in JSON: bytes in base64, or numbers with the converter's option for that.
+
+No value alone tells which: `1234` is base64 too. Source: `decimal.format` of Kafka Connect's
+JsonConverter (KIP-481).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sluice.errors import TerminalError
+from spark_jobs.formats.connect import DECIMAL
+from spark_jobs.formats.connect_avro import Records
+from spark_jobs.formats.debezium_head import field_at, record_of
+
+BASE64: Final = "base64"
+NUMERIC: Final = "numeric"
+_OPTION: Final = "decimal_format"
+_IMAGES: Final = ("before", "after")
+_WAY_OUT: Final = {
+    NUMERIC: "numbers (decimal.format=NUMERIC): set format_options.decimal_format: numeric",
+    BASE64: "base64: leave format_options.decimal_format: numeric away, which is of a converter "
+    "with decimal.format=NUMERIC",
+}
+
+
+def is_numeric(options: Mapping[str, Any]) -> bool:
+    """Whether the pipeline says that decimals are numbers."""
+    return bool(options.get(_OPTION) == NUMERIC)
+
+
+def refuse_other(lines: Iterable[str], options: Mapping[str, Any]) -> None:
+    """Raises TerminalError where the first decimal that lines describe is not written as the
+    pipeline says: it would be read as another number."""
+    told = (found for line in lines if DECIMAL in line for found in _decimals(line))
+    name, written = next(told, ("", None))
+    if written and (written == NUMERIC) != is_numeric(options):
+        raise TerminalError(
+            f"column {name!r}: the converter writes decimals as {_WAY_OUT[written]}"
+        )
+
+
+def refuse_in_avro(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
+    """Avro has decimals in one form alone; raises TerminalError for the other."""
+    if is_numeric(options) and messages:
+        raise TerminalError(
+            f"format_options.{_OPTION}: {NUMERIC} is of JSON alone, and the batch has Avro; "
+            "load it by a pipeline without the option"
+        )
+
+
+def _decimals(line: str) -> Iterator[tuple[str, str]]:
+    """The columns of decimals that a line has values of, and how these are written."""
+    record = record_of(line)
+    for form in ("", "value."):
+        for image in _objects(field_at(record, f"{form}schema.fields")):
+            row = field_at(record, f"{form}payload.{image.get('field')}")
+            if image.get("field") in _IMAGES and isinstance(row, dict):
+                yield from _of_row(row, image.get("fields"))
+
+
+def _of_row(row: dict[str, Any], fields: Any) -> Iterator[tuple[str, str]]:
+    for field in _objects(fields):
+        name, items = str(field.get("field")), field.get("items")
+        listed = isinstance(items, dict) and items.get("name") == DECIMAL
+        value = row.get(name)
+        values = value if listed and isinstance(value, list) else [value]
+        if listed or field.get("name") == DECIMAL:
+            yield from ((name, kind) for kind in map(_written, values) if kind)
+
+
+def _written(value: Any) -> str | None:
+    if isinstance(value, str):
+        return BASE64
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return NUMERIC if number else None
+
+
+def _objects(found: Any) -> Iterator[dict[str, Any]]:
+    yield from (part for part in found if isinstance(part, dict)) if isinstance(found, list) else ()

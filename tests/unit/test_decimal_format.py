@@ -1,0 +1,56 @@
+"""Decimals of Connect's JSON that are not written as the pipeline says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sluice.errors import TerminalError
+from spark_jobs.formats.connect import DECIMAL
+from spark_jobs.formats.debezium_decimals import refuse_other
+
+OF_TWO = {"name": DECIMAL, "type": "bytes", "parameters": {"scale": "2"}}
+
+
+def line(value: Any, kind: dict[str, Any] | None = None, image: str = "after") -> str:
+    """An event with one decimal, or with a list of them."""
+    field = {"field": "d", **(OF_TWO if kind is None else kind)}
+    images = [{"field": image, "type": "struct", "fields": [{"field": "id"}, field]}]
+    schema = {"type": "struct", "fields": [*images, {"field": "op", "type": "string"}]}
+    return json.dumps({"schema": schema, "payload": {image: {"id": 1, "d": value}, "op": "c"}})
+
+
+LIST = {"type": "array", "items": OF_TWO}
+NUMBERS = [
+    [line(1234)], [line(12.5)], [line(0)], [line(5, image="before")], [line([None, 7], LIST)],
+    [f'{{"key":null,"value":{line(1234)}}}'], [line(None), "", "x", "[1]", line(1234)],
+]  # fmt: skip
+BYTES = [[line("B8Y=")], [line(["B8Y="], LIST)], [line(None), line("B8Y=")]]
+NEITHER = [
+    [], [line(None)], [line(True)], [line([], LIST)], [line(7, {"type": "int32"})],
+    [json.dumps({"schema": {"fields": DECIMAL}, "payload": {}})],
+    [json.dumps({"schema": {"fields": [7, {"fields": [DECIMAL]}]}, "payload": {"after": [5]}})],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", NUMBERS)
+def test_numbers_ask_for_the_option(lines: list[str]) -> None:
+    """As base64 most of them do not fit, and four digits are another number."""
+    with pytest.raises(TerminalError, match=r"'d'.*format_options.decimal_format: numeric"):
+        refuse_other(lines, {})
+    refuse_other(lines, {"decimal_format": "numeric"})
+
+
+@pytest.mark.parametrize("lines", BYTES)
+def test_base64_is_of_no_pipeline_with_the_option(lines: list[str]) -> None:
+    with pytest.raises(TerminalError, match=r"'d'.*base64: leave"):
+        refuse_other(lines, {"decimal_format": "numeric"})
+    refuse_other(lines, {"decimal_format": "base64"})
+
+
+@pytest.mark.parametrize("lines", NEITHER)
+@pytest.mark.parametrize("options", [{}, {"decimal_format": "numeric"}])
+def test_what_has_no_decimal_tells_nothing(lines: list[str], options: dict[str, str]) -> None:
+    refuse_other(lines, options)
