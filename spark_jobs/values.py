@@ -272,13 +272,13 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
         told = F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
         nanos = kind.encoding == "ns"
         return F.coalesce(told, _infinite(text, kind.spark, _INFINITE_NANOS)) if nanos else told
-    exact = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND)
+    exact, bare = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND), text
     if kind.name == "timestamp_ntz":
-        text = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
+        bare = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
         # The cast would drop another zone without a word.
-        exact &= ~text.rlike(_OWN_ZONE)
+        exact &= ~bare.rlike(_OWN_ZONE)
     return F.coalesce(
-        F.when(exact, _moment(text, kind.spark)), _infinite(text, kind.spark, _INFINITE)
+        F.when(exact, _moment(bare, kind.spark)), _infinite(text, kind.spark, _INFINITE)
     )
 
 
