@@ -60,11 +60,14 @@ def _ids(messages: DataFrame) -> dict[str, list[int]]:
 
 
 def _schema_id(part: str) -> Column:
-    """NULL where the message does not begin as the wire format does."""
+    """NULL where the message does not begin as the wire format does.
+
+    No registry gives the id 0: Apicurio's own format has ids of eight bytes in the place of four.
+    """
     message = F.col(part)
     magic = F.hex(F.substring(message, 1, 1)) == "00"
     ident = F.conv(F.hex(F.substring(message, 2, 4)), 16, 10).cast("bigint")
-    return F.when(magic & (F.length(message) >= _HEAD_BYTES), ident)
+    return F.when(magic & (F.length(message) >= _HEAD_BYTES), F.nullif(ident, F.lit(0)))
 
 
 def _decoded(messages: DataFrame, schemas: Mapping[str, Mapping[int, Node]]) -> Records:

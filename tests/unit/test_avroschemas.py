@@ -111,6 +111,15 @@ def test_an_answer_that_is_none_says_what_to_do(status: int, kind: type[Exceptio
             open_schemas("", registry.url)(1)
 
 
+@pytest.mark.parametrize("document", [{}, {"error_code": 404, "message": "HTTP 404"}, ["x"], "no"])
+def test_a_page_that_is_missing_is_no_schema_that_is(document: object) -> None:
+    """Of a wrong URL all records would be quarantined as of schemas that nobody knows."""
+    with serving() as registry:
+        registry.answers["/schemas/ids/1"] = (404, document)
+        with pytest.raises(TerminalError, match="base URL"):
+            open_schemas("", registry.url)(1)
+
+
 def test_a_registry_that_is_gone_is_tried_again_later() -> None:
     with serving() as registry:
         url = registry.url

@@ -25,7 +25,9 @@ FILE_ENDINGS: Final = (".avsc", ".json")
 _AVRO: Final = "AVRO"
 _SECONDS: Final = 30
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
-_NO_SUCH: Final = (404,)
+_NOT_FOUND: Final = 404
+# Subject, version, schema: what the registry says it has not, where any web server has no page.
+_NO_SUCH: Final = (40401, 40402, 40403)
 _AGAIN: Final = (408, 429)
 
 Schemas = Callable[[int], list[Any] | None]
@@ -127,12 +129,25 @@ class _Registry:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
                 return _document(answer.read(), self._url + path)
         except urllib.error.HTTPError as error:
-            if error.code in _NO_SUCH:
-                return None
+            if error.code == _NOT_FOUND:
+                return self._none_such(path, error)
             kind = TransientError if error.code >= 500 or error.code in _AGAIN else TerminalError
             raise kind(f"schema registry {self._url}{path}: {error}") from error
         except (OSError, urllib.error.URLError) as error:
             raise TransientError(f"schema registry {self._url}{path}: {error}") from error
+
+    def _none_such(self, path: str, error: urllib.error.HTTPError) -> None:
+        """Raises TerminalError where it is no registry that has no such schema."""
+        try:
+            told = json.loads(error.read())
+        except ValueError:
+            told = None
+        if not isinstance(told, dict) or told.get("error_code") not in _NO_SUCH:
+            raise TerminalError(
+                f"schema registry {self._url}{path}: {error}, but not as a registry says that it "
+                "has no such schema: is format_options.schema_registry the base URL of its "
+                "Confluent-compatible API (of Apicurio …/apis/ccompat/v7)?"
+            ) from error
 
 
 def _headers() -> dict[str, str]:
