@@ -26,6 +26,7 @@ from spark_jobs.decoding import (
     apart,
     dropsbefore,
     droptables,
+    lookalikes,
     nulled,
     ownchanges,
     quarantine,
@@ -106,13 +107,18 @@ def _decode_as_known(job: Job) -> DecodedBatch | None:
     told = _told(known, plans)
     envelope = whole_envelope(job, told)
     whole_before = told.old_columns is None
-    watches = [Watch(tuple(known), plan.found, plan.key_columns, whole_before) for plan in plans]
+    seeming = FORMATS[job.pipeline.format].seeming
+    watches = [
+        Watch(tuple(known), plan.found, plan.key_columns, whole_before, seeming) for plan in plans
+    ]
     done = side_by_side(
         zip(plans, watches, strict=True), lambda pair: _decode_watched(job, envelope, *pair)
     )
     if any(seen.found.ddl for _, seen in done):
         return None  # it may rename columns
     if not all(seen.expected and _allowed(job, t) and _told_before(job, t) for t, seen in done):
+        return None
+    if done[0][1].unsure and lookalikes.any_there(job):
         return None
     elsewhere = Found(Source("", "", ""), ignored=done[0][1].elsewhere)
     tables = [table for table, seen in done if seen.found.records]
@@ -194,6 +200,10 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     """What the records are, those that the format knows to be empty set aside."""
     found = discover(envelope)
     refuse_unclear(job.pipeline, found)
+    told = lookalikes.rejected(job, envelope) if any(map(_may_seem, found)) else None
+    if told is not None:
+        envelope = told
+        found = discover(envelope)
     if FORMATS[job.pipeline.format].ignorable and any(f.rejected for f in found):
         envelope = _without_tombstones(job, envelope)
         found = discover(envelope)
@@ -212,6 +222,10 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         envelope = _in_parts(respelled) if _PART in envelope.columns else respelled
         found = discover(envelope)
     return droptables.by_policy(job, envelope, found)
+
+
+def _may_seem(table: Found) -> bool:
+    return table.ignored > 0 and not table.source.table
 
 
 def _write_parts(job: Job, envelope: DataFrame) -> tuple[DataFrame, int]:

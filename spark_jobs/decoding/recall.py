@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, OUTCOME_IGNORE
 from spark_jobs.decoding.decode import changes_key, hides_key, is_of
+from spark_jobs.decoding.lookalikes import seeming
 from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.discover import Found, Source, short_name
 from spark_jobs.planning.plannedcolumn import PlannedColumn
@@ -30,8 +31,10 @@ _LISTS: Final = ("images", "keys")
 _MINE, _CLASS = "_sluice_mine", "_sluice_class"
 _ROWS, _DDL, _TRUNCATES, _SURPRISES = "rows", "ddl", "truncates", "surprises"
 _REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS = "rejected", "ignored", "elsewhere", "strangers"
+_SEEMING: Final = "seeming"
 _CLASSES: Final = (
     _ROWS, _DDL, _TRUNCATES, _SURPRISES, _REJECTED, _IGNORED, _ELSEWHERE, _STRANGERS,
+    _SEEMING,
 )  # fmt: skip
 
 
@@ -81,13 +84,14 @@ class Watch:
     """What one pass over the batch has to notice for the table that it is after.
 
     `key`: the columns of its key; `whole_before`: old images have all their columns, and are
-    looked at too.
+    looked at too; `seeming`: reasons of what is ignored that may hold more.
     """
 
     known: tuple[Found, ...]
     table: Found
     key: tuple[PlannedColumn, ...]
     whole_before: bool
+    seeming: frozenset[str] = frozenset()
 
     def mark(self, envelope: DataFrame) -> DataFrame:
         """Add what a record is to the table, one of `_CLASSES` or NULL: nothing to it.
@@ -103,7 +107,8 @@ class Watch:
         )
         event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(F.lit(_REJECTED))
         own = F.when(ignored, F.lit(_IGNORED)).otherwise(event)
-        strange = F.when(ignored, F.lit(_ELSEWHERE)).otherwise(F.lit(_STRANGERS))
+        strange = F.when(seeming(self.seeming), F.lit(_SEEMING))
+        strange = strange.when(ignored, F.lit(_ELSEWHERE)).otherwise(F.lit(_STRANGERS))
         others = F.when(~self._of_another(), strange)
         marked = envelope.withColumn(_MINE, is_of(self.table.source))
         return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
@@ -149,13 +154,16 @@ class Watch:
             newest_source_ts=noticed["newest"],
         )
         expected = not any(noticed[name] for name in (_STRANGERS, _SURPRISES, _REJECTED))
-        return Seen(found, noticed[_ELSEWHERE], expected)
+        unsure = noticed[_SEEMING] > 0
+        return Seen(found, noticed[_ELSEWHERE] + noticed[_SEEMING], expected, unsure)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A table's records, those ignored that are of no table, and whether all was as known."""
+    """A table's records, those ignored that are of no table, whether all was as known, and whether
+    some of what was ignored may hold more."""
 
     found: Found
     elsewhere: int
     expected: bool
+    unsure: bool

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType
 from sluice.ddldefaults import ENUM, SET
@@ -81,6 +82,9 @@ class Format(ABC):
     ignorable: ClassVar[str] = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""
 
+    seeming: ClassVar[frozenset[str]] = frozenset()
+    """Reasons why records are ignored that may hold more than the reader looks at."""
+
     @abstractmethod
     def read(
         self,
@@ -97,3 +101,11 @@ class Format(ABC):
         A column that nothing describes is text until a hint says more.
         """
         return []
+
+    def is_event(self, line: Column) -> Column:
+        """Whether a line is by its text none of `seeming`; cheap, and in doubt it is false."""
+        return F.lit(False)
+
+    def holds_more(self, line: Column) -> Column:
+        """Whether a line of one of `seeming` has more in it than such a record has."""
+        return F.lit(False)

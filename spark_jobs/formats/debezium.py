@@ -36,7 +36,14 @@ from spark_jobs.formats import (
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
 from spark_jobs.formats.connect_avro import Records
-from spark_jobs.formats.debezium_head import FORMS, Head, misread, read_head
+from spark_jobs.formats.debezium_head import (
+    FORMS,
+    HEARTBEAT,
+    TRANSACTION_MARKER,
+    Head,
+    misread,
+    read_head,
+)
 from spark_jobs.formats.debezium_names import names, table_of
 from spark_jobs.formats.debezium_order import (
     CONNECTORS,
@@ -49,6 +56,7 @@ from spark_jobs.formats.debezium_order import (
 from spark_jobs.formats.debezium_reasons import (
     FLATTENED,
     STATEMENT,
+    holds_more,
     outcome,
     reason,
 )
@@ -132,6 +140,8 @@ class Debezium(Format):
         rf'^\s*({NULL}|\{{\s*("key"\s*:.*,)?\s*"value"\s*:\s*{NULL}\s*\}})\s*$'
     )
 
+    seeming: ClassVar[frozenset[str]] = frozenset({TRANSACTION_MARKER, HEARTBEAT})
+
     def read(
         self,
         spark: SparkSession,
@@ -178,6 +188,14 @@ class Debezium(Format):
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
         return row_columns(types, debezium_decimals.is_numeric(options))
+
+    def is_event(self, line: Column) -> Column:
+        """Every change has an operation."""
+        return line.contains('"op"')
+
+    def holds_more(self, line: Column) -> Column:
+        """See `debezium_reasons.holds_more`."""
+        return holds_more(line)
 
 
 def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:

@@ -19,9 +19,8 @@ HEARTBEAT: Final = "heartbeat"
 SEEMING: Final = (TRANSACTION_MARKER, TOMBSTONE, HEARTBEAT)
 """What records are that tell of no change by what little they hold."""
 _TOLD_BY: Final = {"ts_ms": HEARTBEAT, "status": TRANSACTION_MARKER}
-MARKER: Final = {
-    "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections",
-}  # fmt: skip
+TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
+MARKER: Final = TIMES | {"status", "id", "event_count", "data_collections"}
 """What a transaction's marker may have, and a heartbeat."""
 
 

@@ -6,6 +6,7 @@ connectors emit beside changes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column
@@ -19,7 +20,7 @@ from spark_jobs.canonical import (
     OUTCOME_REJECT,
 )
 from spark_jobs.formats import debezium_documents
-from spark_jobs.formats.debezium_head import SEEMING
+from spark_jobs.formats.debezium_head import FORMS, MARKER, SEEMING, TIMES
 from spark_jobs.formats.debezium_order import CAPTURED, SNAPSHOT, VERSION
 
 FLATTENED: Final = ("__op", "__deleted")
@@ -106,3 +107,19 @@ def outcome() -> Column:
         f"""CASE WHEN reason IS NULL THEN '{OUTCOME_EVENT}'
         WHEN reason IN ({passed}) THEN '{OUTCOME_IGNORE}' ELSE '{OUTCOME_REJECT}' END"""
     )
+
+
+def holds_more(line: Column) -> Column:
+    """Whether what looks like a heartbeat or a transaction's marker has columns beside, as a row
+    without its envelope has; a heartbeat has times alone."""
+    inner = (F.get_json_object(line, f"$.{form.removesuffix('.')}") for form in FORMS[:0:-1])
+    record = F.coalesce(*(F.when(found.startswith("{"), found) for found in inner), line)
+    names = F.json_object_keys(record)
+    marks = F.array_contains(names, "status")
+    allowed = F.when(marks, _listed(MARKER)).otherwise(_listed(TIMES))
+    seems = marks | F.array_contains(names, "ts_ms")
+    return F.coalesce(seems & (F.size(F.array_except(names, allowed)) > 0), F.lit(False))
+
+
+def _listed(names: Collection[str]) -> Column:
+    return F.array(*map(F.lit, sorted(names)))

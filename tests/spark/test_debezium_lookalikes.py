@@ -13,7 +13,7 @@ from spark_jobs.formats.debezium import Debezium
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 from tests.spark.debezium_events import ROW, event, source
 from tests.spark.envelopes import jsonl
-from tests.spark.sandbox import Sandbox
+from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
 
@@ -59,6 +59,24 @@ def test_a_row_beside_events_is_not_passed_over(
         ("event", None), ("reject", "not_an_envelope"), ("ignore", "heartbeat"),
         ("ignore", "transaction_marker"),
     ]  # fmt: skip
+
+
+def test_a_row_without_its_envelope_is_told_from_a_heartbeat_by_its_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Beside events, wherever it stands; in a batch that is read as the one before told too."""
+    lake = Sandbox(spark, tmp_path, {"format": "debezium"})
+    rows = [
+        {"id": 7, "ts_ms": 5}, {"ts_ms": 5, "note": "a"}, {"payload": {"ts_ms": 5, "note": "b"}},
+        {"id": 8, "status": "END", "note": "c"}, {"key": None, "value": {"ts_ms": 5, "op": None,
+                                                                        "source": None}},
+    ]  # fmt: skip
+    for n, more in enumerate([[], rows, []]):
+        made = {"key": {"id": n}, "value": event("c", source(pos=n), after={"id": n})}
+        counts = total(lake.load_records([made, HEARTBEAT, MARKER, {"payload": HEARTBEAT}, *more]))
+        assert (counts.ignored, counts.quarantined) == (3, len(more))
+    assert {row["reason"] for row in lake.quarantined()} == {"not_an_envelope"}
+    assert sorted(row["id"] for row in lake.rows("t")) == ["0", "1", "2"]
 
 
 def test_quotes_that_json_has_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Records that were ignored for the little that is read of them, and hold more: they are rejected.
+
+Readers pass over what no schema names, so what else there is only the record's own text tells. It
+is looked at where a batch has such records, and there alone (docs/formats/debezium.md).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice.manifest import JSON_LINES
+from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, holds_record, place
+from spark_jobs.formats import FORMATS
+from spark_jobs.job import Job
+
+_REASON: Final = "not_an_envelope"
+
+
+def seeming(reasons: frozenset[str]) -> Column:
+    """Whether a record was ignored for one of the reasons that have to be looked at."""
+    told = F.col("reason").isin(*sorted(reasons)) if reasons else F.lit(False)
+    return (F.col("outcome") == OUTCOME_IGNORE) & told
+
+
+def any_there(job: Job) -> bool:
+    """Whether some line may be such a record; the others are known by a look at their text."""
+    fmt = FORMATS[job.pipeline.format]
+    text = F.col("value")
+    return not _lines(job).where(~fmt.is_event(text) & fmt.holds_more(text)).isEmpty()
+
+
+def rejected(job: Job, envelope: DataFrame) -> DataFrame | None:
+    """The envelope with such records rejected; None where it has none."""
+    fmt = FORMATS[job.pipeline.format]
+    found = envelope.where(seeming(fmt.seeming)).select(*PLACE)
+    if not fmt.seeming or found.isEmpty():
+        return None
+    lines = _lines(job).join(F.broadcast(found), list(PLACE), "left_semi")
+    marks = lines.where(fmt.holds_more(F.col("value"))).select(*PLACE, F.lit(True).alias("more"))
+    if marks.isEmpty():
+        return None
+    marked = envelope.join(F.broadcast(marks), list(PLACE), "left")
+    told = {"outcome": OUTCOME_REJECT, "reason": _REASON}
+    changed = {n: F.when(F.col("more"), F.lit(v)).otherwise(F.col(n)) for n, v in told.items()}
+    return marked.withColumns(changed).drop("more")
+
+
+def _lines(job: Job) -> DataFrame:
+    files = [f.url for f in job.manifest.files if f.container == JSON_LINES]
+    lines = job.spark.read.text(files) if files else job.spark.createDataFrame([], "value string")
+    return lines.where(holds_record(F.col("value"))).select("value", *place())
