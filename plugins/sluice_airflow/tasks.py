@@ -179,14 +179,15 @@ def describe(chosen: RunSelection) -> str:
     """The selection in words."""
     tables = f", for {', '.join(chosen.tables)} alone" if chosen.tables else ""
     changed = ", changed ones too" if chosen.changed else ""
-    return _files_in_words(chosen) + tables + changed
+    return files_in_words(chosen) + tables + changed
 
 
-def _files_in_words(chosen: RunSelection) -> str:
+def files_in_words(chosen: RunSelection) -> str:
+    """Which files a run takes; times in UTC, whatever zone they were asked for in."""
     if chosen.files:
         return f"{len(chosen.files)} named files"
     if chosen.window:
-        start, end = chosen.window.start, chosen.window.end
+        start, end = (time.astimezone(UTC) for time in (chosen.window.start, chosen.window.end))
         return f"exactly {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}"
     return f"everything before {chosen.until:%Y-%m-%dT%H:%MZ}" if chosen.until else "everything"
 

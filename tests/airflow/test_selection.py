@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from sluice.errors import ConfigError
 from sluice.operations.window import Window
 from sluice_airflow.selection import RunSelection, select
+from sluice_airflow.tasks import files_in_words
 
 FIVE = datetime(2026, 1, 1, 5, tzinfo=UTC)
 SIX = FIVE + timedelta(hours=1)
@@ -78,3 +79,10 @@ def test_changed_files_in_the_form_are_among_whatever_files_the_run_takes() -> N
 def test_a_wrong_window_is_refused(params: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         select(params, "manual", None, None, LATER)
+
+
+def test_a_window_is_told_in_utc() -> None:
+    zone = timezone(timedelta(hours=8))
+    nine = datetime(2026, 3, 2, 9, tzinfo=zone)
+    told = files_in_words(RunSelection(window=Window(nine, nine + timedelta(hours=3))))
+    assert told == "exactly 2026-03-02T01:00Z to 2026-03-02T04:00Z"

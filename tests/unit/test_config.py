@@ -320,10 +320,10 @@ def test_unknown_pipeline_lists_the_known(tmp_path: Path) -> None:
 def test_one_pipelines_mistake_leaves_the_others_sound(tmp_path: Path) -> None:
     wrong = SHOP.replace("format: debezium", "format: debezum")
     with pytest.raises(ConfigError, match=r"wrong\.yaml"):
-        project(tmp_path, shop=SHOP, wrong=wrong, torn="name: [")
+        project(tmp_path, shop=SHOP, wrong=wrong, torn="name: [", tagged="epoch: !!int one")
     found = load_sound(tmp_path)
     assert sorted(found.pipelines) == ["shop"]
-    assert sorted(found.broken) == ["torn", "wrong"]
+    assert sorted(found.broken) == ["tagged", "torn", "wrong"]
     assert "wrong.yaml" in found.broken["wrong"]
     with pytest.raises(ConfigError, match=r"wrong\.yaml"):
         found.pipeline("wrong")

@@ -67,7 +67,7 @@ def read_yaml(path: Path) -> Document:
         data = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_syntax(path, error)) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # `!!int one` is no YAMLError
         raise ConfigError(f"{path}: expected valid YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path}:1: expected a mapping of keys to values")

@@ -28,12 +28,25 @@ _LOGICAL: Final = {
 }
 # Spark comes without their libraries.
 _UNREAD_CODECS: Final = frozenset({"BROTLI", "LZO"})
+_NO_LZO: Final = "LZO"
 _UNITS: Final = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
 
 def is_codec_known(stream: BinaryIO) -> bool:
-    """Whether Spark reads what the columns are compressed with, of a file whose footer is sound."""
-    footer = pq.ParquetFile(stream).metadata
+    """Whether Spark reads what the columns are compressed with, of a file whose footer is sound.
+
+    Raises ValueError where what it tells of a column is damaged, or encrypted. To ask pyarrow for
+    that would end the process, so a row of each group is read before.
+    """
+    file = pq.ParquetFile(stream)
+    footer = file.metadata
+    for number in range(footer.num_row_groups):
+        try:
+            next(file.iter_batches(batch_size=1, row_groups=[number]), None)
+        except (pa.ArrowException, OSError) as error:
+            if _NO_LZO in str(error):
+                return False
+            raise ValueError(str(error)) from error
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     used = {group.column(i).compression for group in groups for i in range(group.num_columns)}
     return not used & _UNREAD_CODECS
