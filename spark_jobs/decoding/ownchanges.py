@@ -30,6 +30,6 @@ def put(job: Job, changelog: TableId, rows: DataFrame, since: int | None) -> Non
         writer = writer.option("validate-from-snapshot-id", str(since))
     try:
         writer.overwrite(F.col(names.BATCH_ID) == job.manifest.batch_id)
-    except Exception:
+    except Exception:  # Spark wraps the refusal in whatever its job died of; a lost batch says why
         job.require_mine()
         raise

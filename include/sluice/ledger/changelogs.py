@@ -52,12 +52,17 @@ def forget_changes(
 
 def stored_sources(catalog: Catalog, pipeline: str, namespace: str) -> dict[str, str]:
     """The source tables that a pipeline has rows of, by the names of their targets."""
-    found: dict[str, str] = {}
+    logs = changelogs_of(catalog, pipeline, namespace)
+    return {target: log.properties.get(PROP_SOURCE, target) for target, log in logs.items()}
+
+
+def changelogs_of(catalog: Catalog, pipeline: str, namespace: str) -> dict[str, Table]:
+    """The changelogs of a pipeline by their targets' names."""
+    found: dict[str, Table] = {}
     for where, name in tables_of(catalog, namespace):
         table = find_table(catalog, where, name) if is_changelog(where, name) else None
         if table is not None and table.properties.get(PROP_PIPELINE) == pipeline:
-            target = target_of_changelog(name)
-            found[target] = table.properties.get(PROP_SOURCE, target)
+            found[target_of_changelog(name)] = table
     return found
 
 

@@ -14,14 +14,13 @@ from sluice.catalog.client import find_table
 from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
-from sluice.ledger.changelogs import files_of
+from sluice.ledger.changelogs import changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
 from sluice.ledger.newest import told_since_undone
 from sluice.ledger.renamelog import ToldRename, recorded, tables_told
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
 from sluice.names import (
-    PROP_PIPELINE,
     PROP_SOURCE,
     is_changelog,
     published_tables,
@@ -185,9 +184,11 @@ def refuse_refolded(ctx: Context, batches: list[str]) -> None:
     table's others are undone yet."""
     for batch_id in batches:
         row = known_batch(ctx, batch_id)
-        undone = row.details.get(UNDONE, ())
-        gone = set(undone) - ctx.ledger.published_batches(ctx.pipeline.name)
-        if gone or (undone and row.state == states.PUBLISHED):
+        undone = row.details.get(UNDONE)
+        if undone and (
+            row.state == states.PUBLISHED
+            or set(undone) - ctx.ledger.published_batches(ctx.pipeline.name)
+        ):
             raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
 
 
@@ -271,15 +272,7 @@ def tables_renamed(ctx: Context, told: list[ToldRename], logs: dict[str, Table])
 
 def changelogs(ctx: Context) -> dict[str, Table]:
     """The changelogs of the pipeline by their targets' names."""
-    listed = [(where, name) for where, name in tables(ctx) if is_changelog(where, name)]
-    found = {
-        target_of_changelog(name): find_table(ctx.catalog, where, name) for where, name in listed
-    }
-    return {
-        target: table
-        for target, table in found.items()
-        if table is not None and table.properties.get(PROP_PIPELINE) == ctx.pipeline.name
-    }
+    return changelogs_of(ctx.catalog, ctx.pipeline.name, ctx.pipeline.namespace)
 
 
 def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[Table]:
