@@ -16,7 +16,7 @@ import pytest
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
 from sluice.config.projectfile import CatalogConfig, Lake, Spark
-from sluice.errors import TerminalError, TransientError
+from sluice.errors import TerminalError, TransientError, Unsettled
 from sluice.landing.landed import inspect
 from sluice.objects.s3store import S3Store
 from sluice.objects.store import open_store
@@ -54,6 +54,17 @@ def test_list_is_relative_and_filtered(store: S3Store, bucket: str) -> None:
     assert found["a.jsonl"].size == len(LINES)
     assert found["a.jsonl"].etag == hashlib.md5(LINES).hexdigest()
     assert found["a.jsonl"].modified.tzinfo is not None
+
+
+def test_an_object_that_another_of_its_size_replaced_is_not_taken_for_the_one_listed(
+    store: S3Store,
+) -> None:
+    store.put("a", LINES)
+    (found,) = store.list()
+    assert inspect(store, store, found, "s/").file.sha256 == hashlib.sha256(LINES).hexdigest()
+    store.put("a", LINES.replace(b"1", b"7"))
+    with pytest.raises(Unsettled, match="a was written again"):
+        inspect(store, store, found, "s/")
 
 
 def test_uploads_that_were_never_completed_go(store: S3Store, bucket: str) -> None:

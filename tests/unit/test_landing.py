@@ -254,6 +254,16 @@ def test_a_file_that_grows_is_left_for_later(lake: Lake) -> None:
         inspect(lake.landing, lake.staging, found, "s/")
 
 
+def test_a_file_that_another_of_its_size_replaced_is_not_taken_for_the_one_listed(
+    lake: Lake,
+) -> None:
+    lake.landing.put("a", LINES)
+    (found,) = lake.landing.list()
+    os.utime(lake.landing.folder / "a", ns=(1, 1))
+    with pytest.raises(Unsettled, match="written again"):
+        inspect(lake.landing, lake.staging, found, "s/")
+
+
 def test_a_file_that_is_gone(lake: Lake) -> None:
     lake.landing.put("a", LINES)
     (found,) = lake.landing.list()

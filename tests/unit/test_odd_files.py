@@ -95,7 +95,7 @@ def test_an_error_of_a_store_that_nobody_foresaw_is_not_the_files(
 ) -> None:
     store = open_landing(context)
     found = list(store.list())
-    monkeypatch.setattr(store, "open", lambda _: 1 / 0)
+    monkeypatch.setattr(store, "open", lambda *_: 1 / 0)
     with pytest.raises(TransientError, match=r"good\.jsonl: ZeroDivisionError"):
         inspect_all(context, store, found, named=False)
 

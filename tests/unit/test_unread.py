@@ -194,8 +194,8 @@ def opened_by(
     """Let something else happen where a file is opened; where it returns nothing, before that."""
     as_it_is = LocalStore.open
 
-    def open_(folder: LocalStore, asked: str) -> BinaryIO:
-        return (instead() if asked == key else None) or as_it_is(folder, asked)
+    def open_(folder: LocalStore, asked: str, *etag: str) -> BinaryIO:
+        return (instead() if asked == key else None) or as_it_is(folder, asked, *etag)
 
     monkeypatch.setattr(LocalStore, "open", open_)
 

@@ -37,6 +37,7 @@ from sluice.objects.store import (
     StoredObject,
     faults_of_an_object,
     faults_of_the_store,
+    written_again,
 )
 from sluice.positions import arrival_of
 
@@ -166,7 +167,7 @@ def _look(
             size += len(chunk)
             yield chunk
 
-    with _opened(store, found.key) as stream:
+    with _opened(store, found.key, found.etag) as stream:
         raw = counted(_chunks(stream, found.key))
         head, raw = _peek(raw)
         kind = compression.detect(head)
@@ -175,17 +176,14 @@ def _look(
         for _ in raw:
             pass  # to the end, for the checksum
     if size != found.size:
-        raise Unsettled(
-            f"{found.key} had {found.size} bytes when listed and {size} when read: it is still "
-            "being written; try again when it is complete"
-        )
+        raise written_again(found.key)
     split_needed = look.split or plain.padded
     return replace(look, sha256=digest.hexdigest(), compression=kind, split=split_needed)
 
 
-def _opened(store: ObjectStore, key: str) -> BinaryIO:
+def _opened(store: ObjectStore, key: str, etag: str = "") -> BinaryIO:
     with faults_of_an_object(key):
-        return store.open(key)
+        return store.open(key, etag)
 
 
 def _chunks(stream: BinaryIO, key: str) -> Iterator[bytes]:

@@ -18,12 +18,12 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.names import ENV_S3_ENDPOINT
-from sluice.objects.store import StoredObject
+from sluice.objects.store import StoredObject, written_again
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+    from mypy_boto3_s3.type_defs import GetObjectRequestTypeDef, ObjectIdentifierTypeDef
 
     Doomed = list[ObjectIdentifierTypeDef]
 
@@ -34,7 +34,7 @@ CONNECTIONS: Final = 16
 DELETED_AT_ONCE: Final = 1000
 
 _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
-_EXISTS: Final = ("412", "PreconditionFailed")
+_ANOTHER: Final = ("412", "PreconditionFailed")  # than the condition of the request allows
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
 _KEY_ADVICE: Final = "its key cannot be used: mend that, or have it written again"
@@ -130,11 +130,16 @@ class S3Store:
             self.prefix + key, found["ContentLength"], found["ETag"], found["LastModified"], version
         )
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, etag: str = "") -> BinaryIO:
         """See `ObjectStore`."""
+        asked: GetObjectRequestTypeDef = {"Bucket": self.bucket, "Key": self.prefix + key}
+        if etag:
+            asked["IfMatch"] = f'"{etag}"'
         try:
-            answer = self.client.get_object(Bucket=self.bucket, Key=self.prefix + key)
+            answer = self.client.get_object(**asked)
         except (ClientError, BotoCoreError) as error:
+            if isinstance(error, ClientError) and _code(error) in _ANOTHER:
+                raise written_again(key) from error
             raise self._denial(key, error) or self._explanation(key, error) from error
         return cast(BinaryIO, _Body(self, key, answer["Body"]))
 
@@ -160,7 +165,7 @@ class S3Store:
                 Bucket=self.bucket, Key=self.prefix + key, Body=BytesIO(content), IfNoneMatch="*"
             )
         except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and _code(error) in _EXISTS:
+            if isinstance(error, ClientError) and _code(error) in _ANOTHER:
                 return False
             raise self._explanation(key, error) from error
         return True

@@ -70,9 +70,10 @@ class ObjectStore(Protocol):
         """An object as it is now; raises FileNotFoundError."""
         ...
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, etag: str = "") -> BinaryIO:
         """Read an object as a stream; raises FileNotFoundError, and FileDenied where it is there
-        and this one alone may not be read."""
+        and this one alone may not be read. With the `etag` that was listed it raises Unsettled
+        where another object is there by now."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -102,6 +103,14 @@ class ObjectStore(Protocol):
     def url(self, key: str) -> str:
         """What Spark reads."""
         ...
+
+
+def written_again(key: str) -> Unsettled:
+    """What to raise where an object is not the one that was listed."""
+    return Unsettled(
+        f"{key} was written again since it was listed, or it is still being written; try again "
+        "when it is complete"
+    )
 
 
 def open_store(url: str, region: str | None = None) -> ObjectStore:
@@ -181,13 +190,17 @@ class LocalStore:
         """See `ObjectStore`."""
         return _describe(key, self._path(key))
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, etag: str = "") -> BinaryIO:
         """See `ObjectStore`."""
         path = self._path(key)
         try:
-            return path.open("rb")
+            stream = path.open("rb")
         except PermissionError as error:
             raise FileDenied(f"{path}: {error.strerror}; let Sluice read it") from error
+        if etag and _etag(os.fstat(stream.fileno())) != etag:
+            stream.close()
+            raise written_again(key)
+        return stream
 
     def get(self, key: str) -> bytes:
         """See `ObjectStore`."""
@@ -262,7 +275,9 @@ def _fill(file: IO[bytes], content: BinaryIO) -> None:
 
 def _describe(key: str, path: Path) -> StoredObject:
     found = path.stat()
-    etag = f"{found.st_mtime_ns:x}-{found.st_size:x}"
-    return StoredObject(
-        key, found.st_size, etag, "", datetime.fromtimestamp(found.st_mtime, tz=UTC)
-    )
+    modified = datetime.fromtimestamp(found.st_mtime, tz=UTC)
+    return StoredObject(key, found.st_size, _etag(found), "", modified)
+
+
+def _etag(found: os.stat_result) -> str:
+    return f"{found.st_mtime_ns:x}-{found.st_size:x}"
