@@ -12,45 +12,20 @@ from sluice.config.project import (
     ENV_CATALOG_URI,
     ENV_SPARK_MASTER,
     Pipeline,
-    Project,
     TableConfig,
     load_project,
     load_sound,
 )
 from sluice.errors import ConfigError
+from tests.unit.configured import LAKE, SHOP, mistake, project
 
 ROOT = Path(__file__).resolve().parents[2]
-LAKE = """\
-lake:
-  catalog: {type: jdbc, uri: "sqlite:///data/catalog.db"}
-  warehouse: data/warehouse
-"""
-SHOP = """\
-name: shop
-format: debezium
-landing: {url: data/landing/shop, pattern: "**/*.jsonl*"}
-namespace: shop
-"""
 
 
 @pytest.fixture(autouse=True)
 def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENV_CATALOG_URI, raising=False)
     monkeypatch.delenv(ENV_SPARK_MASTER, raising=False)
-
-
-def project(root: Path, lake: str = LAKE, **pipelines: str) -> Project:
-    (root / "pipelines").mkdir(exist_ok=True)
-    (root / "sluice.yaml").write_text(lake)
-    for name, text in pipelines.items():
-        (root / "pipelines" / f"{name}.yaml").write_text(text)
-    return load_project(root)
-
-
-def mistake(root: Path, lake: str = LAKE, **pipelines: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        project(root, lake, **pipelines)
-    return str(caught.value).replace(f"{root}/", "")
 
 
 def shop(root: Path, more: str = "") -> Pipeline:
@@ -338,48 +313,6 @@ def test_a_pipeline_that_is_wrong_is_known_by_its_own_name(tmp_path: Path) -> No
     assert list(found.broken) == ["shop"]
     with pytest.raises(ConfigError, match=r"shop-prod\.yaml"):
         found.pipeline("shop")
-
-
-OTHER = SHOP.replace("name: shop", "name: other", 1)
-
-
-def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
-    assert "name: expected another one than a.yaml has" in mistake(tmp_path, a=SHOP, b=SHOP)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("", ""),
-        ("", 'table_name: "a_{table}"\n'),
-        ("tables: {orders: }\n", 'table_name: "a_{table}"\n'),
-        ("tables: {a_orders: }\n", 'table_name: "a_{table}"\ntables: {orders: }\n'),
-        ("tables: {orders: }\n", "tables: {public.Orders: }\n"),
-        ("tables: {orders__history: }\n", "tables: {orders: }\n"),
-        ("tables: {orders: }\n", 'table_name: "{schema}_{table}"\ntables: {customers: }\n'),
-    ],
-)
-def test_two_that_may_write_one_target_are_refused(tmp_path: Path, one: str, other: str) -> None:
-    told = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
-    assert "b.yaml:4: namespace: expected another one than a.yaml has, or in both" in told
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("tables: {orders: }\n", "tables: {customers: }\n"),
-        ("tables: {orders: }\n", 'table_name: "a_{table}"\ntables: {orders: }\n'),
-        (
-            'table_name: "{schema}_{table}"\ntables: {a.orders: }\n',
-            'table_name: "{schema}_{table}"\ntables: {b.orders: , db.c.orders: }\n',
-        ),
-    ],
-)
-def test_two_that_list_other_targets_share_a_namespace(
-    tmp_path: Path, one: str, other: str
-) -> None:
-    both = project(tmp_path, a=SHOP + one, b=OTHER + other)
-    assert sorted(both.pipelines) == ["other", "shop"]
 
 
 def test_ceilings_of_bad_records(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Pipelines that may write one target are refused; others may share a namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.configured import SHOP, mistake, project
+
+OTHER = SHOP.replace("name: shop", "name: other", 1)
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    assert "name: expected another one than a.yaml has" in mistake(tmp_path, a=SHOP, b=SHOP)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("", ""),
+        ("", 'table_name: "a_{table}"\n'),
+        ("tables: {orders: }\n", 'table_name: "a_{table}"\n'),
+        ("tables: {a_orders: }\n", 'table_name: "a_{table}"\ntables: {orders: }\n'),
+        ("tables: {orders: }\n", "tables: {public.Orders: }\n"),
+        ("tables: {orders__history: }\n", "tables: {orders: }\n"),
+        ("tables: {orders: }\n", 'table_name: "{schema}_{table}"\ntables: {customers: }\n'),
+    ],
+)
+def test_two_that_may_write_one_target_are_refused(tmp_path: Path, one: str, other: str) -> None:
+    told = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
+    assert "b.yaml:4: namespace: expected another one than a.yaml has, or in both" in told
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("tables: {orders: }\n", "tables: {customers: }\n"),
+        ("tables: {orders: }\n", 'table_name: "a_{table}"\ntables: {orders: }\n'),
+        (
+            'table_name: "{schema}_{table}"\ntables: {a.orders: }\n',
+            'table_name: "{schema}_{table}"\ntables: {b.orders: , db.c.orders: }\n',
+        ),
+    ],
+)
+def test_two_that_list_other_targets_share_a_namespace(
+    tmp_path: Path, one: str, other: str
+) -> None:
+    both = project(tmp_path, a=SHOP + one, b=OTHER + other)
+    assert sorted(both.pipelines) == ["other", "shop"]
