@@ -1,23 +1,27 @@
 """Which steps of maintenance each table of a pipeline gets, and in which order.
 
-Tables that were not maintained for the longest come first: a run that stops is resumed by the next
-one.
+What this pipeline did not maintain for the longest comes first, be it a table of its own or one of
+the ledger: a run that stops is resumed by the next one, and no table waits behind others for good.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 
 from sluice import names
+from sluice.errors import TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger import tables as ledger_tables
 from sluice.operations.maintenance import MaintenanceResult, Step
 from spark_jobs.decoding import quarantine, transactions
+from spark_jobs.failures import typed
 from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.maintaining import steps
 from spark_jobs.maintaining.retention import forget, forget_ends
@@ -27,7 +31,6 @@ from spark_jobs.telling import tell
 StepOf = Callable[[Upkeep, TableId], str]
 
 _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS)
-_NEVER: Final = ""
 # Branches and tags first, for they hold snapshots; what is rewritten can expire only later.
 _TABLE: Final[dict[str, StepOf]] = {
     "branches": steps.drop_dead_branches,
@@ -46,56 +49,87 @@ _BESIDE: Final[dict[str, StepOf]] = {"leftovers": steps.remove_leftovers}
 
 
 def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
-    """Maintain every table of the pipeline, then the ledger.
+    """Maintain every table of the pipeline, and the ledger.
 
     `proceed` is asked before each step: False leaves the rest to the next run. Raises LeaseHeld
-    through it.
+    through it, and after all others what went wrong with tables whose steps failed.
     """
     started = time.monotonic()
-    done: list[Step] = []
-    left: list[str] = []
+    turn = _Turn(upkeep, proceed)
     for table, work in _agenda(upkeep):
-        name = table.full_name
-        for kind, step in work.items():
-            if left or not proceed():
-                left.append(name)
-                break
-            if told := step(upkeep, table):
-                reach(Point.MAINTAIN_STEP)
-                done.append(Step(name, kind, told))
-                tell(f"maintain: {name}: {kind}: {told}")
+        turn.take(table, work)
+    turn.refuse_failed()
     seconds = round(time.monotonic() - started, 2)
     return MaintenanceResult(
-        upkeep.pipeline.name, upkeep.dry_run, tuple(done), tuple(left), seconds
+        upkeep.pipeline.name, upkeep.dry_run, tuple(turn.done), tuple(turn.left), seconds
     )
 
 
-def _agenda(upkeep: Upkeep) -> Iterator[tuple[TableId, dict[str, StepOf]]]:
-    for table in own_tables(upkeep):
-        yield table, {"retention": forget, **_TABLE, "mark": steps.mark}
-    for name in _LEDGER:
-        work = _LEDGER_TABLE if name != ledger_tables.FILES else {**_LEDGER_TABLE, **_BESIDE}
-        yield TableId(names.LEDGER_NAMESPACE, name), work
-    yield quarantine.TABLE, _TABLE
-    yield transactions.TABLE, {"retention": forget_ends, **_TABLE}
+@dataclass
+class _Turn:
+    """What one maintenance did so far, what it leaves to the next, and what went wrong."""
+
+    upkeep: Upkeep
+    proceed: Callable[[], bool]
+    done: list[Step] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    passing: bool = True
+    """Whether all that went wrong may be tried again."""
+
+    def take(self, table: TableId, work: Mapping[str, StepOf]) -> None:
+        """Do all of a table, unless time is up; one whose step fails keeps no other waiting."""
+        for kind, step in work.items():
+            if self.left or not self.proceed():
+                self.left.append(table.full_name)
+                return
+            try:
+                self._step(table, kind, step)
+            except Exception as error:
+                self._blame(f"{table.full_name}: {kind}", error)
+                break
+        steps.mark(self.upkeep, table)
+
+    def _step(self, table: TableId, kind: str, step: StepOf) -> None:
+        if told := step(self.upkeep, table):
+            reach(Point.MAINTAIN_STEP)
+            self.done.append(Step(table.full_name, kind, told))
+            tell(f"maintain: {table.full_name}: {kind}: {told}")
+
+    def _blame(self, what: str, error: Exception) -> None:
+        told = typed(error)
+        if told is not error:
+            traceback.print_exception(error)
+        self.failed.append(f"{what}: {told}")
+        self.passing &= isinstance(told, TransientError)
+        tell(f"maintain: {self.failed[-1]}")
+
+    def refuse_failed(self) -> None:
+        """Raise TransientError where all that went wrong may pass, else TerminalError."""
+        if self.failed:
+            kind = TransientError if self.passing else TerminalError
+            raise kind("; ".join(self.failed))
+
+
+def _agenda(upkeep: Upkeep) -> list[tuple[TableId, dict[str, StepOf]]]:
+    """What is to be done of which table, the longest neglected first."""
+    work = {table: {"retention": forget, **_TABLE} for table in own_tables(upkeep)}
+    work |= {TableId(names.LEDGER_NAMESPACE, name): _LEDGER_TABLE for name in _LEDGER}
+    work[TableId(names.LEDGER_NAMESPACE, ledger_tables.FILES)] = {**_LEDGER_TABLE, **_BESIDE}
+    work[quarantine.TABLE] = _TABLE
+    work[transactions.TABLE] = {"retention": forget_ends, **_TABLE}
+    return sorted(work.items(), key=lambda task: steps.last_marked(upkeep, task[0]))
 
 
 def own_tables(upkeep: Upkeep) -> list[TableId]:
-    """The pipeline's targets, histories, tables of events, changelogs and tombstones, the longest
-    neglected first."""
+    """The pipeline's targets, histories, tables of events, changelogs and tombstones."""
     namespace = upkeep.pipeline.namespace
-    found = [
-        table
+    return [
+        TableId(*table.name()[-2:])
         for name in (namespace, names.changelog_namespace(namespace))
         for table in _tables(upkeep.lake, name)
         if table.properties.get(names.PROP_PIPELINE) == upkeep.pipeline.name
     ]
-    found.sort(key=_maintained)
-    return [TableId(*table.name()[-2:]) for table in found]
-
-
-def _maintained(table: Table) -> tuple[str, tuple[str, ...]]:
-    return table.properties.get(names.PROP_MAINTAINED, _NEVER), table.name()
 
 
 def _tables(lake: Lake, namespace: str) -> Iterable[Table]:

@@ -137,9 +137,21 @@ def compact(upkeep: Upkeep, table: TableId) -> str:
     return f"{done.before} → {done.after} rows" if done.after < done.before else ""
 
 
-def mark(upkeep: Upkeep, table: TableId) -> str:
-    """Let the tables that time ran out for come first in the next run."""
-    if not upkeep.dry_run:
+def mark(upkeep: Upkeep, table: TableId) -> None:
+    """Let what time ran out for come first in the next run."""
+    if not upkeep.dry_run and upkeep.lake.load(table) is not None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
-        upkeep.lake.set_property(table, names.PROP_MAINTAINED, moment)
-    return ""
+        upkeep.lake.set_property(table, _marked_by(upkeep, table), moment)
+
+
+def last_marked(upkeep: Upkeep, table: TableId) -> str:
+    """When this pipeline was through with a table; '' for never."""
+    return upkeep.lake.property(table, _marked_by(upkeep, table)) or ""
+
+
+def _marked_by(upkeep: Upkeep, table: TableId) -> str:
+    """Of tables that all pipelines share each has a mark of its own: what it does there is not what
+    others do."""
+    shared = table.namespace == names.LEDGER_NAMESPACE
+    own = f".{upkeep.pipeline.name}" if shared else ""
+    return f"{names.PROP_MAINTAINED}{own}"

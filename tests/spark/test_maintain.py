@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import RollbackRefused
-from sluice.names import PROP_MAINTAINED
+from sluice.config.maintenance import Maintenance
+from sluice.errors import RollbackRefused, TerminalError
+from sluice.ledger import tables as ledger_tables
+from sluice.names import LEDGER_NAMESPACE, PROP_MAINTAINED
 from sluice.operations.stages import rollback
+from spark_jobs.lake.tables import TableId
+from spark_jobs.maintaining import procedures
 from tests.spark.shop import Shop, event, ids, orders, steps, tags
 
 pytestmark = pytest.mark.spark
@@ -26,6 +30,10 @@ PIPELINE = {
     "maintenance": {"small_files": 2, "delete_share": 0.1},
     "keep_tags": 2,
 }
+OF_LEDGER = (
+    ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS,
+    ledger_tables.QUARANTINE, ledger_tables.TRANSACTIONS,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -141,11 +149,54 @@ def test_what_time_is_too_short_for_is_left_and_comes_first_in_the_next_run(shop
     assert shop.seen() == ROWS
 
 
-def listed(shop: Shop) -> list[str]:
-    """The pipeline's tables that maintenance has ever finished."""
+@pytest.mark.long
+def test_a_budget_that_is_always_too_short_gets_to_the_ledger_too(shop: Shop) -> None:
+    four_batches(shop)
+    for _ in range(len(every(shop))):
+        if len(listed(shop)) == len(every(shop)):
+            break
+        turns = iter([True] * 9 + [False] * 100)
+        shop.maintain(proceed=lambda turns=turns: next(turns))
+    assert listed(shop) == every(shop)
+
+
+def test_a_table_whose_step_fails_keeps_no_other_waiting(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four_batches(shop)
+    rewrite = procedures.rewrite_data
+
+    def fails(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
+        if table.full_name == "shop.orders":
+            raise ValueError("a data file is gone")
+        return rewrite(spark, table, rules)
+
+    monkeypatch.setattr(procedures, "rewrite_data", fails)
+    with pytest.raises(TerminalError, match=r"shop\.orders: data files: .*a data file is gone"):
+        shop.maintain()
+    assert listed(shop) == every(shop)
+    assert shop.table("orders__history").inspect.files().num_rows == 1
+
+
+def every(shop: Shop) -> list[str]:
+    """The pipeline's tables, and the ledger's that maintenance looks after."""
     return [
         f"{namespace}.{name}"
-        for namespace in ("shop", "shop__cdc")
-        for _, name in shop.catalog.list_tables(namespace)
-        if PROP_MAINTAINED in shop.table(name, namespace).properties
+        for namespace in ("shop", "shop__cdc", LEDGER_NAMESPACE)
+        for _, name in sorted(shop.catalog.list_tables(namespace))
+        if namespace != LEDGER_NAMESPACE or name in OF_LEDGER
     ]
+
+
+def listed(shop: Shop) -> list[str]:
+    """Those of them that maintenance has ever finished."""
+    return [name for name in every(shop) if any(map(is_mark, properties(shop, name)))]
+
+
+def is_mark(name: str) -> bool:
+    return name.startswith(PROP_MAINTAINED)
+
+
+def properties(shop: Shop, table: str) -> dict[str, str]:
+    namespace, name = table.split(".")
+    return shop.table(name, namespace).properties
