@@ -37,13 +37,15 @@ _VERSION: Final = f"struct<{names.POSITION}:string,{names.SOURCE_TS}:timestamp>"
 class Stored:
     """What the branch's base holds; None where a table has no rows yet.
 
-    `truncated_at`: the newest TRUNCATE. `cut`: the batch brings one, which may reach what is held.
+    `truncated_at`: the newest TRUNCATE, `truncated_by`: the batch that brought it, as the table's
+    own tombstone tells. `cut`: the batch brings one, which may reach what is held.
     """
 
     rows: DataFrame | None
     tombstones: DataFrame | None
     truncated_at: str | None
     cut: bool = False
+    truncated_by: str | None = None
 
     def cut_by(self, truncated: str | None) -> Stored:
         """The same with a TRUNCATE that the batch brings, by its position."""

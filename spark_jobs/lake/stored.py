@@ -25,15 +25,18 @@ def stored_at(
     target, tombstones_table = target_id(plan), tombstone_id(plan)
     rows = lake.rows(target, bases[target].snapshot)
     tombstones = lake.rows(tombstones_table, bases[tombstones_table].snapshot)
-    before = None
+    mark = None
     if tombstones is not None:
-        whole = tombstones.where(_whole_table(plan)).agg(F.max(names.POSITION)).first()
-        before = None if whole is None else whole[0]
+        marks = tombstones.where(_whole_table(plan))
+        mark = marks.select(names.POSITION, names.BATCH_ID).orderBy(F.desc(names.POSITION)).first()
         tombstones = tombstones.where(~_whole_table(plan)) if plan.keyed else None
     if rows is not None and now is not None:
         types = plan.types
         rows = now.rows(rows, lake.told(target), types)
-    return Stored(rows, tombstones, before)
+    if mark is None:
+        return Stored(rows, tombstones, None)
+    at, by = mark[names.POSITION], mark[names.BATCH_ID]
+    return Stored(rows, tombstones, truncated_at=at, truncated_by=by)
 
 
 def _whole_table(plan: TablePlan) -> Column:

@@ -341,7 +341,7 @@ class Writer:
             return
         for table in self.compared[1:] if self.plan.soft_delete else self.compared:
             self._delete(table, f"t.{quoted(names.POSITION)} <= {literal(position)}")
-        self.mark(position)
+        self.mark(position, self.attempt.batch_id)
 
     def unmark(self) -> None:
         """Take the tombstone of the whole table away."""
@@ -354,8 +354,11 @@ class Writer:
         merge = f"MERGE INTO {self.branch(table)} t USING"
         self.sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
 
-    def mark(self, position: str) -> None:
-        """Write the tombstone of the whole table: its newest TRUNCATE."""
+    def mark(self, position: str, batch_id: str) -> None:
+        """Write the tombstone of the whole table: its newest TRUNCATE, and which batch brought it.
+
+        By that batch it expires, with the event in the changelog and not after it.
+        """
         keys = [
             f"CAST(NULL AS {c.stored.spark}) AS {quoted(c.name)}"
             for c in self.plan.columns
@@ -365,7 +368,7 @@ class Writer:
             *keys,
             f"{literal(position)} AS {names.POSITION}",
             f"CAST(NULL AS timestamp) AS {names.SOURCE_TS}",
-            f"{literal(self.attempt.batch_id)} AS {names.BATCH_ID}",
+            f"{literal(batch_id)} AS {names.BATCH_ID}",
         )
         mark.writeTo(self.branch(tombstone_id(self.plan))).append()
 

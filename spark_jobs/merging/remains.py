@@ -56,7 +56,15 @@ def settle(remains: Remains) -> None:
         if marked_at is not None:
             writer.unmark()
         if remains.truncated_at is not None:
-            writer.mark(remains.truncated_at)
+            writer.mark(remains.truncated_at, _truncated_by(remains, remains.truncated_at))
+
+
+def _truncated_by(remains: Remains, position: str) -> str:
+    """The batch that brought a TRUNCATE: by the changelog, or by the mark that is there."""
+    told = remains.truncates.where(F.col(names.POSITION) == position)
+    first = told.agg(F.min(names.BATCH_ID)).first()
+    batch = first[0] if first else None
+    return batch or remains.stored.truncated_by or remains.writer.attempt.batch_id
 
 
 class Remains:
