@@ -95,6 +95,11 @@ class AuditFailed(TerminalError):
     """An audit of the staged batch failed; nothing was published."""
 
 
+class ResetSuspected(AuditFailed):
+    """The source seems to count anew. The epoch is the pipeline's: whatever of the batch is loaded
+    before it is raised may rank below what is stored, in tables that tell nothing of it too."""
+
+
 class TablesLeftOut(TerminalError):
     """A batch is published without some of its tables; the message says which, and why."""
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame
 
 from sluice.config.project import Pipeline
-from sluice.errors import LakeMoved, TerminalError
+from sluice.errors import LakeMoved, ResetSuspected, TerminalError
 from sluice.result import LeftOut
 from sluice.shown import LINES, shown
 from spark_jobs.decoding.copies import is_of_a_file
@@ -49,9 +49,11 @@ def each(
 
 
 def _told(error: Exception) -> str:
-    """What is wrong of a table; raises what may pass, and what is of a file or of the lake."""
+    """What is wrong of a table; raises what may pass, and what is of a file, the lake or the
+    source."""
     told = typed(error)
-    if is_of_a_file(error) or isinstance(told, LakeMoved) or not isinstance(told, TerminalError):
+    of_no_table = is_of_a_file(error) or isinstance(told, LakeMoved | ResetSuspected)
+    if of_no_table or not isinstance(told, TerminalError):
         raise error
     return f"{type(told).__name__}: {told}"
 

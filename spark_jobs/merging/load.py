@@ -14,7 +14,7 @@ from sluice.catalog.snapshots import drop_branches
 from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline
 from sluice.config.sourcetables import truncate_policy
-from sluice.errors import AuditFailed, PlanError, TerminalError, TransientError
+from sluice.errors import AuditFailed, PlanError, ResetSuspected, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
@@ -159,7 +159,7 @@ def _refuse_reset(pipeline: Pipeline, plan: TablePlan, merged: Merged) -> None:
     """Mostly late by position and newer by source time: the source seems to count anew."""
     late, read = merged.contradicting, merged.counts.read
     if pipeline.on_position_reset == FAIL and 2 * late > read:
-        raise AuditFailed(
+        raise ResetSuspected(
             f"position_reset_suspected: {late} of {read} records of {plan.name} are older by "
             "position than the stored rows of their keys, but newer by the source's time. If the "
             "source counts anew (failover, reset log, restored cluster), run: "

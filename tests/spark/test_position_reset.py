@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import AuditFailed
+from sluice.errors import AuditFailed, ResetSuspected
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -16,11 +16,13 @@ pytestmark = pytest.mark.spark
 KEYED: dict[str, Any] = {"format": "debezium", "tables": {"orders": {"key": ["id"]}}}
 
 
-def event(ident: int, lsn: int, minute: int, value: str, op: str = "u") -> dict[str, Any]:
+def event(
+    ident: int, lsn: int, minute: int, value: str, op: str = "u", table: str = "orders"
+) -> dict[str, Any]:
     """A PostgreSQL event; a deleted row has no value."""
     row = {"id": ident, "v": value}
     source = {
-        "connector": "postgresql", "db": "shop", "schema": "public", "table": "orders",
+        "connector": "postgresql", "db": "shop", "schema": "public", "table": table,
         "lsn": lsn, "ts_ms": minute * 60_000, "snapshot": "true" if op == "r" else "false",
     }  # fmt: skip
     before, after = (row, None) if op == "d" else (None, row)
@@ -54,6 +56,20 @@ def test_a_source_that_counts_anew_stops_the_batch_until_its_epoch_is_raised(
     shop.configure(**KEYED, epoch=1)
     shop.load(anew)
     assert values(shop) == dict.fromkeys((1, 2, 3, 4, 7), "new") | {6: "old"}
+
+
+def test_no_table_is_loaded_at_the_epoch_that_ended_though_it_tells_nothing_of_it(
+    shop: Sandbox,
+) -> None:
+    """Half of the notes are new, so that they alone would pass: the rest would be late for good."""
+    both = {**KEYED, "tables": {**KEYED["tables"], "notes": {"key": ["id"]}}}
+    shop.configure(**both, consistency="table")
+    shop.load_records([event(n, 2000 + n, n, "old", "c", "notes") for n in (1, 2)], "notes.jsonl")
+    notes = [event(n, n, 60, "new", "c" if n > 2 else "u", "notes") for n in range(1, 5)]
+    anew = shop.write("anew.jsonl", [*notes, *(event(n, n, 60, "new") for n in range(1, 5))])
+    with pytest.raises(ResetSuspected) as caught:
+        shop.stage(anew)
+    assert caught.value.tables == {}
 
 
 def test_an_operator_may_say_that_it_is_none(shop: Sandbox) -> None:

@@ -53,7 +53,7 @@ def test_a_share_that_was_given_up_stays_so(ctx: Context, monkeypatch: pytest.Mo
     """But for the batch's next life: what is landed anew is left out anew."""
     key = landed_and_loaded(ctx)
     manifest = ctx.files.read_manifest(key)
-    share = share_of(ctx.pipeline, manifest, LEFT.source).batch_id
+    share = share_of(ctx.pipeline, manifest, LEFT.source, epoch=0).batch_id
     with monkeypatch.context() as cut_short:
         cut_short.setattr(stages, "clean_up", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -69,3 +69,11 @@ def test_a_share_that_was_given_up_stays_so(ctx: Context, monkeypatch: pytest.Mo
     assert again == key
     stages.publish(ctx, again)
     assert state_of(ctx, share) == FAILED
+
+
+def test_a_share_stays_at_the_epoch_of_its_batch(ctx: Context) -> None:
+    """Tried again when the epoch has been raised, its old events would rank above the new ones."""
+    key = landed_and_loaded(ctx)
+    stages.publish(ctx, key)
+    (share,) = (row for row in ctx.ledger.batches("shop") if row.state == FAILED)
+    assert ctx.files.read_manifest(share.manifest).epoch == 0

@@ -26,7 +26,7 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     for one that was given up since this very attempt left it out."""
     made_by = details.left_out_by(result.attempt)
     for left in result.left_out:
-        share = share_of(ctx.pipeline, manifest, left.source)
+        share = share_of(ctx.pipeline, manifest, left.source, result.epoch)
         key = ctx.files.write_manifest(share)
         ctx.ledger.record_batch(
             ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
@@ -40,12 +40,16 @@ def _tells(row: BatchRow | None, told: Mapping[str, str]) -> bool:
     return row is not None and told.items() <= row.details.items()
 
 
-def share_of(pipeline: Pipeline, manifest: Manifest, source: str) -> Manifest:
-    """The part of a batch that one source table has; what landing refused stays with the batch."""
+def share_of(pipeline: Pipeline, manifest: Manifest, source: str, epoch: int) -> Manifest:
+    """The part of a batch that one source table has; what landing refused stays with the batch.
+
+    Whenever it is loaded, its events are of the epoch that the batch was loaded at.
+    """
     listed = listed_name(pipeline.tables, source) if pipeline.tables else None
     share = replace(
-        manifest, batch_id="", tables=(listed or source,), rejects=(), share_of=manifest.batch_id
-    )
+        manifest, batch_id="", tables=(listed or source,), rejects=(), share_of=manifest.batch_id,
+        epoch=epoch,
+    )  # fmt: skip
     return replace(share, batch_id=name_by_content(share))
 
 
@@ -61,7 +65,7 @@ def left_out(ctx: Context, manifest: Manifest, result: BatchResult) -> TablesLef
     """The error of a published batch whose shares are neither published since nor given up."""
     wrong = []
     for left in result.left_out:
-        share = share_of(ctx.pipeline, manifest, left.source).batch_id
+        share = share_of(ctx.pipeline, manifest, left.source, result.epoch).batch_id
         row = ctx.ledger.batch(ctx.pipeline.name, share)
         if row is None or row.state not in states.FINISHED:
             wrong.append(
