@@ -25,6 +25,7 @@ from sluice.catalog.patience import in_words, is_hopeless
 from sluice.config import newepoch
 from sluice.config.livesource import LiveSource
 from sluice.config.project import load_project, load_sound
+from sluice.driver.childprocess import stop_children_when_ended
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger.ledger import Ledger
@@ -378,4 +379,5 @@ def _done(lines: list[str], as_json: bool) -> None:
 def main() -> None:
     """The command `sluice`, in a process of its own."""
     without_pandas()
+    stop_children_when_ended()
     app()

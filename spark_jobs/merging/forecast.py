@@ -23,6 +23,7 @@ from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
+from spark_jobs.kept import keep
 from spark_jobs.lake.stored import stored_at
 from spark_jobs.lake.tables import (
     changelog_id,
@@ -50,7 +51,8 @@ def forecast(job: Job) -> Forecast:
 
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:
-    typed = typed_changes(job, envelope, plan)
+    # A load writes them here. In one query with the fold, Spark's optimizer takes minutes for them.
+    typed = keep(typed_changes(job, envelope, plan))
     refuse_by_place(job, plan, typed)
     refuse_from_before(job, plan, typed)
     bad, lost = _misfits(plan, typed)
@@ -127,7 +129,7 @@ def _outcome(job: Job, plan: TablePlan, changes: DataFrame) -> _Outcome:
         return _Outcome(_count_rows(job, plan, rows, stored, told) + more)
     data = plan.data
     folded = fold_counting(rows, job.manifest.batch_id, plan.key, data)
-    resolved = resolve(folded, stored, plan.key)
+    resolved = keep(resolve(folded, stored, plan.key))
     applied = resolved.where(F.col(STATUS) == APPLY)
     return _Outcome(tally(resolved).counts + more, *_hit(job, plan, applied, stored))
 

@@ -9,13 +9,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Final
+from types import FrameType
+from typing import IO, Final, NoReturn
 
 # A driver's result is its last line of output, which names every table of a batch.
 MOST_OUTPUT: Final = 64 << 20
 MOST_ERRORS: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_SECONDS: Final = 10.0
+_SIGNALS: Final = 128
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,20 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: f
         # Whoever interrupts this process means its child too, which has a session of its own.
         _stop(child)
     return Ended(code, output.text(), errors.text())
+
+
+def stop_children_when_ended() -> None:
+    """Let SIGTERM, and a terminal that closes, end this process as Ctrl-C does: with its child.
+
+    A signal that is ignored, as `nohup` has it, stays so.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _exit)
+
+
+def _exit(number: int, _: FrameType | None) -> NoReturn:
+    raise SystemExit(_SIGNALS + number)
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:

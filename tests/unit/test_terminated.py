@@ -1,0 +1,44 @@
+"""A command that is terminated, or whose terminal closes, takes its driver along."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from sluice import cli
+from sluice.driver.childprocess import run_child
+
+def driver():
+    script = 'echo $$ > new; mv new pid; sleep 600'
+    run_child(['/bin/sh', '-c', script], {'PATH': '/usr/bin:/bin'}, 600)
+
+cli.app = driver
+cli.main()
+"""
+SOON = 30.0
+
+
+def begun(folder: Path) -> int:
+    """The driver's process, once it is there."""
+    until = time.monotonic() + SOON
+    while not (folder / "pid").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return int((folder / "pid").read_text())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_it_takes_its_driver_along(tmp_path: Path, number: signal.Signals) -> None:
+    command = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=os.environ.copy())
+    driver = begun(tmp_path)
+    command.send_signal(number)
+    assert command.wait(SOON) == 128 + number
+    assert not Path(f"/proc/{driver}").exists()
