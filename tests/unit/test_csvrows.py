@@ -122,6 +122,20 @@ def test_a_row_above_the_limit_ends_the_file(size: int) -> None:
     assert rows(b"a,b\n1," + b"x" * 2 * LIMIT, size=7)[0].startswith("document_too_large: b'1,xx")
 
 
+@pytest.mark.parametrize("size", [7, 1 << 10, 1 << 20])
+@pytest.mark.parametrize("row", ["2," + "\u6f22" * 400, '2,"' + "\u6f22" * 400 + '"'])
+def test_the_limit_is_in_bytes_and_not_in_characters(row: str, size: int) -> None:
+    """A row that was cut at the limit was taken for whole, and those behind it vanished."""
+    *kept, large = rows(f"a,b\n1,x\n{row}\n3,y\n".encode(), size=size)
+    assert kept == ['{"a":"1","b":"x"}']
+    assert large.startswith("document_too_large: b'2,")
+
+
+def test_the_limit_behind_a_byte_order_mark() -> None:
+    content = "\ufeffa".encode() + b"," * (LIMIT - 2)
+    assert len(rows(content + b"b\n1,2\n", size=LIMIT + 1)) == 1
+
+
 @pytest.mark.parametrize(
     ("content", "refused"),
     [(b"a,b\n1,2\n3,4", "b'3,4'"), (b"a,b\n1,2\n", "b''"), (b'a,b\n1,2\n3,"x\ny', "b'3,\"x\\ny'")],

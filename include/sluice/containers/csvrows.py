@@ -162,15 +162,17 @@ class _Lines(Iterator[str]):
         self._waiting: list[bytes] = []
         self._limit = limit
         self._size = 0
+        self._stopped = False
         self._lines = self._split(chunks)
 
     def __next__(self) -> str:
-        line = next(self._lines).decode("utf-8", "surrogateescape")
+        line = next(self._lines)
         self._size = len(line) + (self._size if self.taken else 0)
-        self.taken.append(line)
-        if self._size > self._limit:
+        text = line.decode("utf-8", "surrogateescape")
+        self.taken.append(text)
+        if self._stopped or self._size > self._limit:
             raise _TooLarge
-        return line
+        return text
 
     def record(self) -> str:
         """The text of the row that was read last."""
@@ -210,4 +212,5 @@ class _Lines(Iterator[str]):
                 self._waiting, size = [rest], len(rest)
                 yield from lines
             if size > self._limit:
+                self._stopped = True
                 return
