@@ -22,7 +22,11 @@ _project = load_sound(project_folder(dict(os.environ), Path(__file__).resolve().
 for _name, _pipeline in sorted(_project.pipelines.items()):
     # A worker asks for one DAG: the others need not be built.
     if _wanted in (None, dag_id(_name)):
-        globals()[dag_id(_name)] = pipeline_dag(_project, _pipeline)
+        try:
+            globals()[dag_id(_name)] = pipeline_dag(_project, _pipeline)
+        except Exception as _error:  # whatever Airflow says to one pipeline, the others run
+            _file = _project.files[_name]
+            _project.broken[_name] = f"{_file}: Airflow takes no DAG of it: {_error}"
 
 for _name, _mistake in sorted(_project.broken.items()):
     if _wanted in (None, stand_in_id(_name)):

@@ -24,7 +24,7 @@ from airflow.sdk import (
     task_group,
 )
 
-from sluice.config.fields import is_pipeline_name
+from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.manifest import Reprocess
@@ -45,7 +45,7 @@ from sluice_airflow.submit import LoadOperator, MaintainOperator
 OWNER: Final = "sluice"
 # Backfills may go back to here; catchup is off, so the schedule begins now.
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)
-_LONGEST_ID: Final = 200
+_LONGEST_TAG: Final = 100
 MAX_ACTIVE_RUNS: Final = 2
 # A load that waits for the pipeline's lease holds a slot; a publish that would give the lease
 # back must never wait for that slot. So one load of a DAG runs at a time, and publish goes first.
@@ -94,7 +94,10 @@ def dag_id(name: str) -> str:
 
 
 def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
-    """Build the DAG of one pipeline; reads nothing but the configuration."""
+    """Build the DAG of one pipeline; reads nothing but the configuration.
+
+    The DAGs' file registers it by its variable, once it is whole.
+    """
     with DAG(
         dag_id=dag_id(pipeline.name),
         description=f"{pipeline.format} files of {pipeline.landing.url} into {pipeline.namespace}",
@@ -102,7 +105,8 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
         start_date=START,
         catchup=False,
         max_active_runs=MAX_ACTIVE_RUNS,
-        tags=["sluice", pipeline.format, pipeline.namespace],
+        tags=["sluice", pipeline.format, pipeline.namespace[:_LONGEST_TAG]],
+        auto_register=False,
         default_args=DEFAULTS,
         params=load_form(),
         doc_md=documents.of_pipeline(pipeline),
@@ -115,10 +119,10 @@ def pipeline_dag(project: Project, pipeline: Pipeline) -> DAG:
 def stand_in_id(name: str) -> str:
     """The DAG id of a pipeline whose file is wrong: its own, and where no pipeline may be called
     so, one with a dot, which no sound pipeline's DAG has, nor another such file's."""
-    if is_pipeline_name(name) and len(name) <= _LONGEST_ID:
+    if is_pipeline_name(name):
         return dag_id(name)
     digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
-    shown_name = re.sub(r"[^\w.-]", "_", name)[:_LONGEST_ID]
+    shown_name = re.sub(r"[^\w.-]", "_", name)[:LONGEST_PIPELINE_NAME]
     return f"{dag_id(shown_name)}.{digest}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,55 @@ def test_a_broken_pipeline_takes_no_sound_dags_place(
     assert not broken & {"sluice_shop", "sluice_s_hop", "sluice_maintain"}
     assert found["sluice_maintain"].has_task("maintain")
     assert found["sluice_s_hop"].has_task("land")
+
+
+@pytest.fixture
+def second(project: Path) -> Iterator[Callable[..., None]]:
+    """Write a second pipeline's file, the shop's with other values."""
+    path = project / "pipelines" / "second.yaml"
+
+    def write(**values: str) -> None:
+        shop = yaml.safe_load((project / "pipelines" / "shop.yaml").read_text())
+        path.write_text(yaml.safe_dump(shop | values))
+
+    yield write
+    path.unlink()
+
+
+@pytest.mark.parametrize("length", [200, 201])
+def test_the_longest_names_are_dags(
+    parsed: Callable[[], dict[str, Any]], second: Callable[..., None], length: int
+) -> None:
+    """Above Airflow's limits for ids and tags no DAG of the file was there any more."""
+    name = "p" * length
+    second(name=name, namespace="n" * length)
+    found = parsed()
+    assert found["sluice_shop"].get_task("land")
+    of_it = [dag for dag in found.values() if name[:200] in dag.dag_id]
+    assert [dag.has_task("land") for dag in of_it] == [length == 200]
+
+
+def test_what_airflow_refuses_of_one_pipeline_stops_no_other(
+    parsed: Callable[[], dict[str, Any]],
+    second: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sluice_airflow import factory
+
+    wire = factory._wire
+
+    def refused(project: Any, pipeline: Any) -> None:
+        wire(project, pipeline)
+        if pipeline.name == "second":
+            raise ValueError("no such thing")
+
+    monkeypatch.setattr(factory, "_wire", refused)
+    second(name="second", namespace="second")
+    found = parsed()
+    assert found["sluice_shop"].get_task("land")
+    assert not found["sluice_second"].has_task("land")
+    assert "second.yaml" in (found["sluice_second"].doc_md or "")
+    assert "no such thing" in (found["sluice_second"].doc_md or "")
 
 
 def test_every_run_has_an_interval_of_its_own(shop: Any) -> None:

@@ -24,6 +24,8 @@ def _query(value: str) -> str:
         statements = sqlglot.parse(value.replace(TABLE, "checked"), dialect="spark")
     except SqlglotError as error:
         raise ValueError(f"{_EXPECTED}: {str(error).splitlines()[0]}") from error
+    except RecursionError as error:
+        raise ValueError(f"{_EXPECTED}, nested less deep") from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         raise ValueError(_EXPECTED)
     return value

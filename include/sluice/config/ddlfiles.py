@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from sluice.bounds import MEBIBYTE
 from sluice.coltypes import STRING, ColumnType
-from sluice.config.fields import Strict
+from sluice.config.fields import Strict, refuse_odd_path
 from sluice.config.places import resolved
 from sluice.config.sourcetables import ListedTables, listed_name
 from sluice.config.yamlfile import Document, refused
@@ -36,6 +36,8 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def _some(value: list[str]) -> list[str]:
     if not value or "" in value:
         raise ValueError(f"one path or more: files, or folders of {_SCRIPTS}")
+    for path in value:
+        refuse_odd_path(path)
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from croniter import CroniterBadDateError, croniter
@@ -104,9 +105,20 @@ def _schedule(value: str) -> str:
     return value
 
 
+def refuse_odd_path(value: str) -> None:
+    """Raise ValueError for a text that no system takes for a path."""
+    if "\0" in value:
+        raise ValueError("a path without a character 0")
+    try:
+        Path(value).expanduser()
+    except RuntimeError as error:
+        raise ValueError("a path whose ~ is the folder of a user that there is") from error
+
+
 def _location(value: str) -> str:
     if not value or ("://" in value and not _ADDRESS.match(value)):
         raise ValueError("a folder or s3://bucket/prefix, without keys")
+    refuse_odd_path(value)
     return re.sub(r"^s3a://", "s3://", value).removeprefix("file://")
 
 
@@ -172,13 +184,18 @@ def _pipeline_name(value: str) -> str:
 
 def is_pipeline_name(value: str) -> bool:
     """Whether a pipeline may be called so."""
-    return bool(re.fullmatch(_NAME, value)) and value not in OPERATIONS
+    fits = len(value) <= LONGEST_PIPELINE_NAME and re.fullmatch(_NAME, value)
+    return bool(fits) and value not in OPERATIONS
 
 
 OPERATIONS: Final = ("maintain", "reconcile", "reprocess", "rollback")
 """The operators' DAGs, each called `sluice_<name>`; no pipeline may have one of these names."""
+LONGEST_PIPELINE_NAME: Final = 200
+"""Airflow takes 250 characters for a DAG's id, and more stands there than the name."""
 Name = Annotated[str, Field(pattern=_NAME)]
-PipelineName = Annotated[Name, AfterValidator(_pipeline_name)]
+PipelineName = Annotated[
+    Name, Field(max_length=LONGEST_PIPELINE_NAME), AfterValidator(_pipeline_name)
+]
 Location = Annotated[str, AfterValidator(_location)]
 Instant = Annotated[str, AfterValidator(_instant)]
 Hint = Annotated[str, AfterValidator(_hint)]

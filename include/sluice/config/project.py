@@ -54,7 +54,7 @@ from sluice.config.projectfile import (
 )
 from sluice.config.renames import RenamedColumns
 from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unheeded
-from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses
+from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses, shortened
 from sluice.config.sourcetables import OnTruncate, SourceTables, refuse_shared_sources
 from sluice.config.yamlfile import Document, by_name, read_yaml
 from sluice.errors import ConfigError
@@ -314,6 +314,9 @@ def _load_pipelines(root: Path, lake: Lake) -> tuple[list[Written], dict[str, st
             pipelines.append((document, with_ddl(root, document, pipeline)))
         except ConfigError as error:
             mistakes[path] = str(error)
+        except Exception as error:  # whatever it is, the other pipelines run
+            told = f"{type(error).__name__}: {shortened(str(error))}"
+            mistakes[path] = f"{path}: expected a pipeline's configuration, which stops at {told}"
     refuse_overlap(pipelines)
     return pipelines, by_name(mistakes, {pipeline.name for _, pipeline in pipelines})
 

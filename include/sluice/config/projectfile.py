@@ -7,7 +7,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sluice.config.fields import Location, Strict
+from sluice.config.fields import Location, Strict, refuse_odd_path
 from sluice.config.places import S3_SCHEME
 from sluice.config.sparkconf import SparkConf
 
@@ -26,6 +26,8 @@ class CatalogConfig(Strict):
         schemes = CATALOG_SCHEMES[self.type]
         if not self.uri.startswith(schemes) or self.uri == SQLITE:
             raise ValueError(f"a {self.type} catalog's uri that begins with {' or '.join(schemes)}")
+        if self.is_sqlite:
+            refuse_odd_path(self.uri.removeprefix(SQLITE))
         return self
 
     @property

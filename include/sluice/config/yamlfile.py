@@ -47,6 +47,8 @@ _RESOLVERS: Final = {
     ),
     "tag:yaml.org,2002:merge": (r"<<", "<"),
 }
+# What a tag says to a text that is none of its kind, as in `!!int one` or `!!bool foo`.
+_OF_CONSTRUCTORS: Final = (ValueError, LookupError, AttributeError, OverflowError, TypeError)
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _RESOLVERS.items():
@@ -67,7 +69,7 @@ def read_yaml(path: Path) -> Document:
         data = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_syntax(path, error)) from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # `!!int one` is no YAMLError
+    except (yaml.YAMLError, RecursionError, *_OF_CONSTRUCTORS) as error:
         raise ConfigError(f"{path}: expected valid YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path}:1: expected a mapping of keys to values")
@@ -150,6 +152,6 @@ def by_name(mistakes: Mapping[Path, str], taken: Container[str]) -> dict[str, st
 def _name_told(path: Path) -> str:
     try:
         name = read_yaml(path).data.get("name")
-    except (ConfigError, AttributeError):
+    except Exception:  # what is wrong is told already
         return path.stem
     return name if isinstance(name, str) else path.stem
