@@ -210,3 +210,35 @@ def test_no_secret_in_the_traceback_of_a_refused_address(
 ) -> None:
     monkeypatch.setenv(ENV_CATALOG_URI, "mysql://u:s3cr3t@db/c")
     assert "expected to begin with" in refusal(tmp_path, LAKE, SHOP)
+
+
+NO_HOST = [
+    "postgresql://sluice:s3cr3tpw/catalog",
+    "postgresql://sluice:s3cr3tpw@h:abc/db",
+    "postgresql://sluice:s3cr3tpw@[::1/db",
+    "postgresql://sluice:s3cr3tpw@h\u2100/db",
+]
+
+
+@pytest.mark.parametrize("uri", NO_HOST)
+def test_an_address_whose_host_cannot_be_read_shows_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
+    """Without the host the password is where the port belongs, and the libraries quote that."""
+    monkeypatch.setenv(ENV_CATALOG_URI, uri)
+    told = refusal(tmp_path, LAKE, SHOP)
+    assert f"{ENV_CATALOG_URI}: expected postgresql://user:password@host:port/database" in told
+
+
+@pytest.mark.parametrize("uri", NO_HOST)
+def test_nor_does_one_in_the_file(tmp_path: Path, uri: str) -> None:
+    told = refusal(tmp_path, {**LAKE, "catalog": {"type": "jdbc", "uri": uri}}, SHOP)
+    assert "lake.catalog.uri: expected no password in the file" in told
+    wrong = {"type": "jdbc", "uri": uri.replace("postgresql", "mysql")}
+    assert "that begins with" in refusal(tmp_path, {**LAKE, "catalog": wrong}, SHOP)
+
+
+@pytest.mark.parametrize("uri", ["https://h:8181/api", "https://[::1]:8181/api", "https://h"])
+def test_an_address_with_a_port_is_none_with_a_password(tmp_path: Path, uri: str) -> None:
+    write(tmp_path, {**LAKE, "catalog": {"type": "rest", "uri": uri}}, SHOP)
+    assert load_project(tmp_path).lake.catalog.uri == uri

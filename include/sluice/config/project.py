@@ -329,10 +329,10 @@ def _resolve_lake(root: Path, lake: Lake) -> Lake:
 def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
     if uri := os.environ.get(ENV_CATALOG_URI):
         catalog = _overridden(catalog, uri)
-    elif holds_secret(catalog.uri):
+    elif holds_secret(catalog.uri) or not (catalog.is_sqlite or is_clear(catalog.uri)):
         raise ConfigError(
             f"{root / PROJECT_FILE}: lake.catalog.uri: expected no password in the file; "
-            f"give the whole address in {ENV_CATALOG_URI}"
+            f"give the whole address in {ENV_CATALOG_URI}, with a number where it has a port"
         )
     if catalog.type == "rest" and holds_secret(catalog.uri):
         raise ConfigError(
@@ -343,7 +343,8 @@ def _resolve_catalog(root: Path, catalog: CatalogConfig) -> CatalogConfig:
         if not is_clear(catalog.uri):
             raise ConfigError(
                 f"{ENV_CATALOG_URI}: expected {catalog.uri.partition(':')[0]}://user:password@host:"
-                "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password"
+                "port/database, with %40 %3A %2F %3F %23 %25 for @ : / ? # % in user and password, "
+                "and a number as the port"
             )
         return catalog
     path = resolved(root, str(catalog.sqlite_path))

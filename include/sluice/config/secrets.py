@@ -11,6 +11,8 @@ _SECRET: Final = re.compile(r"secret|passw|token|credential|access.?key|keytab",
 # The name of a class, or the path of a store that is encrypted: where secrets are, not what.
 _PROVIDER: Final = re.compile(r"credentials?\.provider(\.path)?$", re.IGNORECASE)
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
+# A port that is no number: where the host is left out, a password.
+_NO_PORT: Final = re.compile(r"://([^:/?#@\[\s]*):(?!\d*(?:[^\w%.~-]|$))[^/?#@\s'\"]*")
 _PARAMETER: Final = re.compile(rf"((?:{_SECRET.pattern})[^=&?\s]*=)[^&\s'\"]*", re.IGNORECASE)
 _NAMED: Final = re.compile(r"([^\s=&?;,'\"]+)=")
 _SHOWN: Final = 80
@@ -29,7 +31,12 @@ def holds_secret(uri: str) -> bool:
 
 def is_clear(uri: str) -> bool:
     """Whether everybody finds the same host in an address: a password with @ / ? # as they are
-    ends for one reader where it goes on for another, who would show the rest of it."""
+    ends for one reader where it goes on for another, who would show the rest of it. So does one
+    that stands where the port belongs, for the host is left out."""
+    try:
+        _ = urlsplit(uri).port
+    except ValueError:
+        return False
     return uri.count("@") == urlsplit(uri).netloc.count("@") <= 1
 
 
@@ -66,7 +73,8 @@ def refuse_secret_addresses(options: Mapping[str, Any]) -> None:
 
 def shortened(value: Any) -> str:
     """A refused value for an error: of a mapping its keys alone, of an address no secret."""
-    text = _PARAMETER.sub(r"\1…", _USER_INFO.sub(r"://\1:…@", _described(value)))
+    address = _NO_PORT.sub(r"://\1:…", _USER_INFO.sub(r"://\1:…@", _described(value)))
+    text = _PARAMETER.sub(r"\1…", address)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "…"
 
 
