@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from sluice import __version__, names
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project
+from sluice.config.secrets import SECRET_NAMES
 from sluice.config.sparkconf import SETTLED
 
 DEFAULTS: Final = {
@@ -16,7 +17,7 @@ DEFAULTS: Final = {
     # The JVM's case of letters where no collation asks for another: ICU's needs a second of each
     # new JVM to begin with.
     "spark.sql.icu.caseMappings.enabled": "false",
-    "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
+    "spark.redaction.regex": f"(?i){SECRET_NAMES}",
     # Noting where in Python each expression was made takes half the time of making them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # What Spark infers from conditions doubles with each alias of a column that they name

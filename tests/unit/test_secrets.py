@@ -56,6 +56,17 @@ def refusal(root: Path, lake: dict[str, Any], shop: dict[str, Any], **top: Any) 
         "spark.sql.catalog.lake.credential",
         "spark.kerberos.keytab",
         "spark.ssl.keyPassword",
+        "spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.landing.shop.blob.core.windows.net",
+        "spark.hadoop.fs.s3a.encryption.key",
+        "spark.hadoop.fs.s3a.server-side-encryption.key",
+        "spark.hadoop.fs.s3a.bucket.shop.encryption.key",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+        "spark.hadoop.basic.auth.user.info",
+        "spark.executorEnv.SCHEMA_REGISTRY_USER_INFO",
+        "spark.executorEnv.DB_PWD",
+        "spark.executorEnv.SHOP_APIKEY",
+        "spark.executorEnv.X_API_KEY",
     ],
 )
 @pytest.mark.parametrize("value", [PLANTED, [PLANTED]])
@@ -74,6 +85,9 @@ def test_no_secret_among_sparks_settings(tmp_path: Path, key: str, value: Any) -
         f"-Dhttp.proxy=http://u:{PLANTED}@h:1",
         f"https://h/?a=1&access_token={PLANTED}",
         f"jdbc:sqlserver://h;user=u;password={PLANTED}",
+        f"jdbc:sqlserver://h;user=u;pwd={PLANTED}",
+        f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={PLANTED}",
+        f"https://a.blob.core.windows.net/c?sv=2026&sig={PLANTED}",
     ],
 )
 def test_no_secret_in_what_a_setting_of_spark_holds(tmp_path: Path, value: str) -> None:
@@ -88,6 +102,13 @@ def test_where_hadoop_finds_secrets_is_none(tmp_path: Path) -> None:
         "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/keys",
         "spark.driver.extraJavaOptions": "-Da.credentials.provider=org.P -Dx=http://h:80 -Dy=a@b",
         "spark.jars.repositories": "https://repo:8443/a,https://other/b",
+        "spark.hadoop.fs.azure.account.keyprovider.shop.dfs.core.windows.net": "org.example.Keys",
+        "spark.hadoop.fs.azure.sas.token.provider.type": "org.example.Sas",
+        "spark.hadoop.fs.cosn.userinfo.region": "ap-guangzhou",
+        "spark.io.encryption.keySizeBits": 256,
+        "spark.hadoop.parquet.encryption.key.material.store.internally": True,
+        "spark.ssl.privateKey": "/etc/ssl/server.pem",
+        "spark.ssl.ui.privateKey": "/etc/ssl/ui.pem",
     }
     write(tmp_path, LAKE, SHOP, spark={"conf": conf})
     assert load_project(tmp_path).spark.conf == conf
@@ -183,7 +204,13 @@ def test_the_environments_secrets_are_in_no_manifest(
     assert not [content for content in written if b"PLANTED" in content]
 
 
-@pytest.mark.parametrize("name", ["password", "passwd", "credential", "token", "access.key"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password", "passwd", "credential", "token", "access.key", "keytab", "account.key.shop",
+        "encryption.key", "private.key", "azure.sas.c", "user_info", "pwd", "api-key",
+    ],
+)  # fmt: skip
 def test_spark_redacts_what_it_prints_of_its_settings(name: str) -> None:
     assert re.search(DEFAULTS["spark.redaction.regex"], f"spark.sql.catalog.lake.{name.upper()}")
 

@@ -7,9 +7,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-_SECRET: Final = re.compile(r"secret|passw|token|credential|access.?key|keytab", re.IGNORECASE)
-# The name of a class, or the path of a store that is encrypted: where secrets are, not what.
-_PROVIDER: Final = re.compile(r"credentials?\.provider(\.path)?$", re.IGNORECASE)
+SECRET_NAMES: Final = (
+    r"secret|passw|passphrase|pwd|token|credential|keytab|(?:access|api|private).?key"
+    r"|account.?key(?!provider)|encryption.?key(?![a-z]|\.material)|azure\.sas\b|\bsig\b"
+    r"|user.?info\b(?!\.)"
+)
+"""What names of secrets have in them, in whatever case; Java reads the pattern, too."""
+_SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
+# The name of a class, the path of a store that is encrypted or of a file: where secrets are, not
+# what.
+_PROVIDER: Final = re.compile(
+    r"(credentials?\.provider(\.path)?|sas\.token\.provider\.type(\..+)?"
+    r"|^spark\.ssl\.(\w+\.)?privateKey)$",
+    re.IGNORECASE,
+)
 _USER_INFO: Final = re.compile(r"://([^:/@\s]*):.*@")
 # A port that is no number: where the host is left out, a password.
 _NO_PORT: Final = re.compile(r"://([^:/?#@\[\s]*):(?!\d*(?:[^\w%.~-]|$))[^/?#@\s'\"]*")
