@@ -27,10 +27,11 @@ from sluice.catalog.spark import (
     rest_secrets,
     s3_region,
 )
+from sluice.config.places import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.projectfile import CatalogConfig
 from sluice.errors import TerminalError
-from sluice.names import CATALOG, ENV_S3_ENDPOINT, full_name
+from sluice.names import CATALOG, full_name
 
 _OPEN_AGAIN: Final = 3
 _OPEN_AGAIN_SECONDS: Final = 0.3
@@ -113,7 +114,7 @@ def _s3_properties(project: Project) -> dict[str, str]:
     if not project.lake.on_s3:
         return {}
     found = {
-        "s3.endpoint": os.environ.get(ENV_S3_ENDPOINT),
+        "s3.endpoint": s3_endpoint(),
         "s3.region": s3_region(),
         "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID"),
         "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY"),

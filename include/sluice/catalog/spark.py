@@ -10,10 +10,11 @@ import os
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
+from sluice.config.places import s3_endpoint
 from sluice.config.project import Project
 from sluice.config.projectfile import CatalogConfig
 from sluice.config.secrets import is_secret
-from sluice.names import CATALOG, ENV_S3_ENDPOINT
+from sluice.names import CATALOG
 
 ENV_REST_TOKEN: Final = "SLUICE_CATALOG_TOKEN"
 ENV_REST_CREDENTIAL: Final = "SLUICE_CATALOG_CREDENTIAL"
@@ -113,7 +114,7 @@ def _hadoop_conf(project: Project) -> dict[str, str]:
         "fs.s3a.impl": _S3A,
         "fs.s3a.aws.credentials.provider": ",".join(_S3A_CREDENTIALS),
     }
-    if endpoint := os.environ.get(ENV_S3_ENDPOINT):
+    if endpoint := s3_endpoint():
         conf["fs.s3a.endpoint"] = endpoint
         conf["fs.s3a.path.style.access"] = "true"
         conf["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()

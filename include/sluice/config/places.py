@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from sluice.config.yamlfile import refused
+from sluice.errors import ConfigError
 from sluice.globs import glob_pattern, is_hidden
-from sluice.names import BATCH_FILES, LEDGER_NAMESPACE, changelog_namespace
+from sluice.names import BATCH_FILES, ENV_S3_ENDPOINT, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
@@ -27,6 +30,26 @@ def resolved(root: Path, location: str) -> str:
     if location.startswith(S3_SCHEME):
         return location.rstrip("/")
     return str((root / Path(location).expanduser()).resolve())
+
+
+def s3_endpoint() -> str | None:
+    """The server that is asked in Amazon's place, of `SLUICE_S3_ENDPOINT`; None for Amazon's.
+
+    Raises ConfigError for what the clients of S3 would each fail at in another way.
+    """
+    endpoint = os.environ.get(ENV_S3_ENDPOINT)
+    if endpoint and not _is_server(endpoint):
+        raise ConfigError(f"{ENV_S3_ENDPOINT}: expected http(s)://host[:port]")
+    return endpoint or None
+
+
+def _is_server(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def refuse_globs(document: Document, key: KeyPath, location: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +12,20 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ValidationError,
+)
 
+from sluice.config.places import s3_endpoint
 from sluice.errors import FileDenied, SluiceError, TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
-from sluice.names import ENV_S3_ENDPOINT
 from sluice.objects.store import StoredObject, written_again
 
 if TYPE_CHECKING:
@@ -37,6 +45,15 @@ _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
 _ANOTHER: Final = ("412", "PreconditionFailed")  # than the condition of the request allows
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
+# What the client refuses before it asks any server.
+_WRONG_SETTINGS: Final = (
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ValidationError,
+)
 _KEY_ADVICE: Final = "its key cannot be used: mend that, or have it written again"
 _OF_ONE_OBJECT: Final = {
     "AccessDenied": "give Sluice the right to read it (s3:GetObject, and kms:Decrypt of its key)",
@@ -68,9 +85,8 @@ class S3Store:
             max_pool_connections=CONNECTIONS,
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
         )
-        endpoint = os.environ.get(ENV_S3_ENDPOINT) or None
         session = boto3.session.Session(region_name=self.region)
-        return session.client("s3", endpoint_url=endpoint, config=config)
+        return session.client("s3", endpoint_url=s3_endpoint(), config=config)
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
         """See `ObjectStore`; the newest version of each object."""
@@ -230,7 +246,7 @@ class S3Store:
         code = _code(error) if isinstance(error, ClientError) else ""
         if code in _ABSENT:
             return FileNotFoundError(where)
-        wrong = code in (*_DENIED, *_WRONG) or isinstance(error, NoCredentialsError)
+        wrong = code in (*_DENIED, *_WRONG) or isinstance(error, _WRONG_SETTINGS)
         kind: type[SluiceError] = TerminalError if wrong else TransientError
         advice = "; check the bucket's name, region and keys" if wrong else "; try again"
         return kind(f"{where}: {error}{advice}")

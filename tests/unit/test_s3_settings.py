@@ -1,0 +1,58 @@
+"""A bucket that cannot be asked for a wrong setting: a person has to mend that, no retry does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.catalog.spark import spark_catalog_conf
+from sluice.config.project import load_project
+from sluice.errors import ConfigError, TerminalError
+from sluice.names import ENV_S3_ENDPOINT
+from sluice.objects.s3store import S3Store
+from tests.unit.projects import PIPELINE
+
+PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: 's3://bucket/w'}\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv(ENV_S3_ENDPOINT, "http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("endpoint", ["minio:9000", "minio", "s3://minio", "http://", "http://a:b"])
+def test_an_endpoint_without_its_scheme_is_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    """It was a ValueError of a library, in both of them another."""
+    monkeypatch.setenv(ENV_S3_ENDPOINT, endpoint)
+    told = rf"{ENV_S3_ENDPOINT}: expected http\(s\)://host\[:port\]"
+    with pytest.raises(ConfigError, match=told):
+        S3Store("bucket", "").describe("a.json")
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "sluice.yaml").write_text(PROJECT)
+    (tmp_path / "pipelines" / "shop.yaml").write_text(PIPELINE)
+    with pytest.raises(ConfigError, match=told):
+        spark_catalog_conf(load_project(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("bucket", "environment"),
+    [
+        ("bucket", {"AWS_PROFILE": "nobody"}),
+        ("bucket", {"AWS_ACCESS_KEY_ID": "AKIA"}),
+        ("a bucket", {}),
+    ],
+)
+def test_what_the_client_itself_refuses_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, bucket: str, environment: dict[str, str]
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TerminalError, match="check the bucket's name, region and keys"):
+        S3Store(bucket, "").describe("a.json")
