@@ -67,7 +67,7 @@ def test_a_landing_among_the_tables_files_is_refused(tmp_path: Path, landing: st
     ("landing", "warehouse", "pattern"),
     [
         ("s3://lake/landing", "s3://lake", "**/*"),
-        ("s3://lake//ware/landing/", "s3://lake/ware", "**/*"),
+        ("s3://lake/ware/landing/", "s3://lake/ware", "**/*"),
         ("s3://lake", "s3://lake/ware", "in/**/*.json"),
         ("s3://lake", "s3://lake", "**/*.jsonl"),
         ("data", "data/warehouse", "cdc/**"),
@@ -133,3 +133,24 @@ def test_validate_prints_a_path_as_it_is(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["validate", "--project", str(folder)], terminal_width=400)
     assert told.exit_code == 0
     assert "a [red]/[/b]:" in told.output.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://b//in", "s3a://b/a//in/", "s3://b/a/./in", "s3://b/a/../in", "s3://b/..", "s3://b/."],
+)
+def test_a_bucket_folder_that_hadoop_names_otherwise_is_refused(tmp_path: Path, url: str) -> None:
+    """Its files landed, and no load ever found them."""
+    told = r"expected a bucket's folder without //, \. or \.\. as parts of its path"
+    write(tmp_path / "a", url)
+    with pytest.raises(ConfigError, match=rf"shop\.yaml:4: landing\.url: {told}"):
+        load_project(tmp_path / "a")
+    write(tmp_path / "b", "in", url)
+    with pytest.raises(ConfigError, match=rf"sluice\.yaml:3: lake\.warehouse: {told}"):
+        load_project(tmp_path / "b")
+
+
+@pytest.mark.parametrize("url", ["s3://b", "s3://b/", "s3://b//", "s3://b/a/", "s3://b/a.b/..c/d."])
+def test_other_folders_of_a_bucket_are_sound(tmp_path: Path, url: str) -> None:
+    write(tmp_path, url)
+    assert load_sound(tmp_path).pipelines["shop"].landing.url == url.rstrip("/")

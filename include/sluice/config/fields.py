@@ -23,6 +23,7 @@ _SOME_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"^(s3a?://[A-Za-z0-9._-]+(/|$)|file:///)")
+_S3: Final = re.compile(r"^s3a?://")
 TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 
@@ -119,7 +120,12 @@ def _location(value: str) -> str:
     if not value or ("://" in value and not _ADDRESS.match(value)):
         raise ValueError("a folder or s3://bucket/prefix, without keys")
     refuse_odd_path(value)
-    return re.sub(r"^s3a://", "s3://", value).removeprefix("file://")
+    if _S3.match(value) and {"", ".", ".."}.intersection(value.rstrip("/").split("/")[3:]):
+        raise ValueError(
+            "a bucket's folder without //, . or .. as parts of its path, for Spark takes them away "
+            "and finds nothing there"
+        )
+    return _S3.sub("s3://", value).removeprefix("file://")
 
 
 def _pattern(value: str) -> str:
