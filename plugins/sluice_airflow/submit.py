@@ -25,7 +25,7 @@ from sluice_airflow import tasks
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master
 from sluice_airflow.queued import waiting
 
-_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME")
+_DRIVER_NEEDS: Final = ("PATH", "PYTHONPATH", "SPARK_CONF_DIR", "JAVA_HOME", "LC_ALL")
 
 
 class LoadOperator(SparkSubmitOperator):

@@ -75,6 +75,16 @@ def test_spark_settings_of_ones_own_stay_in_force(
     assert driver_environment()["SPARK_CONF_DIR"] == "/etc/spark"
 
 
+@pytest.mark.parametrize("given", ["C", "POSIX", "xx_YY.UTF-8", ""])
+def test_the_drivers_jvm_finds_files_by_names_in_any_script(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """In the locale C, or one that is not installed, it takes every byte above ASCII for `?`, and
+    finds no such file."""
+    monkeypatch.setenv("LC_ALL", given)
+    assert driver_environment()["LC_ALL"] == "C.UTF-8"
+
+
 def runs(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Put a shell script where spark-submit is expected."""
     command = ["/bin/sh", "-c", script]

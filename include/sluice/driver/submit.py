@@ -51,6 +51,10 @@ _AS_PLAIN_TEXT: Final = 8
 """How many bytes of text one of a compressed or binary file may stand for, roughly."""
 # A JVM takes the case of letters from the language of its machine: in Turkish I is not i.
 JVM_DEFAULTS: Final = f"{_AVRO_LIMITS} -Duser.language=en"
+# Where Python names files in UTF-8, the JVM has to: it goes by the locale alone, and in that of C,
+# or in one that is not installed, finds no file whose name has more than ASCII.
+_ENCODING: Final = "utf-8"
+_LOCALE: Final = "C.UTF-8"
 _DEFAULT_CONF: Final = {
     "spark.driver.memory": "2g",
     "spark.driver.defaultJavaOptions": JVM_DEFAULTS,
@@ -97,6 +101,8 @@ def driver_environment() -> dict[str, str]:
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
     places = (startup.CHECKOUT, startup.CHECKOUT / "include")
     found["PYTHONPATH"] = os.pathsep.join(str(place) for place in places)
+    if sys.getfilesystemencoding() == _ENCODING:
+        found["LC_ALL"] = _LOCALE
     return {**found, **(startup.environment() if startup.usable() else {})}
 
 
