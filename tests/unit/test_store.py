@@ -17,6 +17,7 @@ from sluice.errors import TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.objects.s3store import S3Store
 from sluice.objects.store import StoredObject, open_store
+from sluice.operations.selection import hour_start
 from tests.unit.folders import LINES, Lake
 
 
@@ -88,6 +89,33 @@ def test_changed_file_has_another_etag(lake: Lake) -> None:
     (after,) = lake.landing.list()
     assert before.etag != after.etag
     assert after.modified == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "hour"),
+    [
+        (253_402_300_800, "99991231T23"),
+        (1 << 60, "99991231T23"),
+        (-46_388_678_400, "10000101T00"),
+        (-(1 << 60), "10000101T00"),
+    ],
+)
+def test_a_file_of_a_time_that_no_calendar_has_is_of_the_nearest(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, seconds: int, hour: str
+) -> None:
+    """One such file, as a broken clock or a copy leaves it, stopped its pipeline."""
+    lake.landing.put("a", b"1")
+    stat = Path.stat
+
+    def told(path: Path, **more: Any) -> os.stat_result:
+        found = stat(path, **more)
+        times = {"st_mtime": float(seconds), "st_mtime_ns": seconds * 1_000_000_000}
+        return os.stat_result(found[:10], times)
+
+    monkeypatch.setattr(Path, "stat", told)
+    (found,) = lake.landing.list()
+    assert found.hour == hour
+    assert f"{hour_start(found.hour):%Y%m%dT%H}" == hour
 
 
 def test_put_if_absent(lake: Lake) -> None:

@@ -25,6 +25,9 @@ from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
+# A disk may tell a time of a year that has not four digits, or that Python has not.
+_EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC).timestamp()
+_LATEST: Final = datetime(9999, 12, 31, 23, tzinfo=UTC).timestamp()
 _TEMPORARY: Final = ".put-"
 FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 # Of what this machine has run out, whatever file it is that is asked for.
@@ -275,7 +278,7 @@ def _fill(file: IO[bytes], content: BinaryIO) -> None:
 
 def _describe(key: str, path: Path) -> StoredObject:
     found = path.stat()
-    modified = datetime.fromtimestamp(found.st_mtime, tz=UTC)
+    modified = datetime.fromtimestamp(min(max(found.st_mtime, _EARLIEST), _LATEST), tz=UTC)
     return StoredObject(key, found.st_size, _etag(found), "", modified)
 
 
