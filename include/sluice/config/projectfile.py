@@ -11,6 +11,7 @@ from sluice.config.fields import Location, Strict, refuse_odd_path
 from sluice.config.places import S3_SCHEME
 from sluice.config.sparkconf import SparkConf
 
+MOST_LOAD_SECONDS: Final = 30 * 24 * 3600
 SQLITE: Final = "sqlite:///"
 CATALOG_SCHEMES: Final = {"jdbc": (SQLITE, "postgresql://"), "rest": ("http://", "https://")}
 
@@ -59,7 +60,7 @@ class Spark(Strict):
     master: str = "local[*]"
     conf: SparkConf = Field(default_factory=dict)
     max_load_seconds: int = Field(
-        21_600, ge=60, description="a driver that takes longer is stopped"
+        21_600, ge=60, le=MOST_LOAD_SECONDS, description="a driver that takes longer is stopped"
     )
 
 
