@@ -122,3 +122,17 @@ def test_a_version_that_the_catalog_cannot_publish_is_refused(tmp_path: Path) ->
     assert "format_version: expected 2 with a jdbc catalog, for 3 needs a rest catalog" in told
     with pytest.raises(NotImplementedError):
         TableMetadataV3.model_construct().model_dump_json()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("schedule", ["R R * * *", "r 3 * * *", "R/5 * * * *", "H * * * *"])
+def test_a_schedule_of_random_times_is_none(tmp_path: Path, schedule: str) -> None:
+    """Each reading of the file drew another one."""
+    assert "schedule: expected five cron fields" in refusal(tmp_path, schedule=schedule)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["0 0 * JAN-dec MON,tue", "0 0 L * *", "0 0 * * L5", "0 0 15W * *", "0 0 ? * fri#2"],
+)
+def test_letters_that_airflow_takes_in_a_schedule(tmp_path: Path, schedule: str) -> None:
+    assert shop(tmp_path, schedule=schedule).schedule == schedule

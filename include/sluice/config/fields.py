@@ -18,7 +18,11 @@ from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, is_changelog_names
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
-_CRON_FIELD: Final = re.compile(r"^[0-9a-zA-Z*,/?#-]+$")
+# R, which croniter takes too, is another time at each reading.
+_CRON_WORDS: Final = (
+    "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat|l|w"
+)
+_CRON_FIELD: Final = re.compile(rf"^(?:[0-9*,/?#-]|{_CRON_WORDS})+$", re.IGNORECASE)
 _SOME_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
