@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sluice.ledger.rows import FILE_CLAIMED, FILE_LOADED, FILE_RELEASED, FileRow
 from sluice.manifest import SourceFile
-from sluice.objects.store import StoredObject
+from sluice.objects.store import StoredObject, is_same_object
 
 Content = Callable[[str, str], str]
 """What objects with the same records have in common, of an object's key and its checksum, which is
@@ -21,8 +21,7 @@ def is_free(row: FileRow | None) -> bool:
 
 def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
     """True where another object is there than the one that the ledger knows."""
-    known = (row.size, row.etag, row.version_id)
-    return (found.size, found.etag, found.version_id) != known
+    return not is_same_object(found, row)
 
 
 def may_be_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:

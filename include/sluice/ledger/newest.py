@@ -25,8 +25,9 @@ from sluice.objects.store import StoredObject
 
 R = TypeVar("R", FileRow, BatchRow, Publication)
 _ROW: Final = "_row"
-# By which an object is told from another one under its key.
-_IDENTITY: Final = ("size", "etag", "version_id")
+# As `objects.store.is_same_object` has it.
+_ALWAYS_TOLD: Final = ("size", "etag")
+_VERSION: Final = "version_id"
 
 
 def newest(found: Any, *key: str) -> Any:
@@ -63,15 +64,21 @@ def unsettled(kept: Any, found: Sequence[StoredObject]) -> tuple[list[StoredObje
     """Of the objects that are found those that no batch has as they are (`claims.is_free`,
     `is_replaced`), and the rows of their keys, of which `kept` has the newest ones."""
     told = {"object_key": [one.key for one in found]}
-    told |= {name: [getattr(one, name) for one in found] for name in _IDENTITY}
+    told |= {name: [getattr(one, name) for one in found] for name in (*_ALWAYS_TOLD, _VERSION)}
     seen = pa.table({name: pa.array(told[name], kept[name].type) for name in told})
     at = pc.index_in(kept["object_key"], value_set=seen["object_key"].combine_chunks())
     rows, there = kept.filter(pc.is_valid(at)), seen.take(at.drop_null())
     same = pc.not_equal(rows["state"], FILE_RELEASED)
-    for name in _IDENTITY:
+    for name in _ALWAYS_TOLD:
         same = pc.and_(same, pc.fill_null(pc.equal(rows[name], there[name]), False))
+    same = pc.and_(same, _same_version(rows[_VERSION], there[_VERSION]))
     settled = set(rows["object_key"].filter(same).to_pylist())
     return [one for one in found if one.key not in settled], rows.filter(pc.invert(same))
+
+
+def _same_version(before: Any, now: Any) -> Any:
+    untold = pc.or_(pc.equal(before, ""), pc.equal(now, ""))
+    return pc.fill_null(pc.or_(untold, pc.equal(before, now)), False)
 
 
 def replaced_rows(found: Any) -> Any:

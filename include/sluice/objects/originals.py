@@ -9,7 +9,7 @@ from typing import Final
 from sluice.config.project import Pipeline
 from sluice.errors import TerminalError
 from sluice.manifest import Manifest, SourceFile
-from sluice.objects.store import ObjectStore, open_store
+from sluice.objects.store import ObjectStore, is_same_object, open_store
 
 LOOKED_AT_ONCE: Final = 16
 OTHER_BYTES: Final = "has other bytes than those that landed"
@@ -45,7 +45,7 @@ def _verdict(store: ObjectStore, file: SourceFile) -> str:
     """What is wrong with an object, or nothing."""
     try:
         now = store.describe(file.key)
-        if (now.size, now.etag, now.version_id) == (file.size, file.etag, file.version_id):
+        if is_same_object(now, file):
             return ""
         same = now.size == file.size and _checksum(store, file.key) == file.sha256
     except FileNotFoundError:

@@ -62,6 +62,26 @@ def _hour_in(key: str) -> str:
         return ""
 
 
+class Identity(Protocol):
+    """By which an object is told from another one under its key."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def etag(self) -> str: ...
+
+    @property
+    def version_id(self) -> str: ...
+
+
+def is_same_object(one: Identity, other: Identity) -> bool:
+    """Whether two looks at a key saw one object. Of a version that one of them was not told, as
+    where the right to ask for it came or went, its size and ETag decide."""
+    versions = {one.version_id, other.version_id} - {""}
+    return (one.size, one.etag) == (other.size, other.etag) and len(versions) < 2
+
+
 class ObjectStore(Protocol):
     """What Sluice needs of a folder or a bucket."""
 

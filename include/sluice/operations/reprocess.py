@@ -19,6 +19,7 @@ from sluice.ledger.details import of_reprocess
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Reprocess, SourceFile, name_by_content
+from sluice.objects.store import is_same_object
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, listed_errors
 from sluice.operations.land import inspect_all
@@ -265,7 +266,7 @@ def _missing(ctx: Context, keys: list[str], what: str) -> str:
 def _same(old: SourceFile, new: SourceFile) -> bool:
     if old.sha256:
         return old.sha256 == new.sha256
-    return (old.size, old.etag, old.version_id) == (new.size, new.etag, new.version_id)
+    return is_same_object(old, new)
 
 
 def _as_before(old: SourceFile, new: SourceFile, generation: int) -> SourceFile:

@@ -1,0 +1,89 @@
+"""A bucket may tell the versions of its objects at one time and not at another: by the rights that
+Sluice has then. What is not told makes no other object of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluice.ledger.claims import is_replaced
+from sluice.ledger.rows import FILE_LOADED, PUBLISHED
+from sluice.manifest import Manifest, SourceFile
+from sluice.objects import store as stores
+from sluice.objects.originals import refuse_replaced
+from sluice.operations.context import Context
+from sluice.operations.land import candidates, land
+from sluice.operations.selection import open_landing
+from tests.unit.projects import open_shop
+
+pytestmark = pytest.mark.catalog
+CHANGES = [("", "v1", False), ("v1", "", False), ("v1", "v2", True), ("v1", "v1", False)]
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Have the landing tell this version of each object."""
+    describe = stores._describe
+
+    def tell(version: str) -> None:
+        monkeypatch.setattr(
+            stores, "_describe", lambda *of: replace(describe(*of), version_id=version)
+        )
+
+    return tell
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    context = open_shop(tmp_path)
+    (tmp_path / "landing" / "a.jsonl").write_text('{"op": "c"}\n')
+    return context
+
+
+def loaded(context: Context) -> Manifest:
+    (key,) = land(context)
+    manifest = context.files.read_manifest(key)
+    context.ledger.mark_files("shop", manifest.batch_id, FILE_LOADED)
+    context.ledger.record_batch("shop", manifest.batch_id, PUBLISHED)
+    return manifest
+
+
+@pytest.mark.parametrize(("before", "now", "another"), CHANGES)
+def test_only_another_version_is_another_object(
+    context: Context, versions: Callable[[str], None], before: str, now: str, another: bool
+) -> None:
+    """Each run named every loaded file as changed."""
+    versions(before)
+    loaded(context)
+    versions(now)
+    (found,) = open_landing(context).list()
+    left, known = context.ledger.unsettled("shop", [found])
+    assert [one.key for one in left] == list(known) == ["a.jsonl"] * another
+    assert is_replaced(found, context.ledger.known_files("shop")["a.jsonl"]) == another
+    assert [one.key for one in candidates(context, changed=True)] == ["a.jsonl"] * another
+
+
+def test_a_batch_is_not_read_again_for_a_version_that_is_not_told(
+    context: Context, versions: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions("v1")
+    manifest = loaded(context)
+    versions("")
+
+    def read(*_: object) -> str:
+        raise AssertionError("the file is read through")
+
+    monkeypatch.setattr("sluice.objects.originals._checksum", read)
+    refuse_replaced(context.pipeline, manifest)
+
+
+@pytest.mark.parametrize(("before", "now", "another"), CHANGES)
+def test_size_and_etag_are_always_told(before: str, now: str, another: bool) -> None:
+    one = SourceFile("a", "file:///a", 1, "e", before)
+    other = replace(one, version_id=now)
+    assert stores.is_same_object(one, other) != another
+    assert not stores.is_same_object(one, replace(other, etag="f"))
+    assert not stores.is_same_object(one, replace(other, size=2))
