@@ -16,8 +16,9 @@ import fastavro
 import pyarrow as pa
 import zstandard
 
-from sluice.bounds import MEBIBYTE
+from sluice.bounds import DEFAULT, MEBIBYTE, Bounds
 from sluice.containers.rejects import RAW_BYTES
+from sluice.containers.unfolding import Unfolding
 
 MAGIC: Final = b"Obj\x01"
 TRUNCATED: Final = "truncated_avro"
@@ -56,11 +57,13 @@ _HEADER: Final = fastavro.parse_schema(
 
 @dataclass(frozen=True)
 class BadBlock:
-    """The bytes from `start` to `end` of a file, of which `raw` are the first: no records."""
+    """The bytes from `start` to `end` of a file, of which `raw` are the first: no records, for a
+    `reason`."""
 
     start: int
     end: int
     raw: bytes
+    reason: str = DAMAGED
 
 
 @dataclass(frozen=True)
@@ -176,8 +179,12 @@ class _Bytes:
                 raise ValueError("a number of more than 64 bits")
 
 
-def walk(chunks: Iterator[bytes], thorough: bool = False) -> AvroFile:
-    """Read a container to its end without decoding it, unless `thorough`: then each block is."""
+def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAULT) -> AvroFile:
+    """Read a container to its end without decoding it, unless `thorough`: then each block is.
+
+    A block that unfolds farther than `bounds` allow is bad; raises Damage, not trusted, where all
+    of them together do.
+    """
     stream = _Bytes(chunks)
     try:
         header = cast(Any, fastavro.schemaless_reader(cast(Any, stream), _HEADER, None))
@@ -187,7 +194,8 @@ def walk(chunks: Iterator[bytes], thorough: bool = False) -> AvroFile:
     stream.header_left = None
     known = _codec(header) in _CODECS
     alone = _Alone(header) if thorough and known else None
-    whole, damage, bad = _walk_blocks(stream, header["sync"], alone)
+    unfolding = Unfolding(_codec(header), bounds)
+    whole, damage, bad = _walk_blocks(stream, header["sync"], alone, unfolding)
     bad = sorted([*bad, *(alone.bad if alone else [])], key=lambda block: block.start)
     return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad), known)
 
@@ -304,24 +312,25 @@ def _zigzag(value: int) -> bytes:
 
 
 def _walk_blocks(
-    stream: _Bytes, sync: bytes, alone: _Alone | None
+    stream: _Bytes, sync: bytes, alone: _Alone | None, unfolding: Unfolding
 ) -> tuple[int, str, list[BadBlock]]:
     """Where whole blocks end, why no more do, and what is none between them.
 
     Marker by marker, but where a block's size is sound.
     """
     start, bad = stream.place, list[BadBlock]()
-    keep = MOST_DECODED_BYTES + MOST_FRAME_BYTES if alone is not None else RAW_BYTES
+    most = max(MOST_DECODED_BYTES if alone is not None else 0, unfolding.wants)
+    keep = max(most + MOST_FRAME_BYTES, RAW_BYTES)
     while not stream.at_end():
         stretch = _block_ahead(stream, sync, keep) or stream.until(sync, keep)
-        frame = _frame(stretch)
-        if not stretch.ended or (frame.damage and len(bad) == MOST_BAD_FRAMES):
-            return start, frame.damage, bad
-        end = stream.place
-        if frame.damage:
-            bad.append(BadBlock(start, end, stretch.raw[:RAW_BYTES]))
+        frame, end = _frame(stretch), stream.place
+        body = stretch.raw[frame.body_at : frame.body_at + min(frame.size, most)]
+        reason = frame.damage or unfolding.add(frame.records, body, frame.size, end)
+        if not stretch.ended or (reason and len(bad) == MOST_BAD_FRAMES):
+            return start, reason, bad
+        if reason:
+            bad.append(BadBlock(start, end, stretch.raw[:RAW_BYTES], reason))
         elif alone is not None and 0 < frame.size <= MOST_DECODED_BYTES:
-            body = stretch.raw[frame.body_at : frame.body_at + frame.size]
             alone.look(start, end, frame.records, body, sync)
         start = end
     return start, "", bad

@@ -19,6 +19,8 @@ ZSTD: Final = "zstd"
 
 STEP_BYTES: Final = 1 << 20
 BOMB: Final = "decompression_bomb"
+TOO_MANY_ROWS: Final = "too_many_rows"
+TOO_MUCH: Final = (BOMB, TOO_MANY_ROWS)
 
 # zstd's own interface cannot stop half way, so its input is what bounds the output: four bytes
 # make a block of 128 KiB, a piece 8 MiB.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from sluice.bounds import Bounds
+from sluice.containers.compression import BOMB, TOO_MANY_ROWS, Damage
 
 MAGIC: Final = b"PAR1"
 DAMAGED: Final = "damaged_parquet"
@@ -50,6 +54,19 @@ def is_codec_known(stream: BinaryIO) -> bool:
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     used = {group.column(i).compression for group in groups for i in range(group.num_columns)}
     return not used & _UNREAD_CODECS
+
+
+def refuse_bomb(stream: BinaryIO, bounds: Bounds) -> None:
+    """Raise Damage, not trusted, for a file whose sound footer tells more than `bounds` allow."""
+    footer = pq.ParquetFile(stream).metadata
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    rows = sum(max(group.num_rows, 0) for group in groups)
+    plain = sum(max(group.total_byte_size, 0) for group in groups)
+    packed = stream.seek(0, os.SEEK_END)
+    if bounds.has_too_many_rows(packed, rows):
+        raise Damage(TOO_MANY_ROWS, trusted=False)
+    if bounds.unfolds_too_far(packed, plain):
+        raise Damage(BOMB, trusted=False)
 
 
 def read_through(stream: BinaryIO) -> None:

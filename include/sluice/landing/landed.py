@@ -213,10 +213,10 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
     try:
         head, plain = _peek(plain)
         if head.startswith(avrofile.MAGIC):
-            return _look_at_avro(_until_damage(plain), head, reading.thorough)
+            return _look_at_avro(_until_damage(plain), head, reading)
         if reading.tables and head.startswith(parquetfile.MAGIC):
             with room_for_a_copy(key):
-                return _look_at_parquet(plain, head, reading.thorough)
+                return _look_at_parquet(plain, head, reading)
         if reading.framing and datums.are_in(head):
             look = _Look(container=AVRO, framing=reading.framing)
         elif not look.framed_as and (reason := _unreadable(head, look.csv is not None)):
@@ -238,9 +238,9 @@ def _misread(lines: Iterator[bytes], limit: int) -> bool:
     return check.split_needed
 
 
-def _look_at_avro(plain: Iterator[bytes], head: bytes, thorough: bool) -> _Look:
+def _look_at_avro(plain: Iterator[bytes], head: bytes, reading: Reading) -> _Look:
     """Without its header, which tells the schema, nothing of it can be read."""
-    avro = avrofile.walk(plain, thorough)
+    avro = avrofile.walk(plain, reading.thorough, reading.bounds)
     deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
     if not avro.whole:
         return _Look(reason=avro.damage, head=head[:RAW_BYTES])
@@ -251,19 +251,20 @@ def _look_at_avro(plain: Iterator[bytes], head: bytes, thorough: bool) -> _Look:
     return _Look(container=AVRO, avro=avro)
 
 
-def _look_at_parquet(plain: Iterator[bytes], head: bytes, thorough: bool) -> _Look:
+def _look_at_parquet(plain: Iterator[bytes], head: bytes, reading: Reading) -> _Look:
     """Its columns are told at the end of the file: without that nothing of it can be read."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as copy:
         try:
             copy.writelines(plain)
             copy.seek(0)
             schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
+            parquetfile.refuse_bomb(copy, reading.bounds)  # type: ignore[arg-type]
             if not parquetfile.is_codec_known(copy):  # type: ignore[arg-type]
                 return _Look(reason=parquetfile.BAD_CODEC, head=head[:RAW_BYTES])
-            if thorough:
+            if reading.thorough:
                 parquetfile.read_through(copy)  # type: ignore[arg-type]
         except (Damage, ValueError) as error:
-            if isinstance(error, Damage) and error.reason == compression.BOMB:
+            if isinstance(error, Damage) and error.reason in compression.TOO_MUCH:
                 raise
             return _Look(reason=parquetfile.DAMAGED, head=head[:RAW_BYTES])
     return _Look(container=PARQUET, avro=AvroFile(schema))
@@ -388,6 +389,6 @@ def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Reje
     except Damage as error:
         damage = damage or error.reason
     for number, block in enumerate(avro.bad):
-        rejects.add(number, Refused(avrofile.DAMAGED, block.raw))
+        rejects.add(number, Refused(block.reason, block.raw))
     if damage:
         rejects.add(len(avro.bad), Refused(damage, rest))
