@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL, SQL_SERVER
-from sluice.ddlbrackets import each_alone
 from sluice.ddldefaults import AddedColumn, ColumnChange, added_column, source_of
+from sluice.ddlspelling import QUOTED, as_known, executed, readable
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -37,41 +37,9 @@ _CHANGES_COLUMNS: Final = re.compile(
 _CONCERNS: Final = re.compile(
     r"\bALTER\b[\s\S]*\bTABLE\b|\bsp_rename\b[\s\S]*'COLUMN'", re.IGNORECASE
 )
-_EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
-_COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
-_LINE_COMMENT: Final = re.compile(r"--[^\n]*")
 _COLUMNS_ALONE: Final = re.compile(r"\s*(ADD|CHANGE|DROP|RENAME)\s+COLUMN\b", re.IGNORECASE)
 _UNNAMED: Final = "sluice_unnamed"
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*(DROP|CREATE\s+OR\s+REPLACE)\s+TABLE\b", re.IGNORECASE)
-_SPELLED: Final = tuple(
-    (re.compile(unknown, re.IGNORECASE), known)
-    for unknown, known in (
-        # MySQL and MariaDB
-        (r"\bALTER\s+(ONLINE|OFFLINE|IGNORE)\s+TABLE\b", "ALTER TABLE"),
-        (r"(\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?\S+)\s+(NOWAIT|WAIT\s+\d+)\b", r"\1"),
-        (r"\bADD\s+COLUMN\s+\(", "ADD ("),
-        (r"\bCHANGE\s+(COLUMN\s+)?IF\s+EXISTS\b", "CHANGE"),
-        (
-            r"\bCONVERT\s+TO\s+(CHARACTER\s+SET|CHARSET)\s+[^\s,;]+(\s+COLLATE\s+[^\s,;]+)?",
-            "ENGINE = x",
-        ),
-        (r"\bSRID\s+\d+", ""),
-        # Oracle
-        (r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", r"\1"),
-        (r"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\)", r"DROP COLUMN \3"),
-        (r"\bSET\s+UNUSED\s+COLUMN\b", "DROP COLUMN"),
-        (r"\bDROP\s+UNUSED\s+COLUMNS\b", ""),
-        (r"(\bDROP\b[^;]*?)\s+CASCADE\s+CONSTRAINTS\b", r"\1"),
-        # SQL Server
-        (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
-        (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
-        # It fills the rows that are there, as a column that is not nullable does.
-        (r"\bWITH\s+VALUES\b", "NOT NULL"),
-    )
-)
-"""What the grammars do not know, and as they know it; a part that concerns no column may go."""
-_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
-_ASIDE: Final = re.compile("\0([0-9]+)\0")
 _NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
 _GRAMMARS: Final = (MYSQL, "oracle", "postgres", SQL_SERVER)
 _RENAMES: Final = "sp_rename"
@@ -168,56 +136,15 @@ def refuse_long(text: str) -> None:
         raise UnreadableDdl(f"longer than {LONGEST} characters")
 
 
-def readable(text: str) -> str:
-    """A text with what MySQL executes of its comments, and without the others."""
-    plain = executed(text)
-    end = _after_comments(plain)
-    return _COMMENT.sub(" ", plain[:end]) + _LINE_COMMENT.sub(" ", plain[end:])
-
-
-def executed(text: str) -> str:
-    """A text with what MySQL executes of its comments."""
-    end = _after_comments(text)
-    return _EXECUTED_COMMENT.sub(r" \1 ", text[:end]) + text[end:]
-
-
-def _after_comments(text: str) -> int:
-    """Where no comment ends any more: to look there for the end of each that begins takes long."""
-    return text.rfind("*/") + 2 if "*/" in text else 0
-
-
 def statements(text: str) -> list[exp.Expr | None] | None:
     """The statements of a text by the first grammar that reads all of it; None where none does."""
     found = (read_by(grammar, text) for grammar in _grammars(text))
     return next((read for read in found if read is not None), None)
 
 
-def as_known(text: str) -> str:
-    """With the grammars' own spelling; what is in quotes stays as it is."""
-    return outside_quotes(text, _spelled)
-
-
-def _spelled(plain: str) -> str:
-    for unknown, known in _SPELLED:
-        plain = unknown.sub(known, plain)
-    return each_alone(plain)
-
-
-def outside_quotes(text: str, change: Callable[[str], str]) -> str:
-    """A text in which `change` was made to all but what is in quotes."""
-    quoted: list[str] = []
-
-    def aside(found: re.Match[str]) -> str:
-        quoted.append(found[0])
-        return f"\0{len(quoted) - 1}\0"
-
-    changed = change(_QUOTED.sub(aside, text.replace("\0", " ")))
-    return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
-
-
 def _grammars(text: str) -> list[str]:
     """To MySQL's a `#`, which the others have in names, begins a comment."""
-    hash_in_name = _NAME_WITH_HASH.search(_QUOTED.sub(" ", text))
+    hash_in_name = _NAME_WITH_HASH.search(QUOTED.sub(" ", text))
     return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == MYSQL)]
 
 

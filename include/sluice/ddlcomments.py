@@ -10,15 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL
-from sluice.ddl import (
-    UnreadableDdl,
-    as_known,
-    executed,
-    outside_quotes,
-    read_by,
-    readable,
-    refuse_long,
-)
+from sluice.ddl import UnreadableDdl, read_by, refuse_long
+from sluice.ddlspelling import as_known, executed, outside_quotes, readable
 
 if TYPE_CHECKING:
     from sqlglot import exp

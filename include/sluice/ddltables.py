@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sluice.ddl import UnreadableDdl, readable, refuse_long, statements
+from sluice.ddl import UnreadableDdl, refuse_long, statements
+from sluice.ddlspelling import readable
 
 if TYPE_CHECKING:
     from sqlglot import exp
