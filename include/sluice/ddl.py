@@ -46,6 +46,8 @@ _RENAMES: Final = "sp_rename"
 _RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
 _KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
 _ESCAPE: Final = "\\"
+SLIPS: Final = (TypeError, AttributeError, LookupError, ValueError)
+"""What a parser raises on a text that it does not know, and who reads what it made of one."""
 _TABLE: Final = "TABLE"
 _COLUMN: Final = "COLUMN"
 
@@ -149,17 +151,20 @@ def _grammars(text: str) -> list[str]:
 
 
 def _altered(text: str, grammar: str) -> list[Altered] | None:
-    """None where this grammar does not read all of it."""
+    """None where this grammar does not read all of it, or makes of it what nobody knows."""
     from sqlglot import exp
 
     statements = read_by(grammar, text)
     if statements is None:
         return None
-    told = [
-        _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, grammar)
-        for s in statements
-        if isinstance(s, exp.Alter | exp.Execute)
-    ]
+    try:
+        told = [
+            _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, grammar)
+            for s in statements
+            if isinstance(s, exp.Alter | exp.Execute)
+        ]
+    except SLIPS:
+        return None
     return None if None in told else [t for t in told if t is not None and t.columns]
 
 
@@ -172,8 +177,8 @@ def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
     try:
         with _quiet():
             statements = sqlglot.parse(_spelled_out(text, grammar), dialect=grammar)
-    except (SqlglotError, RecursionError, TypeError, AttributeError, LookupError, ValueError):
-        return None  # the last of these are the parser's own slips on what it does not know
+    except (SqlglotError, RecursionError, *SLIPS):
+        return None
     return (
         None if any(isinstance(s, exp.Command) or _is_call(s) for s in statements) else statements
     )

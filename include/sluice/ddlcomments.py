@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL
-from sluice.ddl import UnreadableDdl, read_by, refuse_long
+from sluice.ddl import SLIPS, UnreadableDdl, read_by, refuse_long
 from sluice.ddlspelling import as_known, executed, outside_quotes, readable
 
 if TYPE_CHECKING:
@@ -61,13 +61,10 @@ def comments(text: str) -> list[Comment]:
     if not (_BESIDE.search(plain) or _OF_MYSQL.search(plain)):
         return []
     refuse_long(text)
-    read = read_by(MYSQL, as_known(executed(text)))
-    if read is None:
-        if _BESIDE.search(plain):
-            raise UnreadableDdl("no grammar reads it")
-        return []
-    anew = bool(_OF_MYSQL.search(plain))
-    return [said for statement in read for said in _beside(statement, anew)]
+    told = _said_beside(as_known(executed(text)), anew=bool(_OF_MYSQL.search(plain)))
+    if told is None and _BESIDE.search(plain):
+        raise UnreadableDdl("no grammar reads it")
+    return told or []
 
 
 def harmless(text: str) -> str | None:
@@ -98,6 +95,15 @@ def _of_comment(statement: exp.Comment) -> Comment | None:
     if isinstance(of, exp.Column) and of.table:
         return Comment(of.table, of.name, text, of.db)
     return None
+
+
+def _said_beside(text: str, *, anew: bool) -> list[Comment] | None:
+    """None where MySQL's grammar does not read all of it, or makes of it what nobody knows."""
+    read = read_by(MYSQL, text)
+    try:
+        return None if read is None else [one for part in read for one in _beside(part, anew)]
+    except SLIPS:
+        return None
 
 
 def _beside(statement: exp.Expr | None, anew: bool) -> Iterator[Comment]:

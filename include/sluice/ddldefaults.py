@@ -19,8 +19,9 @@ class AddedColumn(NamedTuple):
     """A column that was added, and what the rows that were there hold in it since.
 
     `default`: None for NULL. `verbatim`: its text is what a column of text holds; that of a time or
-    a decimal may be spelled otherwise by the source. `kind`: `ENUM`, `SET`, or `CHAR` where the
-    text is shorter, which all but MySQL fill up with blanks: formats differ in these.
+    a decimal may be spelled otherwise by the source. `kind`: `ENUM`, `SET`; `CHAR` where the text
+    is shorter, which all but MySQL fill up with blanks; `BIT` where only MySQL has a number of the
+    bits: formats differ in these.
     """
 
     name: str
@@ -37,6 +38,7 @@ class AddedColumn(NamedTuple):
 ENUM: Final = "ENUM"
 SET: Final = "SET"
 CHAR: Final = "CHAR"
+BIT: Final = "BIT"
 ORACLE: Final = "oracle"
 _BACKTICK: Final = "`"
 # What is in quotes is no type; the second part is.
@@ -85,9 +87,22 @@ def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
         found = None if _is_number(default) else _as_listed(found.text, column)
     if found is None:
         return None
-    short = default is not None and source != MYSQL and _is_short(found.text, column)
-    kind = CHAR if short else _labels(column)
-    return AddedColumn(column.name, found.text, _is_verbatim(column), kind)
+    kind = _kind_of_mysql(default, found, column) if source != MYSQL else ""
+    return AddedColumn(column.name, found.text, _is_verbatim(column), kind or _labels(column))
+
+
+def _kind_of_mysql(
+    default: exp.ColumnConstraint | None, found: _Told, column: exp.ColumnDef
+) -> str:
+    """The kind of a default that other sources than MySQL may hold as another text."""
+    from sqlglot import exp
+
+    if default is None:
+        return ""
+    bits = default.kind.this
+    if isinstance(bits, exp.BitString) and bits.name != found.text:
+        return BIT
+    return CHAR if _is_short(found.text, column) else ""
 
 
 def _made_by_source() -> set[type[exp.Expr]]:
@@ -117,7 +132,7 @@ def _implicit(column: exp.ColumnDef) -> _Told | None:
 
     kind = _kind(column)
     if kind == exp.DataType.Type.ENUM:
-        return _constant(column.args["kind"].expressions[0])
+        return next(map(_constant, column.args["kind"].expressions), None)
     if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR, exp.DataType.Type.BOOLEAN}:
         return _Told("0")
     if kind == exp.DataType.Type.TIME:
@@ -195,7 +210,7 @@ def _constant(value: Any) -> _Told | None:
     if isinstance(value, exp.Boolean):
         return _Told(str(int(value.this)))
     if isinstance(value, exp.BitString):
-        return _Told(str(int(value.name, 2)))
+        return _Told(str(int(value.name, 2))) if value.name else None
     return _literal(value)
 
 

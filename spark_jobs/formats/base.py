@@ -77,7 +77,8 @@ class Format(ABC):
 
     labels: ClassVar[frozenset[str]] = frozenset({ENUM, SET})
     """Of MySQL's types those whose labels the events have as MySQL writes them, not as a number or
-    as a list; and `CHAR` where the source is MySQL, which fills none up with blanks."""
+    as a list; where the source is MySQL also `CHAR`, which it fills up with no blanks, and `BIT`,
+    which is a number there."""
 
     ignorable: ClassVar[str] = ""
     """Pattern of records that decode to nothing and are no mistake; '' where there are none."""

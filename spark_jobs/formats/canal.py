@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.coltypes import ColumnType
-from sluice.ddldefaults import CHAR
+from sluice.ddldefaults import BIT, CHAR
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.mysqltypes import is_known, mysql_type
@@ -115,7 +115,7 @@ class Canal(Format):
 
     name: ClassVar[str] = "canal"
     # Canal writes an ENUM's index and a SET's bits, others of the same form their labels.
-    labels: ClassVar[frozenset[str]] = frozenset({CHAR})
+    labels: ClassVar[frozenset[str]] = frozenset({BIT, CHAR})
 
     def read(
         self,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.ddldefaults import CHAR, ENUM
+from sluice.ddldefaults import BIT, CHAR, ENUM
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import (
@@ -83,7 +83,7 @@ class Maxwell(Format):
     name: ClassVar[str] = "maxwell"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
     # A SET is a JSON array.
-    labels: ClassVar[frozenset[str]] = frozenset({CHAR, ENUM})
+    labels: ClassVar[frozenset[str]] = frozenset({BIT, CHAR, ENUM})
 
     def read(
         self,

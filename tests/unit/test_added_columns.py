@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.ddl import altered
-from sluice.ddldefaults import CHAR, ENUM, SET, AddedColumn
+from sluice.ddldefaults import BIT, CHAR, ENUM, SET, AddedColumn
 
 TOLD = [
     ("ADD COLUMN c INT NOT NULL DEFAULT 7 AFTER b", "7", True),
@@ -59,6 +59,10 @@ NOT_TOLD = [
     "ADD COLUMN c DATE NOT NULL",
     "ADD COLUMN c ENUM('0','1') NOT NULL DEFAULT 1",
     "ADD COLUMN c ENUM('a','b') DEFAULT 'z'",
+    # of bits there are none, and a type may be called as MySQL's is
+    "ADD COLUMN c BIT(1) DEFAULT b''",
+    'ADD COLUMN c "enum" NOT NULL',
+    "ADD COLUMN c enum NOT NULL DEFAULT 'x'",
     # a backslash is one to PostgreSQL, and none to MySQL
     r"ADD COLUMN c VARCHAR(9) DEFAULT 'a\tb'",
 ]
@@ -103,6 +107,15 @@ def test_a_text_that_is_filled_up_with_blanks_but_by_mysql(kind: str) -> None:
     assert told.added == (AddedColumn("NOTE", None), AddedColumn("c", "x", True, CHAR))
     assert told.added[1].as_written({ENUM, SET}) == AddedColumn("c", "x", False)
     assert told.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
+
+
+def test_bits_are_a_number_to_mysql_and_a_text_to_postgresql() -> None:
+    (told,) = altered("ALTER TABLE t ADD c bit(4) DEFAULT B'0101', ADD d bit(1) DEFAULT B'1'")
+    assert told.added == (AddedColumn("c", "5", True, BIT), AddedColumn("d", "1"))
+    assert told.added[0].as_written({ENUM, SET}) == AddedColumn("c", "5", False)
+    assert told.added[0].as_written({BIT}) == AddedColumn("c", "5", True)
+    (told,) = altered("ALTER TABLE `t` ADD c bit(4) DEFAULT B'0101'")
+    assert told.added == (AddedColumn("c", "5"),)
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)

@@ -101,6 +101,7 @@ UNREADABLE = [
     "EXEC sp_rename 'f(t.a)', 'b', 'COLUMN'",
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'; EXEC another 'COLUMN'",
     "ALTER TABLE t RENAME COLUMN a TO",
+    "ALTER TABLE t ADD a int CONSTRAINT 5",
     "ALTER TABLE t CHANGE a b int; CALL p('rename')",
     f"ALTER TABLE t CHANGE a b int COMMENT '{'x' * LONGEST}'",
     f"ALTER TABLE t CHANGE a b int DEFAULT {'(' * 5000}1{')' * 5000}",

@@ -37,7 +37,14 @@ def test_what_statements_say(text: str, told: list[Comment]) -> None:
     assert comments(text) == told
 
 
-@pytest.mark.parametrize("text", ["COMMENT ON COLUMN t.a IS", "ALTER TABLE t COMMENT 'x' ???"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COMMENT ON COLUMN t.a IS",
+        "ALTER TABLE t COMMENT 'x' ???",
+        "ALTER TABLE t ADD a int COMMENT 'x' CONSTRAINT 5",
+    ],
+)
 def test_what_no_grammar_reads_is_no_comment(text: str) -> None:
     with pytest.raises(UnreadableDdl):
         comments(text)
