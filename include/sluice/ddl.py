@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL, SQL_SERVER
 from sluice.ddldefaults import AddedColumn, ColumnChange, added_column, source_of
-from sluice.ddlspelling import QUOTED, as_known, executed, readable
+from sluice.ddlspelling import QUOTED, as_known, executed, has_backtick, readable
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -145,7 +145,10 @@ def statements(text: str) -> list[exp.Expr | None] | None:
 
 
 def _grammars(text: str) -> list[str]:
-    """To MySQL's a `#`, which the others have in names, begins a comment."""
+    """To MySQL's a `#`, which the others have in names, begins a comment; to the others a backtick,
+    in which MySQL alone has names, is a name of its own."""
+    if has_backtick(text):
+        return [MYSQL]
     hash_in_name = _NAME_WITH_HASH.search(QUOTED.sub(" ", text))
     return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == MYSQL)]
 
@@ -200,10 +203,12 @@ def _spelled_out(text: str, grammar: str) -> str:
     from sqlglot import Dialect
 
     tokens = Dialect.get_or_raise(grammar).tokenize(text)
+    # As they stand in the text: in quotes they are names.
+    words = [text[token.start : token.end + 1].upper() for token in tokens]
     at = [
         tokens[i + 1].start
         for i in range(len(tokens) - 3)
-        if tokens[i].text.upper() == "RENAME" and tokens[i + 2].text.upper() == "TO"
+        if words[i] == "RENAME" and words[i + 2] == "TO"
     ]
     for start in reversed(at):
         text = f"{text[:start]}COLUMN {text[start:]}"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 from sluice.createtable import MYSQL, SQL_SERVER
+from sluice.ddlspelling import has_backtick
 
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
@@ -40,7 +41,6 @@ SET: Final = "SET"
 CHAR: Final = "CHAR"
 BIT: Final = "BIT"
 ORACLE: Final = "oracle"
-_BACKTICK: Final = "`"
 # What is in quotes is no type; the second part is.
 _ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\b", re.IGNORECASE)
 
@@ -57,7 +57,7 @@ def source_of(text: str, grammar: str) -> str:
         return SQL_SERVER
     if any(found[1] for found in _ORACLES.finditer(text)):
         return ORACLE
-    return MYSQL if _BACKTICK in text else ""
+    return MYSQL if has_backtick(text) else ""
 
 
 def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:

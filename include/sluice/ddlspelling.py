@@ -39,6 +39,8 @@ _SPELLED: Final = tuple(
 )
 """What the grammars do not know, and as they know it; a part that concerns no column may go."""
 QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
+# The second part is outside of what others have in quotes.
+_BACKTICK: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(`)")
 _ASIDE: Final = re.compile("\0([0-9]+)\0")
 
 
@@ -81,3 +83,8 @@ def outside_quotes(text: str, change: Callable[[str], str]) -> str:
 
     changed = change(QUOTED.sub(aside, text.replace("\0", " ")))
     return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
+
+
+def has_backtick(text: str) -> bool:
+    """Whether a text has one that is in no quotes: only MySQL has names in them."""
+    return any(found[1] for found in _BACKTICK.finditer(text))

@@ -109,6 +109,11 @@ def test_a_text_that_is_filled_up_with_blanks_but_by_mysql(kind: str) -> None:
     assert told.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
 
 
+def test_a_backtick_in_a_text_is_no_name_of_mysql() -> None:
+    (told,) = altered("ALTER TABLE t ADD c CHAR(3) DEFAULT '`'")
+    assert told.added == (AddedColumn("c", "`", True, CHAR),)
+
+
 def test_bits_are_a_number_to_mysql_and_a_text_to_postgresql() -> None:
     (told,) = altered("ALTER TABLE t ADD c bit(4) DEFAULT B'0101', ADD d bit(1) DEFAULT B'1'")
     assert told.added == (AddedColumn("c", "5", True, BIT), AddedColumn("d", "1"))

@@ -25,6 +25,10 @@ ONE = [
     ("ALTER TABLE t RENAME INDEX i TO j, CHANGE a b int", "a", "b"),
     ("ALTER TABLE t CHANGE a a bigint, CHANGE c C int, CHANGE d e int", "d", "e"),
     ("ALTER TABLE t CHANGE COLUMN IF EXISTS a b int", "a", "b"),
+    ("ALTER TABLE t RENAME COLUMN `to` TO b", "to", "b"),
+    ('ALTER TABLE t RENAME COLUMN "to" TO b', "to", "b"),
+    ("ALTER TABLE t RENAME COLUMN a TO `to`", "a", "to"),
+    ('ALTER TABLE t RENAME "to" TO b', "to", "b"),
     ("EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'", "a", "b"),
     ("execute sp_rename N'[dbo].[t].[a.b]', N'[c]', N'column';", "a.b", "[c]"),
     (
@@ -89,6 +93,7 @@ DROPS_AND_ADDS = [
     ("ALTER TABLE t DROP CONSTRAINT c, COLUMN [a]", [("a", None)]),
     ("ALTER TABLE t ADD b point NOT NULL, DROP c", [(None, "b"), ("c", None)]),
     ("ALTER TABLE t SET UNUSED (a)", [("a", None)]),
+    ("ALTER TABLE t DROP COLUMN `as`", [("as", None)]),
     ("ALTER TABLE t SET UNUSED COLUMN a", [("a", None)]),
     ('ALTER TABLE t DROP COLUMN "a, COLUMN b"', [("a, COLUMN b", None)]),
 ]
@@ -102,6 +107,7 @@ UNREADABLE = [
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'; EXEC another 'COLUMN'",
     "ALTER TABLE t RENAME COLUMN a TO",
     "ALTER TABLE t ADD a int CONSTRAINT 5",
+    "ALTER TABLE t ADD (`a INT, z INT)",
     "ALTER TABLE t CHANGE a b int; CALL p('rename')",
     f"ALTER TABLE t CHANGE a b int COMMENT '{'x' * LONGEST}'",
     f"ALTER TABLE t CHANGE a b int DEFAULT {'(' * 5000}1{')' * 5000}",
