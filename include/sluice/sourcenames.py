@@ -38,5 +38,6 @@ def is_table_name(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """True for a name that Sluice or Iceberg keeps for itself."""
-    return name in _RESERVED or name.startswith(OWN_COLUMNS)
+    """True for a name that Sluice or Iceberg keeps for itself; to Spark it is one in any case."""
+    folded = name.lower()
+    return folded in _RESERVED or folded.startswith(OWN_COLUMNS)
