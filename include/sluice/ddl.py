@@ -30,7 +30,7 @@ _OF_NO_COLUMN: Final = (
 )
 _CHANGES_COLUMNS: Final = re.compile(
     r"\b(RENAME|CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|,\s*COLUMN\b"
-    rf"|\b(DROP|ADD)\s+{_OF_NO_COLUMN}",
+    rf"|\b(DROP|ADD)\s+{_OF_NO_COLUMN}|\bADD\(",
     re.IGNORECASE,
 )
 # A rename of a table, an index or a user changes no column.
@@ -85,12 +85,12 @@ def altered(text: str) -> list[Altered]:
     if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
         return []
     refuse_long(text)
-    plain = as_known(executed(text))
+    plain = executed(text)
     for grammar in _grammars(plain):
-        found = _altered(plain, grammar)
+        found = _altered(as_known(plain, grammar), grammar)
         if found is not None:
             return [replace(a, table="") if a.table == _UNNAMED else a for a in found]
-    if _CHANGES_COLUMNS.search(plain):
+    if _CHANGES_COLUMNS.search(as_known(plain)):
         raise UnreadableDdl("no grammar reads it")
     return []
 

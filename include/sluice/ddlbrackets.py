@@ -12,10 +12,11 @@ _MORE: Final = re.compile(r"\s*,")
 _MARK: Final = re.compile(r"[(),]")
 
 
-def each_alone(text: str) -> str:
+def each_alone(text: str, *, every: bool) -> str:
     """With an ADD for each column of brackets that stand among other changes, or that have an
     IF NOT EXISTS: the grammars read brackets alone (MySQL's and MariaDB's "ALTER TABLE",
-    `ADD [COLUMN] [IF NOT EXISTS] (col_name …, …)`).
+    `ADD [COLUMN] [IF NOT EXISTS] (col_name …, …)`). `every`: for a grammar, as MySQL's, that does
+    not know all of its columns and keys in them.
 
     A text without quotes, in which brackets and commas are none.
     """
@@ -24,7 +25,7 @@ def each_alone(text: str) -> str:
         if begins.start() < end:  # in brackets, where it is no change of the table
             continue
         listed, end = _listed(text, begins.end())
-        if begins["unless"] or begins["more"] or _MORE.match(text, end):
+        if every or begins["unless"] or begins["more"] or _MORE.match(text, end):
             add = "ADD COLUMN IF NOT EXISTS" if begins["unless"] else "ADD"
             parts += [text[at : begins.start()], begins["more"] or ""]
             parts.append(", ".join(f"{add} {one}" for one in listed))

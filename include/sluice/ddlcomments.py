@@ -61,7 +61,7 @@ def comments(text: str) -> list[Comment]:
     if not (_BESIDE.search(plain) or _OF_MYSQL.search(plain)):
         return []
     refuse_long(text)
-    told = _said_beside(as_known(executed(text)), anew=bool(_OF_MYSQL.search(plain)))
+    told = _said_beside(as_known(executed(text), MYSQL), anew=bool(_OF_MYSQL.search(plain)))
     if told is None and _BESIDE.search(plain):
         raise UnreadableDdl("no grammar reads it")
     return told or []

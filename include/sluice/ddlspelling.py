@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from sluice.createtable import MYSQL
 from sluice.ddlbrackets import each_alone
 
 _EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
@@ -62,15 +64,15 @@ def _after_comments(text: str) -> int:
     return text.rfind("*/") + 2 if "*/" in text else 0
 
 
-def as_known(text: str) -> str:
-    """With the grammars' own spelling; what is in quotes stays as it is."""
-    return outside_quotes(text, _spelled)
+def as_known(text: str, grammar: str = "") -> str:
+    """With a grammar's own spelling, or that of all; what is in quotes stays as it is."""
+    return outside_quotes(text, partial(_spelled, every=grammar == MYSQL))
 
 
-def _spelled(plain: str) -> str:
+def _spelled(plain: str, *, every: bool) -> str:
     for unknown, known in _SPELLED:
         plain = unknown.sub(known, plain)
-    return each_alone(plain)
+    return each_alone(plain, every=every)
 
 
 def outside_quotes(text: str, change: Callable[[str], str]) -> str:

@@ -19,6 +19,8 @@ from sluice.ddlcomments import LONGEST, Comment, comments, harmless
          [Comment("t", None, "x"), Comment("t", "a", "IS NULL")]),
         ("ALTER TABLE `t` ADD COLUMN a INT COMMENT 'new', ADD b INT, COMMENT='tab'",
          [Comment("t", "a", "new"), Comment("t", "b", None), Comment("t", None, "tab")]),
+        ("ALTER TABLE t ADD (a INT COMMENT 'x', `b` INT)",
+         [Comment("t", "a", "x"), Comment("t", "b", None)]),
         ("ALTER TABLE s.t CHANGE a b BIGINT COMMENT 'hi'", [Comment("t", "b", "hi", "s")]),
         ("ALTER TABLE t CHANGE a b BIGINT", [Comment("t", "b", None)]),
         ("ALTER TABLE t MODIFY COLUMN a BIGINT", [Comment("t", "a", None)]),
