@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 from sluice.createtable import MYSQL, SQL_SERVER
 from sluice.ddlspelling import has_backtick
+from sluice.ddlstored import ORACLE, as_stored, is_char, is_rounded, kind_of
 
 ColumnChange = tuple[str | None, str | None]
 """A column's former name and its name since; None: it was not there before, or is not since."""
@@ -40,7 +41,6 @@ ENUM: Final = "ENUM"
 SET: Final = "SET"
 CHAR: Final = "CHAR"
 BIT: Final = "BIT"
-ORACLE: Final = "oracle"
 # What is in quotes is no type; the second part is.
 _ORACLES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b(N?VARCHAR2|N?CLOB)\b", re.IGNORECASE)
 
@@ -77,32 +77,44 @@ def added_column(column: exp.ColumnDef, source: str = "") -> AddedColumn | None:
     default = told.get(exp.DefaultColumnConstraint)
     if default is None:
         found = _implicit(column) if required else _Told(None)
-    elif not required and (source == SQL_SERVER or _is_of_sql_server(default)):
+    elif not required and _leaves_null(default, source):
         found = _Told(None)
     else:
         found = _constant(default.kind.this)
     if source == ORACLE and found == _Told(""):
         found = _Told(None)
-    if found is not None and found.text is not None and _labels(column):
-        found = None if _is_number(default) else _as_listed(found.text, column)
-    if found is None:
+    if found is None or found.text is None:
+        return None if found is None else _with_default(column, None)
+    stored = _as_stored(found.text, default, column, source)
+    if stored is None:
         return None
-    kind = _kind_of_mysql(default, found, column) if source != MYSQL else ""
-    return AddedColumn(column.name, found.text, _is_verbatim(column), kind or _labels(column))
+    kind = "" if default is None or source == MYSQL else _kind_of_mysql(default, stored, column)
+    return _with_default(column, stored, kind)
 
 
-def _kind_of_mysql(
-    default: exp.ColumnConstraint | None, found: _Told, column: exp.ColumnDef
-) -> str:
+def _with_default(column: exp.ColumnDef, default: str | None, kind: str = "") -> AddedColumn:
+    verbatim = _is_verbatim(column) and not is_rounded(default, column)
+    return AddedColumn(column.name, default, verbatim, kind or _labels(column))
+
+
+def _as_stored(
+    text: str, default: exp.ColumnConstraint | None, column: exp.ColumnDef, source: str
+) -> str | None:
+    """None where that is not certain."""
+    number = default is not None and _is_number(default)
+    if _labels(column):
+        return None if number else _as_listed(text, column)
+    return text if default is None else as_stored(text, column, source, number=number)
+
+
+def _kind_of_mysql(default: exp.ColumnConstraint, stored: str, column: exp.ColumnDef) -> str:
     """The kind of a default that other sources than MySQL may hold as another text."""
     from sqlglot import exp
 
-    if default is None:
-        return ""
     bits = default.kind.this
-    if isinstance(bits, exp.BitString) and bits.name != found.text:
+    if isinstance(bits, exp.BitString) and bits.name != stored:
         return BIT
-    return CHAR if _is_short(found.text, column) else ""
+    return CHAR if _is_short(stored, column) else ""
 
 
 def _made_by_source() -> set[type[exp.Expr]]:
@@ -120,17 +132,19 @@ def _is_required(not_null: exp.ColumnConstraint | None) -> bool:
     return not_null is not None and not not_null.kind.args.get("allow_null")
 
 
-def _is_of_sql_server(default: exp.ColumnConstraint) -> bool:
-    """Whether it has a name, or is a text of its national characters."""
+def _leaves_null(default: exp.ColumnConstraint, source: str) -> bool:
+    """Whether it is SQL Server's, by its name too, or as a text of national characters where
+    nothing says of whom it is."""
     from sqlglot import exp
 
-    return bool(default.this) or isinstance(default.kind.this, exp.National)
+    national = isinstance(default.kind.this, exp.National)
+    return source == SQL_SERVER or (source == "" and (bool(default.this) or national))
 
 
 def _implicit(column: exp.ColumnDef) -> _Told | None:
     from sqlglot import exp
 
-    kind = _kind(column)
+    kind = kind_of(column)
     if kind == exp.DataType.Type.ENUM:
         return next(map(_constant, column.args["kind"].expressions), None)
     if kind in exp.DataType.NUMERIC_TYPES | {exp.DataType.Type.YEAR, exp.DataType.Type.BOOLEAN}:
@@ -140,15 +154,15 @@ def _implicit(column: exp.ColumnDef) -> _Told | None:
     return _Told("") if kind in exp.DataType.TEXT_TYPES | {exp.DataType.Type.SET} else None
 
 
-def _is_number(default: exp.ColumnConstraint | None) -> bool:
+def _is_number(default: exp.ColumnConstraint) -> bool:
     """Of an ENUM it may be the number of a label."""
     from sqlglot import exp
 
-    value = None if default is None else default.kind.this
+    value = default.kind.this
     return isinstance(value, exp.Literal) and not value.is_string
 
 
-def _as_listed(default: str, column: exp.ColumnDef) -> _Told | None:
+def _as_listed(default: str, column: exp.ColumnDef) -> str | None:
     """A default of labels as MySQL stores it: each as the column's list spells it, those of a SET
     in the list's order. None where the list lacks one."""
     listed = [told.text for label in column.args["kind"].expressions if (told := _constant(label))]
@@ -158,7 +172,7 @@ def _as_listed(default: str, column: exp.ColumnDef) -> _Told | None:
     found = [_label(one.rstrip(" "), labels) for one in asked]
     if None in found:
         return None
-    return _Told(",".join(label for label in labels if label in found))
+    return ",".join(label for label in labels if label in found)
 
 
 def _label(asked: str, labels: list[str]) -> str | None:
@@ -173,28 +187,21 @@ def _is_verbatim(column: exp.ColumnDef) -> bool:
     whole = exp.DataType.INTEGER_TYPES | {exp.DataType.Type.ENUM, exp.DataType.Type.SET}
     kind = column.args.get("kind")
     scaled = kind is not None and len(kind.expressions) > 1
-    decimal = _kind(column) == exp.DataType.Type.DECIMAL and not scaled
-    return decimal or _kind(column) in exp.DataType.TEXT_TYPES | whole
+    decimal = kind_of(column) == exp.DataType.Type.DECIMAL and not scaled
+    return decimal or kind_of(column) in exp.DataType.TEXT_TYPES | whole
 
 
-def _is_short(default: str | None, column: exp.ColumnDef) -> bool:
+def _is_short(default: str, column: exp.ColumnDef) -> bool:
     """Whether it is shorter than the CHAR that it is for."""
-    from sqlglot import exp
-
-    if default is None or _kind(column) not in {exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR}:
+    if not is_char(column):
         return False
     size = next((told.name for told in column.args["kind"].expressions), "1")
     return not size.isdecimal() or len(default) < int(size)
 
 
 def _labels(column: exp.ColumnDef) -> str:
-    kind = _kind(column)
+    kind = kind_of(column)
     return kind.value if kind is not None and kind.value in (ENUM, SET) else ""
-
-
-def _kind(column: exp.ColumnDef) -> Any:
-    kind = column.args.get("kind")
-    return None if kind is None else kind.this
 
 
 def _constant(value: Any) -> _Told | None:

@@ -38,6 +38,30 @@ TOLD = [
     ("ADD `c` CHAR(3) DEFAULT 'x'", "x", True),
     ("ADD c CHAR(3) NOT NULL", "", True),
     ("ADD c CHAR(3) DEFAULT NULL", None, True),
+    # MySQL has no blanks at the end of a CHAR, the others have all of them
+    ("ADD `c` CHAR(1) NOT NULL DEFAULT ' '", "", True),
+    ("ADD `c` CHAR(3) DEFAULT 'x  '", "x", True),
+    ("ADD `c` VARCHAR(3) DEFAULT 'x  '", "x  ", True),
+    ("ADD [c] CHAR(1) NOT NULL DEFAULT ' '", " ", True),
+    # national characters are of SQL Server alone where nothing says another
+    ("ADD `c` VARCHAR(5) DEFAULT N'x'", "x", True),
+    ("ADD c NVARCHAR2(5) DEFAULT N'x'", "x", True),
+    # MySQL's two digits of a year
+    ("ADD c YEAR DEFAULT 20", "2020", False),
+    ("ADD c YEAR DEFAULT '70'", "1970", False),
+    ("ADD c YEAR DEFAULT '0'", "2000", False),
+    ("ADD c YEAR DEFAULT 0", "0", False),
+    ("ADD c YEAR DEFAULT 2024", "2024", False),
+    ("ADD c YEAR(4) DEFAULT '0000'", "0", False),
+    # as many places as their type has, or fewer
+    ("ADD c FLOAT(7,2) DEFAULT 1.230", "1.230", False),
+    ("ADD c DOUBLE DEFAULT 1.234", "1.234", False),
+    ("ADD `c` DATETIME DEFAULT '2020-01-01 00:00:00.0'", "2020-01-01 00:00:00.0", False),
+    ("ADD c DATETIME(3) DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
+    ("ADD [c] datetime2 NOT NULL DEFAULT '2020-01-01 00:00:00.6'", "2020-01-01 00:00:00.6", False),
+    # what is rounded is spelled otherwise
+    ("ADD c INT DEFAULT 1.5", "1.5", False),
+    ("ADD c DECIMAL DEFAULT 1.5", "1.5", False),
     # SQL Server leaves the rows alone that may hold NULL
     ("ADD [c] INT NOT NULL CONSTRAINT [df] DEFAULT ((3))", "3", True),
     ("ADD [c] INT NULL CONSTRAINT [df] DEFAULT ((3)) WITH VALUES", "3", True),
@@ -63,6 +87,13 @@ NOT_TOLD = [
     "ADD COLUMN c BIT(1) DEFAULT b''",
     'ADD COLUMN c "enum" NOT NULL',
     "ADD COLUMN c enum NOT NULL DEFAULT 'x'",
+    # MySQL rounds them, as doubles
+    "ADD c FLOAT(7,2) DEFAULT 1.234",
+    "ADD c DOUBLE(7,2) DEFAULT 1.235e0",
+    "ADD `c` DATETIME DEFAULT '2020-01-01 00:00:00.6'",
+    "ADD c DATETIME DEFAULT '2020-01-01 00:00:00.6'",
+    "ADD c TIMESTAMP(3) DEFAULT '2020-01-01 00:00:00.0006'",
+    "ADD c YEAR DEFAULT 150",
     # a backslash is one to PostgreSQL, and none to MySQL
     r"ADD COLUMN c VARCHAR(9) DEFAULT 'a\tb'",
 ]
@@ -81,6 +112,7 @@ def test_the_default_of_a_column_that_is_added(
     [
         ("ENUM('a','b') NOT NULL DEFAULT 'b'", "b", ENUM),
         ("ENUM('it''s','b') NOT NULL", "it's", ENUM),
+        ("ENUM('a ','b') NOT NULL", "a", ENUM),
         ("SET('a','b') DEFAULT 'a,b'", "a,b", SET),
         ("SET('a','b') NOT NULL", "", SET),
         # as the column's list has them, whatever the default spells
@@ -107,6 +139,11 @@ def test_a_text_that_is_filled_up_with_blanks_but_by_mysql(kind: str) -> None:
     assert told.added == (AddedColumn("NOTE", None), AddedColumn("c", "x", True, CHAR))
     assert told.added[1].as_written({ENUM, SET}) == AddedColumn("c", "x", False)
     assert told.added[1].as_written({CHAR}) == AddedColumn("c", "x", True)
+
+
+def test_blanks_at_the_end_of_a_char_are_told_where_the_source_is_mysql_alone() -> None:
+    (told,) = altered("ALTER TABLE t ADD c CHAR(1) NOT NULL DEFAULT ' ', ADD d NCHAR DEFAULT 'x'")
+    assert told.added == (AddedColumn("c", "", True, CHAR), AddedColumn("d", "x"))
 
 
 def test_a_backtick_in_a_text_is_no_name_of_mysql() -> None:
