@@ -122,6 +122,10 @@ def test_the_same_table_twice(tmp_path: Path) -> None:
             "schema/b.sql:2: expected table T once, or as it is in ",
         ),
         (
+            "{dialect: oracle, files: [schema]}", {"a": "\nCREATE TABLE t (a INT, b NUMBER(,-2))"},
+            "schema/a.sql:2: expected column b of table t in oracle, got the type NUMBER(,-2)",
+        ),
+        (
             "{dialect: mysql, files: [schema]}", {"a": " " * (MOST_BYTES + 1)},
             f"ddl.files: expected no more than {MOST_BYTES} bytes",
         ),

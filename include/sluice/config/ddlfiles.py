@@ -167,14 +167,27 @@ def _parsed(path: Path, text: str, dialect: str) -> Script:
 
 
 def _told(path: Path, dialect: str, made: CreatedTable) -> DdlTable:
-    types = {name: column_type(dialect, kind) for name, kind in made.columns.items()}
+    where = f"{path}:{made.line}"
+    types = {name: _type_of(name, where, dialect, made) for name in made.columns}
     return DdlTable(
         made.name,
-        f"{path}:{made.line}",
+        where,
         {name: kind or STRING for name, kind in types.items()},
         made.key,
         {name: made.columns[name].text for name, kind in types.items() if kind is None},
     )
+
+
+def _type_of(name: str, where: str, dialect: str, made: CreatedTable) -> ColumnType | None:
+    """None for a type that nobody knows."""
+    named = made.columns[name]
+    try:
+        return column_type(dialect, named)
+    except ValueError as error:
+        raise ConfigError(
+            f"{where}: expected column {name} of table {made.name} in {dialect}, got the type "
+            f"{named.text}: {error}"
+        ) from error
 
 
 def _refuse_another(first: DdlTable, table: DdlTable) -> None:
