@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL, SQL_SERVER
 from sluice.ddldefaults import AddedColumn, ColumnChange, added_column, source_of
-from sluice.ddlspelling import QUOTED, as_known, executed, has_backtick, readable
+from sluice.ddlspelling import QUOTED, as_known, executed, has_backtick, outside_quotes, readable
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -35,9 +35,11 @@ _CHANGES_COLUMNS: Final = re.compile(
 )
 # A rename of a table, an index or a user changes no column.
 _CONCERNS: Final = re.compile(
-    r"\bALTER\b[\s\S]*\bTABLE\b|\bsp_rename\b[\s\S]*'COLUMN'", re.IGNORECASE
+    r"\bALTER\b[\s\S]*\bTABLE\b|\bsp_rename\b[\s\S]*\bCOLUMN\b", re.IGNORECASE
 )
-_COLUMNS_ALONE: Final = re.compile(r"\s*(ADD|CHANGE|DROP|RENAME)\s+COLUMN\b", re.IGNORECASE)
+_COLUMNS_ALONE: Final = re.compile(
+    r"(\A|;)\s*((?:ADD|CHANGE|DROP|RENAME)\s+COLUMN\b)", re.IGNORECASE
+)
 _UNNAMED: Final = "sluice_unnamed"
 _DROPS_TABLE: Final = re.compile(r"(\A|;)\s*(DROP|CREATE\s+OR\s+REPLACE)\s+TABLE\b", re.IGNORECASE)
 _NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
@@ -80,12 +82,11 @@ def altered(text: str) -> list[Altered]:
     "Operations"): `ADD COLUMN a …`. Raises UnreadableDdl for a statement that may rename or drop a
     column and that no grammar reads.
     """
-    if _COLUMNS_ALONE.match(text):
-        text = f"ALTER TABLE {_UNNAMED} {text}"
-    if not (_SPEAKS.search(text) and _CONCERNS.search(text)):
+    alone = _COLUMNS_ALONE.search(text)
+    if not (_SPEAKS.search(text) and (alone or _CONCERNS.search(text))):
         return []
     refuse_long(text)
-    plain = executed(text)
+    plain = executed(outside_quotes(text, _of_unnamed) if alone else text)
     for grammar in _grammars(plain):
         found = _altered(as_known(plain, grammar), grammar)
         if found is not None:
@@ -93,6 +94,10 @@ def altered(text: str) -> list[Altered]:
     if _CHANGES_COLUMNS.search(as_known(plain)):
         raise UnreadableDdl("no grammar reads it")
     return []
+
+
+def _of_unnamed(plain: str) -> str:
+    return _COLUMNS_ALONE.sub(rf"\1ALTER TABLE {_UNNAMED} \2", plain)
 
 
 def in_turn(
@@ -290,10 +295,16 @@ def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
     for name, part in zip(_RENAMES_GIVEN, call.expressions, strict=False):
         named = isinstance(part, exp.EQ)
         value = part.expression if named else part
-        is_text = isinstance(value, exp.National) or (
-            isinstance(value, exp.Literal) and value.is_string
-        )
-        yield part.this.name.lower() if named else name, value.name if is_text else None
+        yield part.this.name.lower() if named else name, value.name if _is_text(value) else None
+
+
+def _is_text(value: exp.Expr) -> bool:
+    """A procedure takes a word without quotes, or in double ones, for a text too."""
+    from sqlglot import exp
+
+    word = isinstance(value, exp.Column) and len(value.parts) == 1
+    literal = isinstance(value, exp.Literal) and value.is_string
+    return word or literal or isinstance(value, exp.National)
 
 
 def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:

@@ -30,6 +30,8 @@ ONE = [
     ("ALTER TABLE t RENAME COLUMN a TO `to`", "a", "to"),
     ('ALTER TABLE t RENAME "to" TO b', "to", "b"),
     ("EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'", "a", "b"),
+    ("EXEC sp_rename 'dbo.t.a', 'b', COLUMN", "a", "b"),
+    ('EXEC sp_rename "dbo.t.a", b, "column"', "a", "b"),
     ("execute sp_rename N'[dbo].[t].[a.b]', N'[c]', N'column';", "a.b", "[c]"),
     (
         "EXEC sys.sp_rename @newname = N'b', @objtype = 'COLUMN', @objname = N't.a'",
@@ -110,6 +112,7 @@ UNREADABLE = [
     "ALTER TABLE t DROP COLUMN a INVALIDATE",
     "EXEC sp_rename 'a', 'b', 'COLUMN'",
     "EXEC sp_rename @old, 'b', 'COLUMN'",
+    "EXEC sp_rename a, 'b', COLUMN",
     "EXEC sp_rename 'f(t.a)', 'b', 'COLUMN'",
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'; EXEC another 'COLUMN'",
     "ALTER TABLE t RENAME COLUMN a TO",
@@ -156,6 +159,13 @@ def test_columns_alone_are_of_a_table_without_a_name(
     text: str, column: tuple[str | None, str | None]
 ) -> None:
     assert names_alone(text) == [Altered("", (column,))]
+
+
+def test_every_statement_about_columns_alone_is_read() -> None:
+    two = "DROP COLUMN a; drop column `b;c`"
+    assert altered(two) == [Altered("", (("a", None),)), Altered("", (("b;c", None),))]
+    two = "ALTER TABLE t ADD COLUMN a TEXT COMMENT '; DROP COLUMN c'; DROP COLUMN b"
+    assert [one.columns for one in altered(two)] == [((None, "a"),), (("b", None),)]
 
 
 def test_every_statement_of_a_text_is_read() -> None:
