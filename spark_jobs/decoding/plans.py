@@ -18,11 +18,12 @@ from spark_jobs.decoding.knowntables import known_tables
 from spark_jobs.decoding.othersource import refuse_other_source
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.tables import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.keynames import key_told
 from spark_jobs.planning.othernames import known_names
+from spark_jobs.planning.partitionfields import refuse_fields, refuse_taken
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
 from spark_jobs.planning.renames_known import (
     following,
@@ -34,6 +35,7 @@ from spark_jobs.planning.renames_known import (
     renames_of,
 )
 from spark_jobs.planning.sharedtargets import refuse_shared_targets
+from spark_jobs.planning.tablecolumns import target_columns
 
 NO_STATEMENTS: Final[Mapping[Source, list[ToldRename]]] = {}
 
@@ -121,6 +123,7 @@ def _plan(job: Job, asked: _Asked) -> TablePlan:
     stored = job.lake.columns(target) or {}
     renames = renames_of(job.pipeline, config, asked.statements)
     plan = following(job.pipeline, _by_events(job, asked, stored, renames or ()), renames, stored)
+    _refuse_partitions(job, plan, stored)
     return replace(plan, additions=additions_of(asked.statements, config, plan.types, plan.renames))
 
 
@@ -133,6 +136,15 @@ def _by_events(job: Job, asked: _Asked, stored: Mapping[str, str], renames: Rena
     names = known_names(found, config, told, renames, asked.statements)
     fmt = FORMATS[job.pipeline.format]
     return plan_table(job.pipeline, fmt, found, config, stored or None, key, names)
+
+
+def _refuse_partitions(job: Job, plan: TablePlan, stored: Mapping[str, str]) -> None:
+    table = plan.source.name
+    if not stored:
+        types = {column.name: column.type for column in target_columns(plan)}
+        refuse_fields(table, plan.config.partitions, types)
+    elif new := [name for name in plan.data if name not in stored]:
+        refuse_taken(table, job.lake.partition_fields(target_id(plan)), new)
 
 
 def _target(job: Job, found: Found) -> TableId:

@@ -134,6 +134,12 @@ class Lake:
         fields = self.spark.table(table.sql()).schema
         return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
 
+    def partition_fields(self, table: TableId) -> set[str]:
+        """What the fields are called that the table is, or was, partitioned by."""
+        loaded = self.load(table)
+        specs = () if loaded is None else loaded.specs().values()
+        return {field.name for spec in specs for field in spec.fields}
+
     def key(self, table: TableId) -> tuple[str, ...] | None:
         """The key that the target was made with; raises PlanError for what is no target of ours."""
         loaded = self.load(table)

@@ -101,3 +101,29 @@ def test_partitions_by_a_column_that_is_none_are_refused_by_name(lake: Sandbox) 
         lake.load_landed()
     assert "table d.s.orders: partition_by names ['placd_at']" in str(caught.value)
     assert "its columns are ['amount', 'id']" in str(caught.value)
+
+
+BY_DAY = {
+    "key": ["id"], "columns": {"id": "bigint", "at": "date"}, "partition_by": ["days(at)"],
+}  # fmt: skip
+
+
+def dated(lsn: int, **more: str) -> dict[str, Any]:
+    made = event(lsn, 1, "7")
+    return {**made, "after": {**made["after"], "at": "2026-01-01", **more}}
+
+
+def test_a_column_that_is_called_as_a_partition_field_is_refused_by_name(lake: Sandbox) -> None:
+    lake.configure(**project(BY_DAY))
+    lake.write("a.jsonl", [dated(10, at_day="Thu")])
+    with pytest.raises(PlanError, match="which Iceberg calls at_day, and so is a column"):
+        lake.load_landed()
+
+
+def test_a_new_column_may_not_be_called_as_a_partition_field_either(lake: Sandbox) -> None:
+    lake.configure(**project(BY_DAY))
+    lake.write("a.jsonl", [dated(10)])
+    lake.run()
+    lake.write("b.jsonl", [dated(11, at_day="Thu")])
+    with pytest.raises(PlanError, match=r"new columns \['at_day'\] are called as partition fields"):
+        lake.run()
