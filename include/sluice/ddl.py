@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL, SQL_SERVER
 from sluice.ddldefaults import AddedColumn, ColumnChange, added_column, source_of
-from sluice.ddlspelling import QUOTED, as_known, executed, has_backtick, outside_quotes, readable
+from sluice.ddlspelling import (
+    QUOTED,
+    as_known,
+    executed,
+    has_backtick,
+    has_in_order,
+    outside_quotes,
+    readable,
+    words,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -34,9 +43,7 @@ _CHANGES_COLUMNS: Final = re.compile(
     re.IGNORECASE,
 )
 # A rename of a table, an index or a user changes no column.
-_CONCERNS: Final = re.compile(
-    r"\bALTER\b[\s\S]*\bTABLE\b|\bsp_rename\b[\s\S]*\bCOLUMN\b", re.IGNORECASE
-)
+_CONCERNS: Final = (words("ALTER", "TABLE"), words("sp_rename", "COLUMN"))
 _COLUMNS_ALONE: Final = re.compile(
     r"(\A|;)\s*((?:ADD|CHANGE|DROP|RENAME)\s+COLUMN\b)", re.IGNORECASE
 )
@@ -83,15 +90,17 @@ def altered(text: str) -> list[Altered]:
     column and that no grammar reads.
     """
     alone = _COLUMNS_ALONE.search(text)
-    if not (_SPEAKS.search(text) and (alone or _CONCERNS.search(text))):
+    if not (_SPEAKS.search(text) and (alone or any(has_in_order(text, one) for one in _CONCERNS))):
         return []
     refuse_long(text)
     plain = executed(outside_quotes(text, _of_unnamed) if alone else text)
+    of_all = as_known(plain)
     for grammar in _grammars(plain):
-        found = _altered(as_known(plain, grammar), grammar)
+        spelled = as_known(plain, grammar) if grammar == MYSQL else of_all
+        found = _altered(spelled, grammar)
         if found is not None:
             return [replace(a, table="") if a.table == _UNNAMED else a for a in found]
-    if _CHANGES_COLUMNS.search(as_known(plain)):
+    if _CHANGES_COLUMNS.search(of_all):
         raise UnreadableDdl("no grammar reads it")
     return []
 

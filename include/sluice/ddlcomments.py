@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.createtable import MYSQL
 from sluice.ddl import SLIPS, UnreadableDdl, read_by, refuse_long
-from sluice.ddlspelling import as_known, executed, outside_quotes, readable
+from sluice.ddlspelling import (
+    as_known,
+    executed,
+    has_in_order,
+    outside_quotes,
+    readable,
+    words,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -23,9 +30,7 @@ SPEAKS_OF_COMMENTS: Final = r"(?i)\b(comment|change|modify|add)\b"
 _ON: Final = re.compile(r"(\A|;)\s*COMMENT\s+ON\s+(TABLE|COLUMN)\b", re.IGNORECASE)
 _NOTHING: Final = re.compile(r"\bIS\s+NULL\s*(?=;|\Z)", re.IGNORECASE)
 _BESIDE: Final = re.compile(r"\bCOMMENT\b", re.IGNORECASE)
-_OF_MYSQL: Final = re.compile(
-    r"\bALTER\b[\s\S]*\bTABLE\b[\s\S]*\b(CHANGE|MODIFY\s+COLUMN)\b", re.IGNORECASE
-)
+_OF_MYSQL: Final = words("ALTER", "TABLE", r"(CHANGE|MODIFY\s+COLUMN)")
 # Oracle and PostgreSQL write a backslash as it is, MySQL has no COMMENT ON.
 _GRAMMARS: Final = ("oracle", "postgres")
 
@@ -58,10 +63,11 @@ def comments(text: str) -> list[Comment]:
     if _ON.search(plain):
         refuse_long(text)
         return _said_on(outside_quotes(text, partial(_NOTHING.sub, "IS ''")))
-    if not (_BESIDE.search(plain) or _OF_MYSQL.search(plain)):
+    anew = has_in_order(plain, _OF_MYSQL)
+    if not (_BESIDE.search(plain) or anew):
         return []
     refuse_long(text)
-    told = _said_beside(as_known(executed(text), MYSQL), anew=bool(_OF_MYSQL.search(plain)))
+    told = _said_beside(as_known(executed(text), MYSQL), anew=anew)
     if told is None and _BESIDE.search(plain):
         raise UnreadableDdl("no grammar reads it")
     return told or []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -31,7 +31,7 @@ _SPELLED: Final = tuple(
         (r"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\)", r"DROP COLUMN \3"),
         (r"\bSET\s+UNUSED\s+COLUMN\b", "DROP COLUMN"),
         (r"\bDROP\s+UNUSED\s+COLUMNS\b", ""),
-        (r"(\bDROP\b[^;]*?)\s+CASCADE\s+CONSTRAINTS\b", r"\1"),
+        (r"(?<!\s)\s++CASCADE\s++CONSTRAINTS\b", ""),
         # SQL Server
         (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
         (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
@@ -85,6 +85,22 @@ def outside_quotes(text: str, change: Callable[[str], str]) -> str:
 
     changed = change(QUOTED.sub(aside, text.replace("\0", " ")))
     return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
+
+
+def words(*told: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns of words, for `has_in_order`."""
+    return tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in told)
+
+
+def has_in_order(text: str, patterns: Iterable[re.Pattern[str]]) -> bool:
+    """Whether a text has them one after the other; one pattern would take long to say no."""
+    at = 0
+    for pattern in patterns:
+        found = pattern.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 def has_backtick(text: str) -> bool:

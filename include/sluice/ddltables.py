@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sluice.ddl import UnreadableDdl, refuse_long, statements
-from sluice.ddlspelling import readable
+from sluice.ddlspelling import has_in_order, readable, words
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -23,9 +23,7 @@ _PAIR: Final = rf"\s*+{_TABLE}\s++TO\s++{_TABLE}\s*+"
 _RENAME: Final = re.compile(r"\s*+RENAME\s++(TABLES?+\s++(?:IF\s++EXISTS\s++)?)?", re.IGNORECASE)
 _PAIRS: Final = re.compile(rf"{_PAIR}(?:,{_PAIR})*+;?\s*+", re.IGNORECASE)
 _ALTER_AS: Final = re.compile(r"\bRENAME\s++AS\b", re.IGNORECASE)
-_ALTERS: Final = tuple(
-    re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALTER", "TABLE", r"RENAME\s++TO")
-)
+_ALTERS: Final = words("ALTER", "TABLE", r"RENAME\s++TO")
 
 
 @dataclass(frozen=True)
@@ -97,20 +95,9 @@ def _of_alters(text: str) -> list[RenamedTable]:
     read = statements(plain)
     if read is not None:
         return [renamed for statement in read for renamed in _of_statement(statement)]
-    if _alters(plain):
+    if has_in_order(plain, _ALTERS):
         raise UnreadableDdl("no grammar reads it")
     return []
-
-
-def _alters(text: str) -> bool:
-    """Whether the words of a rename follow one another, whatever is between them."""
-    at = 0
-    for word in _ALTERS:
-        found = word.search(text, at)
-        if found is None:
-            return False
-        at = found.end()
-    return True
 
 
 def _of_statement(statement: exp.Expr | None) -> Iterator[RenamedTable]:

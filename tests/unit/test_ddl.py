@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from sluice.ddl import LONGEST, Altered, UnreadableDdl, altered, dropped_tables, replaces_table
+from sluice.ddlcomments import comments
 
 ONE = [
     ("ALTER TABLE t RENAME COLUMN OLD TO NO#", "OLD", "NO#"),
@@ -227,3 +230,22 @@ def test_a_table_that_is_made_anew_is_told_from_one_that_is_dropped(
 def test_a_drop_that_no_grammar_reads_is_said() -> None:
     with pytest.raises(UnreadableDdl):
         dropped_tables('DROP TABLE t AS "BIN$x==$0"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add " + "ALTER " * 10_000,
+        "ALTER TABLE t " + "DROP " * 12_000,
+        "ALTER TABLE t ADD c INT," + "ADD (" * 12_000,
+        "ALTER TABLE t DROP a" + " " * 60_000 + "CASCADE",
+        "sp_rename " * 6_000 + " add",
+    ],
+    ids=range(5),
+)
+def test_no_text_takes_long(text: str) -> None:
+    started = time.process_time()
+    for read in (altered, comments):
+        with suppress(UnreadableDdl):
+            read(text[: LONGEST - 1])
+    assert time.process_time() - started < 5
