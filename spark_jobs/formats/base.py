@@ -66,7 +66,11 @@ class Format(ABC):
     """Whether the descriptions of columns name the default that one was added with."""
 
     untold_truncates: ClassVar[str] = ""
-    """Pattern of DDL that is a TRUNCATE, whose table nobody can tell; '' where all are told."""
+    """Pattern of DDL that is a TRUNCATE, whose table nobody can tell, or of a part of its table;
+    '' where all are told."""
+
+    drops_to_load: ClassVar[bool] = False
+    """Whether a DROP TABLE may be what a full load begins with, whose rows are below it."""
 
     whole_rows: ClassVar[bool] = False
     """Whether a row has all columns of its table, so that one which it does not name is NULL."""

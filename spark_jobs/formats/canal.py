@@ -37,6 +37,7 @@ from spark_jobs.canonical import (
     quoted,
     source_position,
 )
+from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     ADDED,
@@ -84,7 +85,6 @@ HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
 # As milliseconds a day of April 1970.
 _LAST_OF_TEN_DIGITS: Final = 9_999_999_999
-_COMMENT: Final = r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*"
 _BYTES: Final = r"(?i)^\s*(var)?binary|blob"
 _JSON: Final = "json"
 # `java.sql.Types.BLOB`
@@ -116,6 +116,7 @@ class Canal(Format):
     name: ClassVar[str] = "canal"
     # Canal writes an ENUM's index and a SET's bits, others of the same form their labels.
     labels: ClassVar[frozenset[str]] = frozenset({BIT, CHAR})
+    untold_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,
@@ -183,7 +184,8 @@ def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> Da
 
 def _parts(told: _Told) -> dict[str, Column]:
     """A message's operation, its table, and its rows: `_rows`, with `_olds` beside them."""
-    op, data = _op(), _filled("data")
+    names = _names(told)
+    op, data = _op(names["_table"]), _filled("data")
     old = F.coalesce(_filled("old"), _filled("updateBefore"))
     inserted = F.coalesce(old, data) if told.swapped else data
     deleted, stray = (old, data) if told.swapped or told.drs else (data, old)
@@ -193,7 +195,7 @@ def _parts(told: _Told) -> dict[str, Column]:
     olds = F.when(op == OP_UPDATE, old)
     return {
         "_op": op,
-        **_names(told),
+        **names,
         "_rows": _drs_rows(rows) if told.drs else _json_rows(rows),
         "_olds": _drs_rows(olds) if told.drs else _json_rows(olds),
         "_strays": F.when(rows.isNull(), F.when(op == OP_DELETE, stray).when(op == OP_INSERT, old)),
@@ -253,14 +255,13 @@ def _filled(name: str) -> Column:
     return F.when(F.size(name) > 0, F.col(name))
 
 
-def _op() -> Column:
+def _op(table: Column) -> Column:
     """By `type`; any other type with `isDdl` is a statement, and DTS calls them all `DDL`."""
-    statement = F.regexp_replace("sql", _COMMENT, " ")
-    truncates = (F.col("type") == DTS_DDL) & statement.rlike(r"(?i)^\s*truncate\b")
-    is_ddl = F.lower("isDdl") == _TRUE
-    return F.when(truncates, F.lit(OP_TRUNCATE)).otherwise(
-        F.coalesce(looked_up(F.col("type"), OPS), F.when(is_ddl, F.lit(OP_DDL)))
-    )
+    op = looked_up(F.col("type"), OPS)
+    op = F.coalesce(op, F.when(F.lower("isDdl") == _TRUE, F.lit(OP_DDL)))
+    of_dts = (F.col("type") == DTS_DDL) & F.col("sql").rlike(truncates.STATED)
+    stated = (op == OP_DDL) & (of_dts | truncates.empties(F.col("sql"), table))
+    return F.when(stated, F.lit(OP_TRUNCATE)).otherwise(op)
 
 
 def _marker() -> Column:

@@ -31,9 +31,10 @@ from spark_jobs.canonical import (
     place,
     source_position,
 )
+from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.dts_json import bytes_of, image_of, list_of, text_of
-from spark_jobs.formats.dts_names import TRUNCATES, names_of_record
+from spark_jobs.formats.dts_names import names_of_record
 from spark_jobs.formats.dts_schema import (
     END,
     FULL_LOAD,
@@ -97,7 +98,7 @@ class DtsAvro(Format):
     """The decoder of `format: dts_avro`."""
 
     name: ClassVar[str] = "dts_avro"
-    untold_truncates: ClassVar[str] = TRUNCATES
+    untold_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,

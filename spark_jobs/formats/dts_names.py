@@ -8,17 +8,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.formats.dts_schema import MYSQL
+from spark_jobs.formats.truncates import END, GAP, START
 
-# A statement comes as text of any length: what is repeated is so few times, and never in two ways.
-_START: Final = r"(?isU)^\s*+(?:(?:(?>/\*.*?\*/)|(?:--|#)[^\n]*+\n)\s*+){0,9}+"
-_END: Final = r"(?:[\s;]++|(?>/\*.*?\*/)|(?:--|#)[^\n]*+){0,9}+$"
-_GAP: Final = r"(?:\s|(?>/\*.*?\*/)){1,99}+"
 _TABLE: Final = r"(?:(`[^`]+`|[\w$]+)\s*\.\s*)?(`[^`]+`|[\w$]+)"
-_TRUNCATE: Final = rf"{_START}truncate(?:{_GAP}table)?(?:{_GAP}|(?=`)){_TABLE}{_END}"
-TRUNCATES: Final = rf"{_START}truncate\b"
-"""Statements that are a TRUNCATE, of a table that need not be told."""
+_TRUNCATE: Final = rf"{START}truncate(?:{GAP}table)?(?:{GAP}|(?=`)){_TABLE}{END}"
 _IF: Final = r"(?:if\s+exists\s+)?"
-_DROP: Final = rf"{_START}drop{_GAP}table{_GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{_END}"
+_DROP: Final = rf"{START}drop{GAP}table{GAP}{_IF}{_TABLE}(?:\s+(?:restrict|cascade))?{END}"
 
 
 def names_of_record() -> list[Column]:

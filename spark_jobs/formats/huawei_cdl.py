@@ -31,6 +31,7 @@ from spark_jobs.canonical import (
     hex_number,
     source_position,
 )
+from spark_jobs.formats import truncates
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import connect_type, row_fields, source_column
 from spark_jobs.formats.envelope import (
@@ -106,6 +107,7 @@ class HuaweiCdl(Format):
     name: ClassVar[str] = "huawei_cdl"
     plain: ClassVar[frozenset[str]] = COUNTS
     tells_defaults: ClassVar[bool] = True
+    untold_truncates: ClassVar[str] = truncates.UNTOLD
     ignorable: ClassVar[str] = rf"^\s*{NULL}\s*$"
 
     def read(
@@ -231,7 +233,9 @@ def _op() -> Column:
     """The operation; a statement without one is DDL, as in Debezium's schema changes."""
     op = F.col("_op")
     statement = op.isNull() & _payload("ddl").isNotNull()
-    return F.when(statement, OP_DDL).otherwise(looked_up(op, OPS))
+    named = F.when(statement, OP_DDL).otherwise(looked_up(op, OPS))
+    stated = (named == OP_DDL) & truncates.empties(_payload("ddl"), F.col("table"))
+    return F.when(stated, OP_TRUNCATE).otherwise(named)
 
 
 def _ignored() -> Column:

@@ -27,6 +27,7 @@ from spark_jobs.canonical import (
     OP_UPDATE_AFTER,
     source_position,
 )
+from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Known
 from spark_jobs.formats.envelope import (
     CORRUPT,
@@ -83,6 +84,7 @@ class SharePlex(Format):
 
     name: ClassVar[str] = "shareplex"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
+    untold_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,
@@ -97,7 +99,7 @@ class SharePlex(Format):
         comes later is rejected, and so has the batch read again with nothing known.
         """
         lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
-        told = lines.select("*", *_told()).withColumn("op", looked_up(F.lower("_op"), OPS))
+        told = lines.select("*", *_told()).withColumn("op", _op())
         whole = told.withColumn("_old", F.col("_key"))
         joined = _any_halves(spark, files) if known.nothing else _begins_with_halves(spark, files)
         if joined:
@@ -119,6 +121,13 @@ def _told() -> list[Column]:
     numbers = F.split(F.btrim(meta["trans"]), r"\.")
     parts = name_parts(meta["table"])
     return [*texts, *ordering, numbers.alias("_numbers"), parts.alias("_parts")]
+
+
+def _op() -> Column:
+    """By its name, or by its statement."""
+    op = looked_up(F.lower("_op"), OPS)
+    stated = (op == OP_DDL) & truncates.empties(_ddl(), table_names(F.col("_parts"))["table"])
+    return F.when(stated, F.lit(OP_TRUNCATE)).otherwise(op)
 
 
 def _any_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:

@@ -26,6 +26,7 @@ from spark_jobs.canonical import (
     number,
     source_position,
 )
+from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     CORRUPT,
@@ -79,6 +80,7 @@ class StreamX(Format):
     """The decoder of `format: streamx`."""
 
     name: ClassVar[str] = "streamx"
+    untold_truncates: ClassVar[str] = truncates.UNTOLD
 
     def read(
         self,
@@ -138,7 +140,14 @@ def _envelope() -> dict[str, Column]:
 def _op() -> Column:
     """By its name; an `UPDATE_AFTER` without the old row is the second message of its update."""
     second = (F.col("_op") == NEW_HALF) & tells_nothing(F.col("before"))
-    return F.when(second, F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
+    named = F.when(second, F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
+    return F.when(_truncates(), F.lit(OP_TRUNCATE)).otherwise(named)
+
+
+def _truncates() -> Column:
+    """By its name, or by its statement."""
+    stated = truncates.empties(F.col("payload.ddl.text"), F.col("_table"))
+    return (F.col("_op") == TRUNCATE) | (F.col("_op").isin(*DDL) & stated)
 
 
 def _reason() -> Column:
@@ -177,10 +186,9 @@ def _key() -> Column:
     """
     image = F.coalesce("after", "before")
     described = F.from_json("schema.dataColumn", "array<struct<name:string>>")["name"]
-    truncates = F.col("_op") == TRUNCATE
     names, carried = (
         F.col("_primary_key"),
-        F.when(truncates, described).otherwise(F.map_keys(image)),
+        F.when(_truncates(), described).otherwise(F.map_keys(image)),
     )
     hidden = F.when(F.map_contains_key(image, F.lit(ROW_ID)), F.array(F.lit(ROW_ID)))
     return F.when(F.size(names) > 0, carried_key(names, carried)).otherwise(hidden)

@@ -50,6 +50,9 @@ EVENTS: dict[str, Any] = {
     "truncate": statement("TRUNCATE", "truncate table t"),
     "truncate_of_dts": statement("DDL", "/* x */ -- y\n# z\nTruncate `t`"),
     "ddl_of_dts": statement("DDL", "ALTER TABLE t TRUNCATE PARTITION p"),
+    "truncate_stated": statement("QUERY", "TRUNCATE TABLE `db`.T NOWAIT"),
+    "truncate_stated_of_another": statement("QUERY", "TRUNCATE TABLE u NOWAIT"),
+    "truncate_of_a_part": statement("ALTER", "ALTER TABLE t TRUNCATE PARTITION p"),
     "other_ddl": statement("GRANT", "GRANT ALL"),
     **{op: statement(op, f"{op} x") for op in DDL},
     "no_key": message("INSERT", row("1", "a"), pkNames=None),
@@ -133,6 +136,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     [
         ("insert", "insert"), ("init", "insert"), ("update", "update"), ("delete", "delete"),
         ("truncate", "truncate"), ("truncate_of_dts", "truncate"), ("ddl_of_dts", "ddl"),
+        ("truncate_stated", "truncate"), ("truncate_stated_of_another", "ddl"),
+        ("truncate_of_a_part", "ddl"),
         ("other_ddl", "ddl"), *((op, "ddl") for op in DDL),
     ],
 )  # fmt: skip

@@ -42,6 +42,9 @@ RECORDS: dict[str, Any] = {
     "truncate": record("TRUNCATE"),
     "ddl": record("ddl") | {"sql": {"ddl": "alter table O.T add (C number(3))"}},
     "ddl_text": record("DDL") | {"ddl": "create table O.T (ID number)"},
+    "ddl_truncate": record("ddl") | {"ddl": 'truncate table O."T" drop all storage'},
+    "ddl_truncate_cluster": record("ddl") | {"ddl": "truncate cluster T"},
+    "ddl_truncate_part": record("ddl") | {"ddl": "alter table O.T truncate partition P"},
     "ddl_without_table": record("ddl", table=...) | {"ddl": "create role R"},
     "drop_column": record("DROP COLUMN", {"C": None}),
     "drop_column_bare": record("drop column"),
@@ -120,6 +123,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("nothing_changed", "update"), ("del", "delete"), ("DELETE", "delete"),
         ("del_by_key", "delete"), ("upd before", "delete"), ("UPDATE BEFORE", "delete"),
         ("truncate", "truncate"), ("ddl", "ddl"), ("ddl_text", "ddl"),
+        ("ddl_truncate", "truncate"), ("ddl_truncate_cluster", "ddl"), ("ddl_truncate_part", "ddl"),
         ("ddl_without_table", "ddl"), ("drop_column", "ddl"), ("drop_column_bare", "ddl"),
     ],
 )  # fmt: skip

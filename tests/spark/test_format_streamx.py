@@ -79,6 +79,10 @@ MESSAGES: dict[str, Any] = {
         '"id": 0', '"id": 12345678901234567890.123456789, "x": 1.10, "o": {"k": 1.10}'),
     "twice": json.dumps(message("INSERT", after={"id": 0})).replace('"id": 0', '"id": 1, "id": 2'),
     "statement": message("DDL", payload={"ddl": {"text": "ALTER TABLE t ADD c INT"}}),
+    "truncate_stated": message("QUERY", payload={"ddl": {"text": "TRUNCATE TABLE t"}}),
+    "truncate_in_brackets": message("DDL", payload={"ddl": {"text": "truncate table [dbo].[T];"}}),
+    "truncate_of_a_part": message("DDL", payload={"ddl": {
+        "text": "TRUNCATE TABLE t WITH (PARTITIONS (2))"}}),
     "time_huge": message("INSERT", after={"id": 1}, payload={"timestamp": {
         "eventTime": 9223372036854775807}}),
     "unknown": message("MERGE", after={"id": 1}),
@@ -111,7 +115,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("insert", "insert"), ("update", "update"), ("update_plain", "update"),
         ("old_half", "delete"), ("old_half_spelt_out", "delete"), ("delete", "delete"),
         ("truncate", "truncate"), ("statement", "ddl"), *((op, "ddl") for op in DDL),
-        ("time_huge", "insert"),
+        ("time_huge", "insert"), ("truncate_stated", "truncate"),
+        ("truncate_in_brackets", "truncate"), ("truncate_of_a_part", "ddl"),
     ],
 )  # fmt: skip
 def test_operations(rows: dict[str, Row], name: str, op: str) -> None:

@@ -34,3 +34,18 @@ def test_a_truncate_that_nobody_can_follow_is_told(
     assert total(result).ignored == 3
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
     assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["db", "db.t"]
+
+
+def test_a_truncate_of_a_part_and_one_that_names_no_table_are_told(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "canal"})
+    named = {"database": "db", "table": "t"}
+    result = lake.load_records([
+        {"type": "ALTER", "sql": "ALTER TABLE t TRUNCATE PARTITION p0", **named},
+        {"type": "QUERY", "sql": "TRUNCATE TABLE t NOWAIT", "database": "", "table": ""},
+    ])  # fmt: skip
+    assert total(result).ignored == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
+    told = [line.partition(": a TRUNCATE")[0] for line in lines]
+    assert told == ["an event without a table", "db.t"]
