@@ -344,6 +344,8 @@ def _of_drop(statement: exp.Expr | None) -> Iterator[str]:
 def _is_cut(action: exp.Expression) -> bool:
     from sqlglot import exp
 
+    if isinstance(action, exp.Drop) and action.args.get("kind") == _COLUMN:
+        return not action.args.get("tables")
     return isinstance(action, exp.RenameColumn) and not action.args.get("to")
 
 

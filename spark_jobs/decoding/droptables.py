@@ -16,6 +16,7 @@ from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, PLACE
 from spark_jobs.decoding.decode import with_origin
 from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
+from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, discover, source_of
 from spark_jobs.planning.plan import table_config
@@ -71,13 +72,8 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
             return False
         if not any(_is_of(job.pipeline, source, table) for table in tables):
             raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
-        if job.pipeline.on_drop_table != FAIL and _of_a_part(job.pipeline, source):
-            raise UnreadableDdl(
-                "the target has several `sources`; `on_truncate: apply` of the table lets one of "
-                "them empty it"
-            )
-        if row["lost"] and source in ordered:
-            raise UnreadableDdl("its place in the source's order is not told")
+        if job.pipeline.on_drop_table != FAIL:
+            _refuse_unsafe(job.pipeline, row, ordered)
     except UnreadableDdl as problem:
         tell(
             f"{source.name}: a DDL statement that may drop a table could not be followed "
@@ -85,6 +81,20 @@ def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
         )
         return False
     return True
+
+
+def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
+    """Raise UnreadableDdl for a DROP TABLE below which there may be rows that are not gone."""
+    source = source_of(row)
+    if FORMATS[pipeline.format].drops_to_load:
+        raise UnreadableDdl("a full load may begin with it, and its rows would go too")
+    if _of_a_part(pipeline, source):
+        raise UnreadableDdl(
+            "the target has several `sources`; `on_truncate: apply` of the table lets one of them "
+            "empty it"
+        )
+    if row["lost"] and source in ordered:
+        raise UnreadableDdl("its place in the source's order is not told")
 
 
 def _tell_of_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:

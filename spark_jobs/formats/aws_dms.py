@@ -60,6 +60,7 @@ OPS: Final = {
     "I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE,
 }  # fmt: skip
 CONTROL: Final = "control"
+DROP: Final = "drop-table"
 BEFORE_PREFIX: Final = "BI_"
 _SCHEMA: Final = f"""
     data {IMAGE_TYPE}, `before-image` {IMAGE_TYPE}, control string,
@@ -75,6 +76,7 @@ class AwsDms(Format):
 
     name: ClassVar[str] = "aws_dms"
     plain: ClassVar[frozenset[str]] = NUMBERS_AND_TIMES
+    drops_to_load: ClassVar[bool] = True
 
     def read(
         self,
@@ -130,13 +132,22 @@ def _read_messages(
         about["transaction-id"].alias("tx_id"),
         _without(F.col("data"), F.col("_ordering")).alias(ROW),
         F.col("before-image").alias("_before"),
-        F.coalesce("control", operation).alias("_statement"),
+        F.when(operation == DROP, _drop(about))
+        .otherwise(F.coalesce("control", operation))
+        .alias("_statement"),
         any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
         line_or("data", "before-image", "metadata").alias("_text"),
         F.lit(None).cast("string").alias("types"),
         CORRUPT,
         *PLACE,
     )
+
+
+def _drop(about: Column) -> Column:
+    """The statement that a control record stands for, which has none."""
+    parts = (F.nullif(about[name], F.lit("")) for name in ("schema-name", "table-name"))
+    named = (F.concat(F.lit('"'), F.replace(p, F.lit('"'), F.lit('""')), F.lit('"')) for p in parts)
+    return F.concat(F.lit("DROP TABLE "), F.concat_ws(".", *named))
 
 
 def _without(row: Column, name: Column) -> Column:

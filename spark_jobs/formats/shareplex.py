@@ -286,9 +286,10 @@ def _transaction() -> list[Column]:
 
 
 def _ddl() -> Column:
-    """The statement where the record has one, else what it tells in `data`, else the op."""
+    """The statement where the record has one, else the op and what it tells in `data`: of a `drop
+    column` that is no statement, but reads as one that nobody can follow, and is told as such."""
     nested = F.get_json_object("sql", "$.ddl")
-    return F.coalesce("ddl", nested, "sql", F.to_json("data"), "_op")
+    return F.coalesce("ddl", nested, "sql", F.concat_ws(" ", "_op", F.to_json("data")))
 
 
 def _raw() -> Column:

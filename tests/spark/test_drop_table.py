@@ -146,3 +146,25 @@ def test_one_of_several_sources_takes_its_target_along_only_where_told(
     shop.write("1.jsonl", [*rows, dropped, other])
     shop.run()
     assert sorted(row["id"] for row in shop.rows("orders")) == left
+
+
+def of_dms(operation: str, data: Row | None = None) -> Row:
+    about = {"record-type": "control"} if data is None else {}
+    names = {"schema-name": "shop", "table-name": "orders"}
+    return {"metadata": {"operation": operation, **names, **about}, "data": data}
+
+
+def test_a_drop_that_a_full_load_may_begin_with_fails_and_empties_nothing(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AWS DMS says `drop-table` of what it does itself before it loads a table, too."""
+    load = [of_dms("drop-table"), of_dms("create-table"), of_dms("load", {"id": 1})]
+    tables = {"shop.orders": {"key": ["id"], "columns": {"id": "int"}}}
+    told = {"format": "aws_dms", "tables": tables}
+    shop = Sandbox(spark, tmp_path, {**told, "on_drop_table": "empty"})
+    shop.load_records([*load, of_dms("insert", {"id": 2})])
+    assert sorted(row["id"] for row in shop.rows("orders")) == [1, 2]
+    assert "(a full load may begin with it, and its rows would go too)" in capsys.readouterr().err
+    strict = Sandbox(spark, tmp_path / "strict", {**told, "on_drop_table": "fail"})
+    with pytest.raises(PlanError, match=r"shop\.orders: a DROP TABLE came, and on_drop_table"):
+        strict.load_records(load)

@@ -152,7 +152,7 @@ def test_positions_and_times(rows: dict[str, Row]) -> None:
     assert rows["load"]["source_ts"] is None
     assert rows["insert"]["tx_id"] == "670014899490"
     assert rows["create"]["ddl"] == '{"table-def": {"columns": {}}}'
-    assert rows["drop"]["ddl"] == "drop-table"
+    assert rows["drop"]["ddl"] == 'DROP TABLE "s"."t"'
 
 
 @pytest.mark.parametrize(

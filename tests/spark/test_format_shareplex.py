@@ -223,7 +223,7 @@ def test_a_delete_has_its_key_over_its_row(rows: dict[str, Row]) -> None:
     [
         ("ddl", "alter table O.T add (C number(3))"),
         ("ddl_text", "create table O.T (ID number)"), ("ddl_without_table", "create role R"),
-        ("drop_column", '{"C":null}'), ("drop_column_bare", "drop column"),
+        ("drop_column", 'DROP COLUMN {"C":null}'), ("drop_column_bare", "drop column"),
         ("ins", None), ("truncate", None),
     ],
 )  # fmt: skip

@@ -120,6 +120,9 @@ UNREADABLE = [
     "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'; EXEC another 'COLUMN'",
     "ALTER TABLE t RENAME COLUMN a TO",
     "ALTER TABLE t ADD a int CONSTRAINT 5",
+    # what SharePlex has instead of a statement
+    "drop column",
+    'DROP COLUMN {"C":null}',
     "ALTER TABLE t ADD (`a INT, z INT)",
     "ALTER TABLE t ADD(a INT ???)",
     "ALTER TABLE t CHANGE a b int; CALL p('rename')",
