@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,17 @@ from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.result import BatchResult, Counts, TableResult
 from tests.unit import branches
-from tests.unit.undone import TABLES, everything, ids, publish, stage, state, three_batches, write
+from tests.unit.undone import (
+    TABLES,
+    an_hour_later,
+    everything,
+    ids,
+    publish,
+    stage,
+    state,
+    three_batches,
+    write,
+)
 
 pytestmark = pytest.mark.catalog
 
@@ -45,10 +54,6 @@ def load(
     table = TableResult("orders", "orders", Counts(), staged)
     context.files.write_result(BatchResult("shop", batch, attempt, (table,)))
     context.ledger.record_batch("shop", batch, LOADED, attempt=attempt)
-
-
-def an_hour_later(context: Context) -> None:
-    context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
 
 
 class Meddling:

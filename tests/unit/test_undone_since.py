@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,15 @@ from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.driver import Driver
 from tests.unit.played import ONE, play, quarantined
 from tests.unit.projects import PIPELINE, open_shop
-from tests.unit.undone import changelog, everything, publish, stage, state, three_batches
+from tests.unit.undone import (
+    an_hour_later,
+    changelog,
+    everything,
+    publish,
+    stage,
+    state,
+    three_batches,
+)
 
 pytestmark = pytest.mark.catalog
 
@@ -56,10 +63,6 @@ def kill_rollback(context: Context, monkeypatch: pytest.MonkeyPatch, point: Poin
         patched.setattr(undo, "reach", at(point, die))
         with pytest.raises(Killed):
             undo.rollback(context, "b4", hold=True)
-
-
-def an_hour_later(context: Context) -> None:
-    context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
 
 
 def has_changes(context: Context, batch: str) -> bool:

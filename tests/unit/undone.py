@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,11 +15,12 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField, StringType
 
 from sluice.catalog.snapshots import publish_table
-from sluice.ledger.rows import INTENT, PUBLISHED, Publication
+from sluice.ledger.leases import Lease, this_holder
+from sluice.ledger.rows import INTENT, LOADED, PUBLISHED, Publication
 from sluice.manifest import SourceFile
 from sluice.names import BATCH_ID, PROP_PIPELINE, changelog_table
 from sluice.operations.context import Context, open_context
-from sluice.result import StagedTable
+from sluice.result import BatchResult, Counts, StagedTable, TableResult
 from tests.unit import branches
 from tests.unit.projects import open_shop
 
@@ -81,6 +84,28 @@ def publish(
     told = PUBLISHED if state == PUBLISHED else INTENT
     context.ledger.record_publications(replace(row, state=told) for row in rows)
     context.ledger.record_batch("shop", batch, state, attempt="a1")
+
+
+def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchResult]:
+    """What the driver does for a batch that undoes others: one row more in each table stands for
+    what their keys are without these."""
+
+    def load(_: Context, key: str) -> BatchResult:
+        batch = context.files.read_manifest(key).batch_id
+        told = (TableResult(n, n, Counts(), (stage(context, batch, n, value),)) for n in TABLES)
+        result = BatchResult("shop", batch, "a1", tuple(told))
+        lease = Lease(this_holder(), 60)
+        context.ledger.acquire_lease("shop", batch, result.attempt, lease)
+        context.files.write_result(result)
+        context.ledger.record_batch("shop", batch, LOADED, attempt=result.attempt)
+        return result
+
+    return load
+
+
+def an_hour_later(context: Context) -> None:
+    """Whoever held a lease does so no more."""
+    context.ledger._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
 
 
 def ids(context: Context, name: str) -> list[int]:

@@ -31,6 +31,8 @@ LEFT_OUT_BY: Final = "left_out_by"
 # The batches that it took out of the tables, or the targets that it made again.
 UNDONE: Final = "undone"
 REBUILT: Final = "rebuilt"
+# The attempt of a batch that undoes others which published all of its tables: it takes them out.
+TAKING_OUT: Final = "taking_out"
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
 
@@ -76,6 +78,12 @@ def of_rebuild(manifest: Manifest) -> dict[str, list[str]]:
     if manifest.rebuild.without:
         return {UNDONE: list(manifest.rebuild.without)}
     return {REBUILT: list(manifest.rebuild.targets)}
+
+
+def taking_out(attempt: str) -> dict[str, str]:
+    """What a batch that undoes others tells from when its tables are complete until it is
+    published."""
+    return {TAKING_OUT: attempt}
 
 
 def undone_by(user: str, released: bool) -> dict[str, str]:

@@ -93,6 +93,26 @@ def detail(result: BatchResult) -> dict[str, object]:
     }
 
 
+def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
+    """Say that all tables have a batch that undoes others. From now on it can only go on: of these
+    there soon is not all any more that would bring them back.
+
+    Raises LeaseHeld where somebody undid it meanwhile.
+    """
+    begun = ctx.ledger.record_batch(
+        ctx.pipeline.name, result.batch_id, states.PUBLISHING,
+        more=details.taking_out(result.attempt),
+        expected=lambda row: row is not None and is_under_way(row, result),
+    )  # fmt: skip
+    if not begun:
+        require_mine(ctx, result)
+
+
+def is_taking_out(row: states.BatchRow | None, result: BatchResult) -> bool:
+    """Whether this attempt has published all tables of a batch that undoes others."""
+    return row is not None and row.details.get(details.TAKING_OUT) == result.attempt
+
+
 def require_done(ctx: Context, result: BatchResult) -> None:
     """Raise LeaseHeld unless somebody else said that this very attempt is published."""
     row = ctx.ledger.batch(ctx.pipeline.name, result.batch_id)

@@ -24,9 +24,11 @@ from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import land
 from sluice.operations.pointless import pointless
 from sluice.operations.publication import (
+    begin_to_take_out,
     detail,
     intents,
     is_mine,
+    is_taking_out,
     is_under_way,
     may_begin,
     refuse_moved,
@@ -136,8 +138,9 @@ def _publish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         return
     ctx.ledger.renew_lease(ctx.pipeline.name, result.batch_id, result.attempt, ctx.lease)
     reach(Point.PUBLISH_HELD)
-    _begin(ctx, result)
-    _move(ctx, result)
+    if not is_taking_out(row, result):  # else whoever moved a table since did so after it
+        _begin(ctx, result)
+        _move(ctx, result)
     _finish(ctx, manifest, result)
 
 
@@ -171,7 +174,10 @@ def _move(ctx: Context, result: BatchResult) -> None:
 
 def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """What follows once all tables have the batch: what it undid goes, its files are loaded."""
-    for undone in manifest.rebuild.without if manifest.rebuild else ():
+    without = manifest.rebuild.without if manifest.rebuild else ()
+    if without:
+        begin_to_take_out(ctx, result)
+    for undone in without:
         require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
     require_mine(ctx, result)

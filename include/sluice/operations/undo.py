@@ -22,6 +22,7 @@ from sluice.errors import LeaseHeld, TerminalError
 from sluice.faults import Point, reach
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import forget_changes
+from sluice.ledger.details import TAKING_OUT
 from sluice.ledger.leases import new_attempt, this_holder
 from sluice.ledger.rows import FOLLOWS, BatchRow, Publication, seq_of
 from sluice.names import (
@@ -190,15 +191,19 @@ def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
 
 def _begin(ctx: Context, batch_id: str) -> Unchanged:
     """Say that the batch goes, which closes it to those who publish, and to another rollback that
-    stood still; raises LeaseHeld where it is gone already."""
+    stood still; raises LeaseHeld where it is gone already, or took others out since the look."""
     given_up = _given_up()
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, batch_id, states.ROLLING_BACK, attempt=given_up,
-        expected=lambda now: now is not None and now.state != states.ROLLED_BACK,
+        expected=_may_go,
     )  # fmt: skip
     if not begun:
         raise LeaseHeld(_went_on(ctx, batch_id))
     return _is_at(given_up)
+
+
+def _may_go(now: BatchRow | None) -> bool:
+    return now is not None and now.state != states.ROLLED_BACK and TAKING_OUT not in now.details
 
 
 def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:

@@ -15,7 +15,7 @@ from sluice.catalog.snapshots import ancestors, head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import changelogs_of, files_of
-from sluice.ledger.details import SHARE_OF, TABLES, UNDONE
+from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
 from sluice.ledger.newest import told_since_undone
 from sluice.ledger.renamelog import ToldRename, recorded, tables_told
 from sluice.ledger.rows import BatchRow, Publication
@@ -180,16 +180,31 @@ def _transactions(ctx: Context) -> defaultdict[str, set[str]]:
 
 def refuse_refolded(ctx: Context, batches: list[str]) -> None:
     """Raise Followed for a batch that undid others: `main` from before it holds their rows, be it
-    that without them nothing was to be written. Not for one that is half published, of which no
-    table's others are undone yet."""
+    that without them nothing was to be written. RollbackRefused for one that is about to, and has
+    begun: not all that would bring them back is there. One that is half published may go."""
     for batch_id in batches:
         row = known_batch(ctx, batch_id)
-        undone = row.details.get(UNDONE)
-        if undone and (
-            row.state == states.PUBLISHED
-            or set(undone) - ctx.ledger.published_batches(ctx.pipeline.name)
-        ):
-            raise Followed(f"batch {batch_id} took out {', '.join(undone)}")
+        undone = ", ".join(row.details.get(UNDONE, ()))
+        if undone and row.state == states.PUBLISHED:
+            raise Followed(f"batch {batch_id} took out {undone}")
+        if only_goes_on(ctx, row):
+            raise RollbackRefused(
+                f"batch {batch_id} of {ctx.pipeline.name} is taking out {undone}: that is "
+                f"completed, and not undone ({_completed_by(row)})"
+            )
+
+
+def only_goes_on(ctx: Context, row: BatchRow) -> bool:
+    """Whether a batch that undoes others has begun to take them out, and did not end."""
+    undone = row.details.get(UNDONE)
+    if not undone or not row.halfway:
+        return False
+    gone = set(undone) - ctx.ledger.published_batches(ctx.pipeline.name)
+    return bool(gone) or TAKING_OUT in row.details
+
+
+def _completed_by(row: BatchRow) -> str:
+    return f"sluice {'reconcile' if row.state in states.HALFWAY else 'run'} {row.pipeline}"
 
 
 def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) -> None:

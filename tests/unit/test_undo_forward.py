@@ -1,0 +1,167 @@
+"""An undo beneath others whose tables are complete: it goes on, whatever ends it in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from sluice.catalog.snapshots import head
+from sluice.errors import LeaseHeld, RollbackRefused, TransientError
+from sluice.ledger import changelogs
+from sluice.ledger.changelogs import files_of
+from sluice.ledger.details import taking_out
+from sluice.ledger.rows import FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.manifest import Manifest, Rebuild
+from sluice.names import changelog_table
+from sluice.operations import comments, refolding, stages, undo
+from sluice.operations.context import Context
+from tests.unit.undone import (
+    TABLES,
+    an_hour_later,
+    changelog,
+    everything,
+    fold,
+    publish,
+    state,
+    three_batches,
+)
+
+pytestmark = pytest.mark.catalog
+
+WITHOUT_B1 = [[0, 1, 2, 3, 99]] * 2
+
+
+class Killed(BaseException):
+    """What ends a process where it stands."""
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """b1 has later batches on it, so that it is folded out; one row stands for that."""
+    context = three_batches(tmp_path)
+    for name in TABLES:
+        changelog(context, name, "b1", "b2", "b3")
+    monkeypatch.setattr(refolding, "_refuse_strangers", lambda *_: None)
+    monkeypatch.setattr(refolding, "load", fold(context))
+    return context
+
+
+def changes(context: Context, batch: str) -> list[int]:
+    tables = [context.catalog.load_table(("shop__cdc", changelog_table(n))) for n in TABLES]
+    return [len(files_of(table, batch)) for table in tables]
+
+
+def undoing(context: Context) -> str:
+    """The batch by which others are undone."""
+    (row,) = (r for r in context.ledger.batches("shop") if "undone" in r.details)
+    return row.batch_id
+
+
+def breaks_once(
+    patch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseException, at: int = 1
+) -> None:
+    """Have the call with this number of a function end by an error."""
+    real, calls = getattr(owner, name), []
+
+    def called(*args: Any, **more: Any) -> Any:
+        calls.append(name)
+        if len(calls) == at:
+            raise error
+        return real(*args, **more)
+
+    patch.setattr(owner, name, called)
+
+
+LOCKED = OperationalError("INSERT", {}, Exception("database is locked"))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "at", "left", "error"),
+    [
+        (changelogs, "_forget", 2, [0, 1], KeyboardInterrupt()),
+        (undo, "_record_undone", 1, [0, 0], LOCKED),
+        (comments, "settle", 1, [0, 0], TransientError("others wrote")),
+        (undo, "_hold_files", 1, [0, 0], KeyboardInterrupt()),
+    ],
+    ids=["second changelog", "publications", "comments", "files"],
+)
+def test_an_undo_that_is_interrupted_while_it_takes_the_batch_out_is_completed(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    at: int,
+    left: list[int],
+    error: BaseException,
+) -> None:
+    """Its tables went back to what they were, with rows of a batch that had no changes any more."""
+    with monkeypatch.context() as patch:
+        breaks_once(patch, owner, name, error, at)
+        with pytest.raises(type(error)):
+            refolding.rollback(context, "b1")
+    assert (state(context, undoing(context)), everything(context)) == (PUBLISHING, WITHOUT_B1)
+    assert changes(context, "b1") == left
+    an_hour_later(context)
+    stages.reconcile(context)
+    assert (state(context, undoing(context)), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
+    assert (changes(context, "b1"), everything(context)) == ([0, 0], WITHOUT_B1)
+    assert context.ledger.known_files("shop")["b1.jsonl"].state == FILE_HELD
+
+
+def kill(context: Context, monkeypatch: pytest.MonkeyPatch) -> str:
+    """End the undo of b1 before that is told to be undone; returns the batch that undoes it."""
+    with monkeypatch.context() as patch:
+        breaks_once(patch, undo, "_record_undone", Killed())
+        patch.setattr(refolding, "_give_up", lambda *_: None)
+        with pytest.raises(Killed):
+            refolding.rollback(context, "b1")
+    an_hour_later(context)
+    return undoing(context)
+
+
+def test_an_undo_that_was_killed_while_it_took_the_batch_out_is_not_rolled_back(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = kill(context, monkeypatch)
+    told = rf"{mine} of shop is taking out b1: that is completed.*\(sluice reconcile shop\)"
+    with pytest.raises(RollbackRefused, match=told):
+        refolding.rollback(context, mine)
+    assert (state(context, mine), everything(context)) == (PUBLISHING, WITHOUT_B1)
+    assert refolding.rollback(context, "b1") == ["batch b1 is rolled back already"]
+    assert state(context, mine) == PUBLISHED
+
+
+def test_an_undo_that_takes_the_batch_out_is_not_loaded_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody moved a table since; without its changes the batch's keys would not be found."""
+    mine = kill(context, monkeypatch)
+    table = context.catalog.load_table(("shop", "users"))
+    before = next(p for p in context.ledger.publications("shop", mine) if p.table_name == "users")
+    assert before.base_snapshot is not None
+    table.manage_snapshots().rollback_to_snapshot(before.base_snapshot).commit()
+    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    stages.reconcile(context)
+    assert (state(context, mine), state(context, "b1")) == (PUBLISHED, ROLLED_BACK)
+    assert head(context.catalog.load_table(("shop", "users"))) == before.base_snapshot
+
+
+def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its publisher, which stood still."""
+    asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1",)))
+    key = context.files.write_manifest(asked)
+    publish(context, "u1", 99, state=PUBLISHING)
+    context.ledger.record_batch("shop", "u1", PUBLISHING, manifest=key, detail={"undone": ["b1"]})
+
+    def wake_up(*_: object) -> None:
+        context.ledger.record_batch("shop", "u1", PUBLISHING, more=taking_out("a1"))
+
+    monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
+    with pytest.raises(LeaseHeld, match="another run went on with it"):
+        undo.rollback(context, "u1", hold=True)
+    assert (state(context, "u1"), everything(context)) == (PUBLISHING, WITHOUT_B1)
