@@ -14,7 +14,8 @@ from pyiceberg.table import Table
 from sluice import names
 from sluice.catalog.client import find_table
 from sluice.catalog.gaps import is_behind
-from sluice.catalog.snapshots import ancestors, foreign, head
+from sluice.catalog.lineage import ancestors, foreign
+from sluice.catalog.snapshots import head
 from sluice.errors import TerminalError, TransientError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.refusals import completed_by

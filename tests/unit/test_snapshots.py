@@ -14,8 +14,8 @@ from pyiceberg.exceptions import CommitFailedException, ServiceUnavailableError
 from pyiceberg.types import StringType
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import (
-    ancestors,
     drop_branches,
     head,
     is_published,

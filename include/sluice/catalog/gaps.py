@@ -8,7 +8,8 @@ from __future__ import annotations
 from pyiceberg.table import Table
 from pyiceberg.table.update import SetPropertiesUpdate, TableUpdate
 
-from sluice.catalog.snapshots import ancestors, head, with_equal_rows
+from sluice.catalog.lineage import ancestors, with_equal_rows
+from sluice.catalog.snapshots import head
 from sluice.names import PROP_GAP
 
 

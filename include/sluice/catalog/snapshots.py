@@ -7,7 +7,7 @@ required instead (docs/architecture.md, "Decisions that are not obvious").
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,6 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
@@ -34,6 +33,7 @@ from pyiceberg.table.update import (
 from sqlalchemy.exc import DBAPIError
 
 from sluice.catalog.client import find_table, known_table
+from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of
 from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
 from sluice.names import (
@@ -41,7 +41,6 @@ from sluice.names import (
     PROP_HIGHEST,
     PROP_SHAPES,
     SUMMARY_BATCH,
-    SUMMARY_MAINTENANCE,
     changelog_namespace,
     full_name,
     tag_name,
@@ -150,16 +149,6 @@ def is_published(table: Table, staged: StagedTable) -> bool:
     return staged.head_snapshot in ancestors(table, head(table))
 
 
-def ancestors(table: Table, snapshot: int | None) -> set[int]:
-    """The snapshot and everything before it that the table still knows."""
-    parents = {s.snapshot_id: s.parent_snapshot_id for s in table.metadata.snapshots}
-    found: set[int] = set()
-    while snapshot is not None and snapshot not in found:
-        found.add(snapshot)
-        snapshot = parents.get(snapshot)
-    return found
-
-
 def rollback_table(
     catalog: Catalog,
     namespace: str,
@@ -255,26 +244,16 @@ def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) 
     return True
 
 
-def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
-    """A snapshot, and those before it, as long as maintenance alone lies between."""
-    while snapshot is not None:
-        yield snapshot
-        found = table.snapshot_by_id(snapshot)
-        if found is None or _changes_rows(found):
-            return
-        snapshot = found.parent_snapshot_id
-
-
 def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: str) -> None:
     snapshots = {s.snapshot_id: s for s in table.metadata.snapshots}
     walk: int | None = current
     while walk is not None and walk != head_snapshot:
         snapshot = snapshots[walk]
-        if _changes_rows(snapshot):
+        if changes_rows(snapshot):
             writer = snapshot.summary.get(SUMMARY_BATCH) if snapshot.summary else None
             raise (RollbackRefused if writer is None else Followed)(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
-                f"snapshot {walk} ({_operation(snapshot)}) after batch {batch_id}"
+                f"snapshot {walk} ({operation_of(snapshot)}) after batch {batch_id}"
                 + ("" if writer else f"; {_MAKE_AGAIN}")
             )
         walk = snapshot.parent_snapshot_id
@@ -284,31 +263,6 @@ def strangers_since(table: Table, snapshot: int) -> list[str]:
     """The snapshots of `main` after a given one that are `foreign`, newest first."""
     past = ancestors(table, head(table)) - ancestors(table, snapshot)
     return foreign(table, past)
-
-
-def foreign(table: Table, among: Container[int]) -> list[str]:
-    """Snapshots by which neither a batch nor maintenance changed rows, with their operation."""
-    found = [s for s in table.metadata.snapshots if s.snapshot_id in among and _is_foreign(s)]
-    newest_first = sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
-    return [f"{s.snapshot_id} ({_operation(s)})" for s in newest_first]
-
-
-def _is_foreign(snapshot: Snapshot) -> bool:
-    """To make a branch of an empty table writes a snapshot that changed nothing."""
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    empty = told.get("changed-partition-count") == "0"
-    return _changes_rows(snapshot) and SUMMARY_BATCH not in told and not empty
-
-
-def _operation(snapshot: Snapshot) -> str:
-    return snapshot.summary.operation.value if snapshot.summary else "unknown"
-
-
-def _changes_rows(snapshot: Snapshot) -> bool:
-    """Not by our maintenance: what retention deletes the floor covers, a wider type is the same
-    values."""
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    return _operation(snapshot) != "replace" and SUMMARY_MAINTENANCE not in told
 
 
 def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:

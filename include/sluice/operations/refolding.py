@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.catalog.snapshots import ancestors, head, strangers_since
+from sluice.catalog.lineage import ancestors
+from sluice.catalog.snapshots import head, strangers_since
 from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of

@@ -11,7 +11,8 @@ from pyiceberg.expressions import And, In
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
-from sluice.catalog.snapshots import ancestors, head, tables_of
+from sluice.catalog.lineage import ancestors
+from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import changelogs_of, files_of
