@@ -6,18 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
 from sqlalchemy.exc import OperationalError
 
 from sluice.catalog.snapshots import head
 from sluice.errors import LeaseHeld, RollbackRefused, TransientError
 from sluice.ledger import changelogs
 from sluice.ledger.changelogs import files_of
-from sluice.ledger.details import taking_out
-from sluice.ledger.rows import FILE_HELD, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.ledger.details import HALF_PUBLISHED, of_rebuild, taking_out
+from sluice.ledger.rows import (
+    FAILED,
+    FILE_HELD,
+    PUBLISHED,
+    PUBLISHING,
+    ROLLED_BACK,
+    ROLLING_BACK,
+)
 from sluice.manifest import Manifest, Rebuild
 from sluice.names import changelog_table
 from sluice.operations import comments, refolding, stages, undo
 from sluice.operations.context import Context
+from sluice.operations.pointless import pointless
 from tests.unit.undone import (
     TABLES,
     an_hour_later,
@@ -165,3 +175,86 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
     with pytest.raises(LeaseHeld, match="another run went on with it"):
         undo.rollback(context, "u1", hold=True)
     assert (state(context, "u1"), everything(context)) == (PUBLISHING, WITHOUT_B1)
+
+
+def refuses_tags(context: Context, patch: pytest.MonkeyPatch, times: int) -> None:
+    """Somebody's commit of anything, before some of the commits that drop a tag."""
+    real, refused = context.catalog.commit_table, []
+
+    def commit(table: Table, requirements: Any, updates: Any) -> Any:
+        tags = [one for one in requirements if getattr(one, "ref", "").startswith("batch-")]
+        if len(tags) == len(requirements) and len(refused) < times:
+            refused.append(table)
+            raise CommitFailedException("somebody committed something")
+        return real(table, requirements, updates)
+
+    patch.setattr(context.catalog, "commit_table", commit)
+
+
+def test_somebodys_commit_while_tags_are_dropped_holds_no_undo_up(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was loaded again, for an undo of batches that partly were undone, and refused so."""
+    refuses_tags(context, monkeypatch, 2)
+    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    refolding._fold_without(context, ["b1", "b2"], "as asked", dry_run=False)
+    assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
+        PUBLISHED, *[ROLLED_BACK] * 2,
+    ]  # fmt: skip
+    assert everything(context) == WITHOUT_B1
+    refs = context.catalog.load_table(("shop", "users")).metadata.refs
+    assert not {"batch-b1", "batch-b2"} & refs.keys()
+
+
+def test_a_tag_that_cannot_be_dropped_is_left_to_reconcile(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "load", lambda *_: 1 / 0)
+    with monkeypatch.context() as patch:
+        refuses_tags(context, patch, 99)
+        with pytest.raises(TransientError, match="tag batch-b1 could not be dropped"):
+            refolding._fold_without(context, ["b1", "b2"], "as asked", dry_run=False)
+    an_hour_later(context)
+    stages.reconcile(context)
+    assert [state(context, b) for b in (undoing(context), "b1", "b2")] == [
+        PUBLISHED, *[ROLLED_BACK] * 2,
+    ]  # fmt: skip
+
+
+def half_taken_out(context: Context) -> str:
+    """An undo of b1 and b2 that an earlier release left, of which b1 is undone: its load failed."""
+    asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1", "b2")))
+    key = context.files.write_manifest(asked)
+    publish(context, "u1", 99, state=PUBLISHING)
+    undo.take_out(context, "b1")
+    told = of_rebuild(asked) | {HALF_PUBLISHED: True}
+    context.ledger.record_batch("shop", "u1", FAILED, attempt="a1", manifest=key, detail=told)
+    return key
+
+
+def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(context: Context) -> None:
+    key = half_taken_out(context)
+    assert pointless(context, context.files.read_manifest(key)) == ""
+    assert stages.reconcile(context) == [key]
+    fold(context, 98)(context, key)
+    stages.publish(context, key)
+    assert [state(context, b) for b in ("u1", "b1", "b2")] == [PUBLISHED, *[ROLLED_BACK] * 2]
+
+
+@pytest.mark.parametrize("asked", ["u1", "b2", "b3"])
+def test_what_waits_for_an_undo_that_only_goes_on_is_told_to_load_it(
+    context: Context, asked: str
+) -> None:
+    """It said to give that up, which was refused, or to reconcile, which loads nothing."""
+    half_taken_out(context)
+    with pytest.raises(RollbackRefused, match=r"\(sluice run shop\)") as refused:
+        refolding.rollback(context, asked)
+    assert "give it up" not in str(refused.value)
+
+
+def test_what_waits_for_a_rollback_that_died_is_told_to_complete_it(context: Context) -> None:
+    publish(context, "b4", 4)
+    context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
+    with pytest.raises(RollbackRefused, match=r"\(sluice reconcile shop\)") as refused:
+        refolding.rollback(context, "b3")
+    assert "give it up" not in str(refused.value)

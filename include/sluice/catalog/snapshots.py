@@ -35,7 +35,13 @@ from sqlalchemy.exc import DBAPIError
 from sluice.catalog.client import find_table, known_table
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of
 from sluice.catalog.patience import Errors, in_words, transient_errors
-from sluice.errors import CommitStateUnknown, Followed, PublishRefused, RollbackRefused
+from sluice.errors import (
+    CommitStateUnknown,
+    Followed,
+    PublishRefused,
+    RollbackRefused,
+    TransientError,
+)
 from sluice.names import (
     PROP_DEFAULTS,
     PROP_HIGHEST,
@@ -300,6 +306,22 @@ def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
     updates = tuple(RemoveSnapshotRefUpdate(ref_name=tag) for tag in tags)
     if updates:
         commit(catalog, table, requirements, updates)
+
+
+def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
+    """Remove a tag, wherever it is by now. Raises TransientError where somebody committed before
+    each of several tries: no PublishRefused, for nothing has to be merged again for it."""
+    for _ in range(_COMMIT_TRIES):
+        table = catalog.load_table((namespace, name))
+        try:
+            drop_tags(catalog, table, [tag] if head(table, tag) is not None else [])
+            return
+        except PublishRefused as error:
+            problem = error
+    raise TransientError(
+        f"{full_name(namespace, name)}: tag {tag} could not be dropped in {_COMMIT_TRIES} tries: "
+        f"{problem}; run again"
+    )
 
 
 def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:

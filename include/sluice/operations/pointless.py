@@ -10,7 +10,7 @@ from sluice.ledger import rows as states
 from sluice.manifest import Manifest, Reprocess
 from sluice.operations.context import Context
 from sluice.operations.quarantined import resolutions
-from sluice.operations.undoable import refuse_in_use
+from sluice.operations.undoable import only_goes_on, refuse_in_use
 
 _UNDONE: Final = frozenset({states.ROLLING_BACK, states.ROLLED_BACK})
 
@@ -38,7 +38,11 @@ def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
 
 
 def _undone_or_in_use(ctx: Context, mine: str, without: tuple[str, ...]) -> Iterator[str]:
-    """What was asked for when nothing was built on these batches may be carried out much later."""
+    """What was asked for when nothing was built on these batches may be carried out much later.
+    Not of what has begun to take them out: those that are gone are so by it."""
+    row = ctx.ledger.batch(ctx.pipeline.name, mine)
+    if row is not None and only_goes_on(ctx, row):
+        return
     if gone := set(without) - ctx.ledger.published_batches(ctx.pipeline.name):
         yield f"was to undo {', '.join(sorted(gone))}, which is done"
     elif without:

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from sluice.catalog.snapshots import (
     branches,
     drop_branches,
-    drop_tags,
+    drop_tag,
     head,
     refuse_rollback,
     rollback_table,
@@ -264,13 +264,15 @@ def _forget(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
-    """End a batch whose tables were folded again without it; does nothing where that is done."""
+    """End a batch whose tables were folded again without it; does nothing where that is done.
+
+    Raises TransientError where others come between, again and again: the next reconcile goes on.
+    """
     seen = known_batch(ctx, batch_id)
     if seen.state != states.PUBLISHED:
         return
     for p in publications(ctx, batch_id):
-        table, tag = ctx.catalog.load_table((p.namespace, p.table_name)), tag_name(batch_id)
-        drop_tags(ctx.catalog, table, [tag] if head(table, tag) is not None else [])
+        drop_tag(ctx.catalog, p.namespace, p.table_name, tag_name(batch_id))
     _close(ctx, batch_id, lambda now: seq_of(now) == seen.seq)
 
 

@@ -94,9 +94,16 @@ def _refuse_on_the_way(ctx: Context, batches: list[str]) -> None:
         if row.batch_id not in batches and (row.state in _ON_THE_WAY or row.halfway):
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state}, compared with what "
-                "shall be undone: let it end (sluice run, or its DAG run), or give it up (sluice "
-                f"rollback {ctx.pipeline.name} --batch {row.batch_id}), and try again"
+                f"shall be undone: {_end_of(ctx, row)}, and try again"
             )
+
+
+def _end_of(ctx: Context, row: BatchRow) -> str:
+    """How a batch on its way ends."""
+    if row.state == states.ROLLING_BACK or only_goes_on(ctx, row):
+        return f"let it be completed ({_completed_by(row)})"
+    undo = f"sluice rollback {ctx.pipeline.name} --batch {row.batch_id}"
+    return f"let it end (sluice run, or its DAG run), or give it up ({undo})"
 
 
 def _refuse_if_repeated(ctx: Context, batches: list[str]) -> None:
