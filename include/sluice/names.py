@@ -96,6 +96,11 @@ def is_changelog_namespace(namespace: str) -> bool:
     return namespace.endswith(_BESIDE)
 
 
+def target_namespace(namespace: str) -> str:
+    """A pipeline's namespace for its own, or for that of its changelogs."""
+    return namespace.removesuffix(_BESIDE)
+
+
 def changelog_table(target: str) -> str:
     """The changelog's name for a target's name."""
     return f"{target}{_CHANGES}"

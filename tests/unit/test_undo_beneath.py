@@ -99,6 +99,7 @@ def test_a_batch_of_a_table_that_was_dropped_and_made_again_can_be_undone(contex
 
 def test_a_batch_whose_base_has_expired_is_folded_out(context: Context) -> None:
     """It was the last to write the table, a long time ago."""
+    changelog(context, "orders", "b3")
     changelog(context, "users", "b3")
     table = context.catalog.load_table(("shop", "users"))
     drop_tags(context.catalog, table, ["batch-b1", "batch-b2", "batch-b3"])

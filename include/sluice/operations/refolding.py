@@ -28,6 +28,7 @@ from sluice.names import (
     PROP_SOURCE,
     history_table,
     published_tables,
+    target_namespace,
 )
 from sluice.operations import undo, undoable
 from sluice.operations.context import Context
@@ -101,6 +102,8 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
     undoable.refuse_in_use(ctx, list(published))
     logs = undoable.changelogs(ctx)
     changes = [c for b, written in published.items() for c in _changes(ctx, logs, b, written)]
+    if not changes:
+        raise RollbackRefused(f"{why}, and no changelog has changes of {', '.join(published)}")
     told = [
         f"{ctx.pipeline.full_name(c.target)}: {c.records} changes of batch {c.batch_id}"
         for c in changes
@@ -138,7 +141,8 @@ def _published(ctx: Context, batches: list[str]) -> Published:
 
 def _base(ctx: Context, target: str, published: Published) -> int | None:
     """The snapshot of a target that the first of the batches to write it was merged onto."""
-    written = (p for batch in published.values() for p in batch if p.table_name == target)
+    name = ctx.pipeline.full_name(target)
+    written = (p for batch in published.values() for p in batch if p.full_name == name)
     return next((p.base_snapshot for p in written), _main(ctx, target))
 
 
@@ -152,9 +156,10 @@ def _changes(
 ) -> list[Changes]:
     """The tables that a published batch has changes of, or of which it told renames of columns.
 
-    Raises RollbackRefused where somebody else wrote to one since, or maintenance has forgotten
-    the changes.
+    Raises RollbackRefused where somebody else wrote to one since, or where no changelog has the
+    changes, or has them any more: nothing tells then what is to be folded.
     """
+    _refuse_without_changelog(ctx, logs, published)
     found = []
     told = [r for r in recorded(ctx.catalog, ctx.pipeline.name) if r.batch_id == batch_id]
     renamed = undoable.tables_renamed(ctx, told, logs)
@@ -165,12 +170,47 @@ def _changes(
             _refuse_strangers(ctx, p)
         if records or log.properties.get(PROP_SOURCE) in renamed:
             found.append(Changes(batch_id, target, records))
-        elif mine and _has_floor(ctx, target):
-            raise RollbackRefused(
-                f"{ctx.pipeline.full_name(target)}: maintenance has forgotten the changes of "
-                f"batch {batch_id} (changelog_days); it cannot be undone any more"
-            )
+        elif mine:
+            raise RollbackRefused(_untold(ctx, target, batch_id))
     return found
+
+
+def _refuse_without_changelog(
+    ctx: Context, logs: dict[str, Table], published: list[states.Publication]
+) -> None:
+    """A batch may have written where the pipeline wrote before its `namespace` was changed."""
+    known = frozenset[str]().union(*map(published_tables, logs))
+    for p in published:
+        if not undoable.is_here(ctx, p):
+            raise RollbackRefused(f"{p.full_name}: {_left(ctx, p)}")
+        if p.table_name not in known:
+            raise RollbackRefused(
+                f"{p.full_name}: nothing tells what batch {p.batch_id} changed: its changelog is "
+                "gone"
+            )
+
+
+def _left(ctx: Context, p: states.Publication) -> str:
+    left = target_namespace(p.namespace)
+    return (
+        f"batch {p.batch_id} wrote it in namespace {left}, which pipeline {ctx.pipeline.name} left "
+        f"for {ctx.pipeline.namespace}: with `namespace: {left}` again it can be undone; or drop "
+        "the table, where nobody reads it any more, and try again"
+    )
+
+
+def _untold(ctx: Context, target: str, batch_id: str) -> str:
+    name = ctx.pipeline.full_name(target)
+    if _has_floor(ctx, target):
+        return (
+            f"{name}: maintenance has forgotten the changes of batch {batch_id} (changelog_days); "
+            "it cannot be undone any more"
+        )
+    again = f"sluice rollback {ctx.pipeline.name} --rebuild --table {target}"
+    return (
+        f"{name}: its changelog has no changes of batch {batch_id}, which wrote it; what the "
+        f"others say is made of it by: {again}"
+    )
 
 
 def _refuse_strangers(ctx: Context, p: states.Publication) -> None:

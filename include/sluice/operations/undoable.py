@@ -25,6 +25,7 @@ from sluice.names import (
     PROP_SOURCE,
     is_changelog,
     published_tables,
+    target_namespace,
     target_of_changelog,
 )
 from sluice.operations.context import Context
@@ -63,6 +64,11 @@ def publications(ctx: Context, batch_id: str) -> list[Publication]:
         if find_table(ctx.catalog, told[0].namespace, told[0].table_name) is not None
     )
     return [publication for publication in counted if publication is not None]
+
+
+def is_here(ctx: Context, p: Publication) -> bool:
+    """Whether it is where the pipeline has its tables now, and not in a namespace that it left."""
+    return target_namespace(p.namespace) == ctx.pipeline.namespace
 
 
 def told_of_tables(ctx: Context, batch_id: str) -> list[list[Publication]]:
@@ -245,9 +251,10 @@ def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
 
 def _refuse_if_undone_beneath(ctx: Context, published: dict[str, list[Publication]]) -> None:
     """`main` from before a batch has what was beneath it, also where what was undone there since
-    left nothing to write, as of keys that the batch deleted."""
+    left nothing to write, as of keys that the batch deleted. Of a batch without publications no
+    table goes back."""
     rows = _published(ctx)
-    for batch_id in published:
+    for batch_id in (batch for batch, mine in published.items() if mine):
         for later in _followers(rows, batch_id, published):
             if undone := later.details.get(UNDONE):
                 did = f"took out {', '.join(undone)} after batch {batch_id}"

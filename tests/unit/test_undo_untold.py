@@ -1,0 +1,103 @@
+"""rollback where no changelog tells what a batch changed: it is refused, and not said done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import RollbackRefused
+from sluice.ledger.changelogs import forget_changes
+from sluice.ledger.rows import PUBLISHED, ROLLED_BACK
+from sluice.names import changelog_table
+from sluice.operations import refolding
+from sluice.operations.context import Context
+from tests.unit.undone import TABLES, changelog, everything, state, three_batches
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    monkeypatch.setattr(refolding, "_refuse_strangers", lambda *_: None)
+    monkeypatch.setattr(refolding, "load", lambda *_: 1 / 0)
+    return three_batches(tmp_path)
+
+
+def moved(context: Context, namespace: str) -> Context:
+    """The pipeline, after its `namespace` was changed."""
+    return replace(context, pipeline=context.pipeline.model_copy(update={"namespace": namespace}))
+
+
+def test_a_batch_in_a_namespace_that_the_pipeline_left_is_not_said_to_be_undone(
+    context: Context,
+) -> None:
+    """Nothing was folded, and its rows stayed; its files were held all the same."""
+    for name in TABLES:
+        changelog(context, name, "b1", "b2", "b3")
+    told = (
+        r"shop\.orders: .* namespace shop, which pipeline shop left for another: with "
+        r"`namespace: shop` again .* or drop the table"
+    )
+    with pytest.raises(RollbackRefused, match=told):
+        refolding.rollback(moved(context, "another"), "b1")
+    assert (state(context, "b1"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
+    assert context.ledger.known_files("shop")["b1.jsonl"].state == "claimed"
+
+
+def test_tables_of_one_name_in_two_namespaces_are_two(context: Context) -> None:
+    """The new one has the changes of the batch too: its files were read again."""
+    context.catalog.create_namespace("another__cdc")
+    for name in TABLES:
+        changelog(context, name, "b1", "b2", "b3")
+        ident = ("another__cdc", changelog_table(name))
+        log = context.catalog.load_table(("shop__cdc", changelog_table(name)))
+        made = context.catalog.create_table(
+            ident, log.schema(), partition_spec=log.spec(), properties=log.properties
+        )
+        made.append(log.scan().to_arrow())
+    with pytest.raises(RollbackRefused, match="which pipeline shop left for another"):
+        refolding.rollback(moved(context, "another"), "b1")
+
+
+def test_a_batch_whose_tables_left_with_the_namespace_and_are_gone_is_undone(
+    context: Context,
+) -> None:
+    """The way that the message tells."""
+    for name in TABLES:
+        context.catalog.drop_table(("shop", name))
+    refolding.rollback(moved(context, "another"), "b1")
+    assert state(context, "b1") == ROLLED_BACK
+
+
+def test_a_batch_that_wrote_a_table_without_a_changelog_is_not_undone_beneath_others(
+    context: Context,
+) -> None:
+    changelog(context, "users", "b1", "b2", "b3")
+    with pytest.raises(
+        RollbackRefused, match=r"shop\.orders: nothing tells .*: its changelog is gone"
+    ):
+        refolding.rollback(context, "b1")
+    assert state(context, "b1") == PUBLISHED
+
+
+def test_a_batch_whose_changes_are_gone_is_not_said_to_be_undone(context: Context) -> None:
+    """As after an undo that an earlier release gave up in its last step."""
+    for name in TABLES:
+        changelog(context, name, "b1", "b2", "b3")
+    forget_changes(context.catalog, "shop", "b1", besides=[("shop__cdc", "users__changes")])
+    told = r"shop\.orders: .* has no changes of batch b1.*sluice rollback shop --rebuild"
+    with pytest.raises(RollbackRefused, match=told):
+        refolding.rollback(context, "b1")
+    assert state(context, "b1") == PUBLISHED
+
+
+def test_a_batch_without_rows_beneath_which_another_was_undone_needs_nothing_folded(
+    context: Context,
+) -> None:
+    """All of its records are in quarantine, say: there is nothing that could go back."""
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+    context.ledger.record_batch("shop", "r1", PUBLISHED, attempt="a1", detail={"undone": ["b2"]})
+    assert refolding.rollback(context, "b4") == []
+    assert state(context, "b4") == ROLLED_BACK
