@@ -10,7 +10,7 @@ import pytest
 from sluice.errors import RollbackRefused
 from sluice.ledger.changelogs import forget_changes
 from sluice.ledger.rows import PUBLISHED, ROLLED_BACK
-from sluice.names import changelog_table
+from sluice.names import PROP_FLOOR, changelog_table
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from tests.unit.undone import TABLES, changelog, everything, state, three_batches
@@ -101,3 +101,52 @@ def test_a_batch_without_rows_beneath_which_another_was_undone_needs_nothing_fol
     context.ledger.record_batch("shop", "r1", PUBLISHED, attempt="a1", detail={"undone": ["b2"]})
     assert refolding.rollback(context, "b4") == []
     assert state(context, "b4") == ROLLED_BACK
+
+
+def forget(context: Context, *batches: str) -> None:
+    """What retention does."""
+    for name in TABLES:
+        with context.catalog.load_table(("shop", name)).transaction() as transaction:
+            transaction.set_properties({PROP_FLOOR: "x"})
+    for batch in batches:
+        forget_changes(context.catalog, "shop", batch)
+
+
+def repeated(context: Context) -> None:
+    """A batch c of what b3 brought, which wrote nothing."""
+    for name in TABLES:
+        changelog(context, name, "b1", "b2", "b3", "c")
+    context.ledger.record_batch("shop", "c", PUBLISHED, attempt="a1")
+
+
+def test_a_batch_whose_repeats_may_be_forgotten_is_not_undone_alone(context: Context) -> None:
+    """Its rows went, and those of the batch that repeated them were in no table."""
+    repeated(context)
+    forget(context, "b1", "b2", "b3", "c")
+    told = r"shop\.orders: maintenance has forgotten the changes of batch b3 .* of batch c"
+    for dry_run in (True, False):
+        with pytest.raises(RollbackRefused, match=told):
+            refolding.rollback(context, "b3", dry_run)
+    assert (state(context, "b3"), everything(context)) == (PUBLISHED, [[0, 1, 2, 3]] * 2)
+    refolding.rollback(context, "c")
+    refolding.rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2]] * 2
+
+
+def test_a_batch_without_changes_is_not_taken_for_one_that_is_forgotten(context: Context) -> None:
+    """It came after one of which the changelogs have all."""
+    for name in TABLES:
+        changelog(context, name, "b2")
+    context.ledger.record_batch("shop", "c", PUBLISHED, attempt="a1")
+    forget(context, "b1")
+    refolding.rollback(context, "b3")
+    assert everything(context) == [[0, 1, 2]] * 2
+
+
+def test_what_came_after_a_batch_in_a_namespace_that_the_pipeline_left_counts(
+    context: Context,
+) -> None:
+    repeated(context)
+    with pytest.raises(RollbackRefused, match="which pipeline shop left for another"):
+        refolding.rollback(moved(context, "another"), "b3")
+    assert everything(context) == [[0, 1, 2, 3]] * 2

@@ -97,6 +97,11 @@ def files_of(changelog: Table, batch_id: str) -> list[DataFile]:
     return [task.file for task in changelog.scan(equals(BATCH_ID, batch_id)).plan_files()]
 
 
+def batches_in(changelog: Table) -> set[str]:
+    """The batches whose changes a changelog has, each in its partition."""
+    return {task.file.partition[0] for task in changelog.scan().plan_files()}
+
+
 def _drop(table: Table, files: Iterable[DataFile]) -> None:
     """Whole files, for they are of one partition, and unread: the schema may be narrower again
     than when they were written."""

@@ -24,7 +24,6 @@ from sluice.ledger.renamelog import recorded
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (
-    PROP_FLOOR,
     PROP_SOURCE,
     history_table,
     published_tables,
@@ -201,7 +200,7 @@ def _left(ctx: Context, p: states.Publication) -> str:
 
 def _untold(ctx: Context, target: str, batch_id: str) -> str:
     name = ctx.pipeline.full_name(target)
-    if _has_floor(ctx, target):
+    if undoable.has_floor(ctx, ctx.pipeline.namespace, target):
         return (
             f"{name}: maintenance has forgotten the changes of batch {batch_id} (changelog_days); "
             "it cannot be undone any more"
@@ -237,11 +236,6 @@ def _made_since(ctx: Context, table: Table, p: states.Publication) -> int:
         if again.full_name == p.full_name and again.head_snapshot not in before
     ]  # fmt: skip
     return made[-1] if made else p.head_snapshot
-
-
-def _has_floor(ctx: Context, target: str) -> bool:
-    table = find_table(ctx.catalog, ctx.pipeline.namespace, target)
-    return table is not None and PROP_FLOOR in table.properties
 
 
 def _now() -> str:

@@ -15,14 +15,16 @@ from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
-from sluice.ledger.changelogs import changelogs_of, files_of
+from sluice.ledger.changelogs import batches_in, changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
 from sluice.ledger.newest import told_since_undone
 from sluice.ledger.renamelog import ToldRename, recorded, tables_told
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
 from sluice.names import (
+    PROP_FLOOR,
     PROP_SOURCE,
+    full_name,
     is_changelog,
     published_tables,
     target_namespace,
@@ -238,6 +240,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
     _refuse_if_undone_beneath(ctx, published)
     _refuse_if_compared(ctx, published)
     _refuse_if_silent(ctx, published)
+    _refuse_if_forgotten(ctx, published)
 
 
 def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
@@ -294,6 +297,43 @@ def _refuse_if_silent(ctx: Context, published: dict[str, list[Publication]]) -> 
                 )
 
 
+def _refuse_if_forgotten(ctx: Context, published: dict[str, list[Publication]]) -> None:
+    """What tells of a later batch that it was compared with one is forgotten too, where that one's
+    own changes are. Those of the older batch go first: while there are any, there are all."""
+    rows = _published(ctx)
+    for batch_id, publications in published.items():
+        others = _followers(rows, batch_id, published)
+        for log in _changelogs_written(ctx, publications) if others else ():
+            namespace, target = target_of(log)
+            if not has_floor(ctx, namespace, target) or files_of(log, batch_id):
+                continue
+            if batches_in(log).isdisjoint(_until(rows, batch_id)):
+                raise RollbackRefused(
+                    f"{full_name(namespace, target)}: maintenance has forgotten the changes of "
+                    f"batch {batch_id} (changelog_days), and may have those of batch "
+                    f"{others[-1].batch_id}, which came after it: what of these was there already "
+                    "would be in no table; it cannot be undone any more"
+                )
+
+
+def _until(rows: list[BatchRow], batch_id: str) -> list[str]:
+    """A published batch, and those before it."""
+    until = next((r.seq for r in rows if r.batch_id == batch_id), 0)
+    return [r.batch_id for r in rows if r.seq <= until]
+
+
+def has_floor(ctx: Context, namespace: str, target: str) -> bool:
+    """Whether maintenance ever forgot changes of a target."""
+    table = find_table(ctx.catalog, namespace, target)
+    return table is not None and PROP_FLOOR in table.properties
+
+
+def target_of(changelog: Table) -> tuple[str, str]:
+    """Namespace and name of a changelog's target."""
+    namespace, name = changelog.name()[-2:]
+    return target_namespace(namespace), target_of_changelog(name)
+
+
 def tables_renamed(ctx: Context, told: list[ToldRename], logs: dict[str, Table]) -> frozenset[str]:
     """The source tables, of those whose changelogs these are, that statements are of."""
     sources = [log.properties.get(PROP_SOURCE, target) for target, log in logs.items()]
@@ -306,12 +346,16 @@ def changelogs(ctx: Context) -> dict[str, Table]:
 
 
 def _changelogs_written(ctx: Context, publications: list[Publication]) -> list[Table]:
-    """The changelogs of the targets that these publications are of."""
-    written = {p.table_name for p in publications}
+    """The changelogs of the targets that these publications are of, wherever the pipeline has its
+    tables now."""
+    written = defaultdict(set)
+    for p in publications:
+        written[target_namespace(p.namespace)].add(p.table_name)
     return [
-        ctx.catalog.load_table((namespace, name))
-        for namespace, name in tables(ctx)
-        if is_changelog(namespace, name) and written & published_tables(target_of_changelog(name))
+        ctx.catalog.load_table((space, name))
+        for namespace, names in written.items()
+        for space, name in tables_of(ctx.catalog, namespace)
+        if is_changelog(space, name) and names & published_tables(target_of_changelog(name))
     ]
 
 
