@@ -155,7 +155,7 @@ def _refuse_if_leant_on(ctx: Context, batches: list[str]) -> None:
 
 def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
     """A run for some tables brings the events of loaded files a second time: with the first batch
-    undone they would be in these tables still."""
+    undone they would be in these tables still, be it that this batch never wrote them."""
     rows = _published(ctx)
     again = [r for r in rows if r.details.get(TABLES) and SHARE_OF not in r.details]
     replaced = ctx.ledger.replaced_files(ctx.pipeline.name) if again else []
@@ -163,15 +163,20 @@ def _refuse_if_read_again(ctx: Context, batches: list[str]) -> None:
         mine = ctx.ledger.batch_files(ctx.pipeline.name, batch_id)
         mine += [row for row in replaced if row.batch_id == batch_id]
         files = {row.object_key for row in mine}
-        logs = _changelogs_written(ctx, publications(ctx, batch_id)) if files else []
         for later in (r for r in _followers(rows, batch_id, batches) if r in again):
             read = {file.key for file in ctx.files.read_manifest(later.manifest).files}
-            if files & read and any(files_of(log, later.batch_id) for log in logs):
+            if files & read and _has_anything(ctx, later.batch_id):
                 raise RollbackRefused(
                     f"batch {later.batch_id} read files of {batch_id} again, for "
                     f"{', '.join(later.details[TABLES])} alone: roll that back first (sluice "
                     f"rollback {ctx.pipeline.name} --batch {later.batch_id})"
                 )
+
+
+def _has_anything(ctx: Context, batch_id: str) -> bool:
+    """Whether a batch brought any table anything, also where its changes are forgotten."""
+    logs = changelogs(ctx).values()
+    return any(files_of(log, batch_id) for log in logs) or bool(publications(ctx, batch_id))
 
 
 def _published(ctx: Context) -> list[BatchRow]:
