@@ -209,12 +209,6 @@ def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
     return [SetCurrentSchemaUpdate(schema_id=schema_id), *forgotten]
 
 
-_MAKE_AGAIN: Final = (
-    "make the table again from its changelog (sluice rollback PIPELINE --rebuild --table TABLE), "
-    "or take that back first (docs/operations.md, Verifying)"
-)
-
-
 def refuse_rollback(
     table: Table, current: int | None, head_snapshot: int, base: int | None, batch_id: str
 ) -> None:
@@ -231,7 +225,7 @@ def refuse_rollback(
         if current is None or table.snapshot_by_id(head_snapshot) or foreign(table, past):
             raise RollbackRefused(
                 f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
-                f"moved it; {_MAKE_AGAIN}"
+                "moved it"
             )
         raise Followed(f"{name}: what batch {batch_id} published, {head_snapshot}, has expired")
     _refuse_foreign(table, current, head_snapshot, batch_id)
@@ -260,7 +254,6 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
             raise (RollbackRefused if writer is None else Followed)(
                 f"{'.'.join(table.name())}: {_who(writer)} wrote "
                 f"snapshot {walk} ({operation_of(snapshot)}) after batch {batch_id}"
-                + ("" if writer else f"; {_MAKE_AGAIN}")
             )
         walk = snapshot.parent_snapshot_id
 

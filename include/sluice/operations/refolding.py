@@ -32,6 +32,7 @@ from sluice.names import (
 from sluice.operations import undo, undoable
 from sluice.operations.context import Context
 from sluice.operations.stages import load, publish
+from sluice.operations.strangers import way_back
 
 
 @dataclass(frozen=True)
@@ -218,9 +219,7 @@ def _refuse_strangers(ctx: Context, p: states.Publication) -> None:
     if strangers:
         raise RollbackRefused(
             f"{p.full_name}: somebody else wrote {', '.join(strangers)} after batch "
-            f"{p.batch_id}; make the table again from its changelog (sluice rollback "
-            f"{ctx.pipeline.name} --rebuild --table {p.table_name}), or take that back first, by "
-            "set_current_snapshot (docs/operations.md)"
+            f"{p.batch_id}; {way_back(ctx, p)}"
         )
 
 

@@ -32,6 +32,7 @@ from sluice.names import (
 )
 from sluice.operations import comments
 from sluice.operations.context import Context
+from sluice.operations.strangers import or_taken_back
 from sluice.operations.sweep import left_to_maintenance
 from sluice.operations.undoable import (
     known_batch,
@@ -217,7 +218,8 @@ def _moves(ctx: Context, published: dict[str, list[Publication]]) -> list[str]:
             name = (p.namespace, p.table_name)
             table = tables.setdefault(name, ctx.catalog.load_table(name))
             current = heads[name] if name in heads else head(table)
-            refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
+            with or_taken_back(ctx, p):
+                refuse_rollback(table, current, p.head_snapshot, p.base_snapshot, batch_id)
             heads[name] = p.base_snapshot
             moves.append(f"batch {batch_id}: {p.full_name}: main {current} → {p.base_snapshot}")
     return moves
@@ -228,10 +230,11 @@ def _undo_one(
 ) -> list[str]:
     done = []
     for p in published:
-        moved = rollback_table(
-            ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
-            p.base_schema, batch_id,
-        )  # fmt: skip
+        with or_taken_back(ctx, p):
+            moved = rollback_table(
+                ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
+                p.base_schema, batch_id,
+            )  # fmt: skip
         reach(Point.ROLLBACK_TABLE)
         done.append(f"{moved.table}: main {moved.before} → {moved.after}")
     return done + _close(ctx, batch_id, mine)

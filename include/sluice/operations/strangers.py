@@ -1,0 +1,60 @@
+"""What to do about a table that somebody else wrote to, after a batch that shall be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sluice.catalog.client import find_table
+from sluice.errors import Followed, RollbackRefused
+from sluice.ledger import rows as states
+from sluice.ledger.rows import Publication
+from sluice.names import published_tables
+from sluice.operations.context import Context
+from sluice.operations.undoable import changelogs, known_batch
+
+_WHERE: Final = "docs/operations.md, Verifying"
+
+
+@contextmanager
+def or_taken_back(ctx: Context, p: Publication) -> Iterator[None]:
+    """Tell beside the refusal to move a table back how to go on."""
+    try:
+        yield
+    except Followed:  # nobody but a batch
+        raise
+    except RollbackRefused as refused:
+        raise RollbackRefused(f"{refused}; {way_back(ctx, p)}") from refused
+
+
+def way_back(ctx: Context, p: Publication) -> str:
+    """How to get on with the undo of a batch after whose publication somebody wrote to a table.
+
+    Beside a batch that is half published or half back nothing is made again.
+    """
+    row = known_batch(ctx, p.batch_id)
+    if row.state == states.PUBLISHED:
+        return (
+            "make the table again from its changelog (sluice rollback "
+            f"{ctx.pipeline.name} --rebuild --table {_target(ctx, p)}), or take that back first, "
+            f"by set_current_snapshot ({_WHERE})"
+        )
+    again = f"sluice rollback {ctx.pipeline.name} --batch {p.batch_id}"
+    if row.state == states.ROLLING_BACK:
+        again = f"sluice reconcile {ctx.pipeline.name}"
+    return f"take that back by {_call(ctx, p)} ({_WHERE}), and go on ({again})"
+
+
+def _call(ctx: Context, p: Publication) -> str:
+    """To what the batch published, or, where that has expired, to what was before it."""
+    table = find_table(ctx.catalog, p.namespace, p.table_name)
+    known = set() if table is None else {s.snapshot_id for s in table.metadata.snapshots}
+    back = next((s for s in (p.head_snapshot, p.base_snapshot) if s in known), None)
+    return "set_current_snapshot" + ("" if back is None else f"('{p.full_name}', {back})")
+
+
+def _target(ctx: Context, p: Publication) -> str:
+    """The target with which a table is made again: its history and events are beside it."""
+    mine = (target for target in changelogs(ctx) if p.table_name in published_tables(target))
+    return next(mine, p.table_name)
