@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from sluice.catalog.snapshots import head, publish_table, rollback_table
+from sluice.catalog.snapshots import drop_tags, head, publish_table, rollback_table
 from sluice.errors import RollbackRefused
 from sluice.ledger.rows import PUBLISHED, ROLLED_BACK, ROLLING_BACK, Publication
-from sluice.names import history_table
+from sluice.names import SUMMARY_MAINTENANCE, history_table, tag_name
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from tests.unit import branches
@@ -92,3 +93,46 @@ def test_a_history_is_made_again_with_its_target(context: Context, followed: boo
     write(context, name, 100)
     with pytest.raises(RollbackRefused, match=r"shop --rebuild --table users\)"):
         refolding.rollback(context, "b4")
+
+
+def rewritten_twice(context: Context, by: str) -> None:
+    """`users` after b3, whose own tags are gone, under an operator's tag: of what maintenance, or
+    somebody, wrote since the first has expired."""
+    table = context.catalog.load_table(USERS)
+    published = head(table)
+    assert published is not None
+    table.manage_snapshots().create_tag(published, "month-end").commit()
+    made = []
+    for told in (SUMMARY_MAINTENANCE, by):
+        rows = pa.table({"id": pa.array([], pa.int64())})
+        context.catalog.load_table(USERS).append(rows, snapshot_properties={told: "x"})
+        made.append(head(context.catalog.load_table(USERS)))
+    tags = [tag_name(batch) for batch in ("b1", "b2", "b3")]
+    drop_tags(context.catalog, context.catalog.load_table(USERS), tags)
+    assert made[0] is not None
+    context.catalog.load_table(USERS).maintenance.expire_snapshots().by_id(made[0]).commit()
+
+
+def test_an_operators_tag_does_not_make_what_expired_somebodys_move(context: Context) -> None:
+    """It keeps what the batch published; what lies between that and main has expired."""
+    rewritten_twice(context, SUMMARY_MAINTENANCE)
+    told = refolding.rollback(context, "b3", dry_run=True)
+    assert "between main and what batch b3 published snapshots have expired" in told[0]
+    assert "would fold again without: shop.users: 1 changes of batch b3" in told
+
+
+def test_somebodys_write_behind_what_expired_is_somebodys(context: Context) -> None:
+    rewritten_twice(context, "theirs")
+    with pytest.raises(RollbackRefused, match="somebody moved it"):
+        refolding.rollback(context, "b3", dry_run=True)
+
+
+def test_main_that_somebody_set_back_is_moved(context: Context) -> None:
+    """It goes back to before what the batch published, which is not among it."""
+    told = context.ledger.publications("shop", "b2")
+    base = next(p.base_snapshot for p in told if p.table_name == "users")
+    assert base is not None
+    users = context.catalog.load_table(USERS)
+    users.manage_snapshots().set_current_snapshot(base).commit()
+    with pytest.raises(RollbackRefused, match="somebody moved it"):
+        refolding.rollback(context, "b3")

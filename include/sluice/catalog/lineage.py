@@ -20,6 +20,15 @@ def ancestors(table: Table, snapshot: int | None) -> set[int]:
     return found
 
 
+def passes_over(table: Table, past: Container[int], snapshot: int) -> bool:
+    """Whether a line of `ancestors` goes back to before a snapshot that is not among them. Where it
+    ends after it, what lay between may have expired: of the last one Iceberg still tells the
+    parent, pyiceberg none."""
+    other = table.snapshot_by_id(snapshot)
+    line = [s.sequence_number or 0 for s in table.metadata.snapshots if s.snapshot_id in past]
+    return other is not None and min(line, default=0) <= (other.sequence_number or 0)
+
+
 def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
     """A snapshot, and those before it, as long as maintenance alone lies between."""
     while snapshot is not None:

@@ -33,7 +33,7 @@ from pyiceberg.table.update import (
 from sqlalchemy.exc import DBAPIError
 
 from sluice.catalog.client import find_table, known_table
-from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of
+from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
 from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import (
     CommitStateUnknown,
@@ -222,12 +222,16 @@ def refuse_rollback(
     name = ".".join(table.name())
     past = ancestors(table, current)
     if current is None or head_snapshot not in past:
-        if current is None or table.snapshot_by_id(head_snapshot) or foreign(table, past):
+        if current is None or passes_over(table, past, head_snapshot) or foreign(table, past):
             raise RollbackRefused(
                 f"{name}: main is at {current}, not on what batch {batch_id} published: somebody "
                 "moved it"
             )
-        raise Followed(f"{name}: what batch {batch_id} published, {head_snapshot}, has expired")
+        raise Followed(
+            f"{name}: between main and what batch {batch_id} published snapshots have expired"
+            if table.snapshot_by_id(head_snapshot)  # kept by a tag, or a branch, of somebody's own
+            else f"{name}: what batch {batch_id} published, {head_snapshot}, has expired"
+        )
     _refuse_foreign(table, current, head_snapshot, batch_id)
     if base is not None and table.snapshot_by_id(base) is None:
         raise Followed(f"{name}: snapshot {base}, from before batch {batch_id}, has expired")
