@@ -14,7 +14,7 @@ from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
-from sluice.operations.undo import release, rollback
+from sluice.operations.undo import release, rollback, take_out
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests import reference
@@ -166,6 +166,27 @@ def test_a_crash_in_the_publication_is_completed(
     assert stages.reconcile(lake.context()) == []
     assert state(lake, batches[0]) == states.ROLLED_BACK
     refuse_difference(lake, parts[1])
+
+
+@pytest.mark.long
+def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an earlier release left it: of the first there are no changes any more."""
+    _, parts = history(seed=4, parts=3)
+    batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
+    context, first = lake.context(), min(batches[:2])
+    with monkeypatch.context() as crash:
+        crash.setattr(stages, "take_out", lambda c, b: take_out(c, b) if b == first else died())
+        with pytest.raises(ZeroDivisionError):
+            refolding._fold_without(context, batches[:2], "as asked", dry_run=False)
+    assert sorted(state(lake, b) for b in batches[:2]) == [states.PUBLISHED, states.ROLLED_BACK]
+    (left,) = context.ledger.unfinished("p")
+    told = {"undone": sorted(batches[:2]), "half_published": True}
+    context.ledger.record_batch("p", left.batch_id, states.FAILED, attempt="x", detail=told)
+    assert stages.run(lake.context())[1] is None
+    assert [state(lake, b) for b in batches[:2]] == [states.ROLLED_BACK] * 2
+    refuse_difference(lake, parts[2])
 
 
 def died() -> Any:
