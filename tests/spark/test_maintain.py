@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -155,8 +156,7 @@ def test_a_budget_that_is_always_too_short_gets_to_the_ledger_too(shop: Shop) ->
     for _ in range(len(every(shop))):
         if len(listed(shop)) == len(every(shop)):
             break
-        turns = iter([True] * 9 + [False] * 100)
-        shop.maintain(proceed=lambda turns=turns: next(turns))
+        shop.maintain(proceed=partial(next, iter([True] * 9), False))
     assert listed(shop) == every(shop)
 
 
