@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE
 from spark_jobs.formats.envelope import WHOLE_TEXTS, repeats
+from spark_jobs.formats.extended_json import one_spelling
 
 SCALARS: Final = ("updateDescription", "patch")
 """What is read beside the fields of every envelope."""
@@ -61,9 +62,12 @@ def without_rows(flat: DataFrame) -> DataFrame:
 
 
 def _document(text: Column) -> Column:
-    """A document's top-level fields; numbers, ids and times of extended JSON as their own text."""
+    """A document's top-level fields; numbers, ids and times of extended JSON as their own text.
+
+    In one spelling, be it an image, a record's key or what an update changed: see `extended_json`.
+    """
     return F.transform_values(
-        F.from_json(text, IMAGE_TYPE, WHOLE_TEXTS),
+        F.from_json(one_spelling(text), IMAGE_TYPE, WHOLE_TEXTS),
         lambda _, v: F.regexp_replace(v, _WRAPPED, "$1$2$3"),
     )
 

@@ -127,8 +127,8 @@ def test_updates_that_tell_only_what_changed(spark: SparkSession, tmp_path: Path
 
 
 def test_what_an_update_leaves_alone_is_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """A time of extended JSON is a number of milliseconds to the hint, or else ISO text."""
-    hints = {"t": {"columns": {"at": "timestamp[ms]", "on": "timestamp"}}}
+    """A time of extended JSON is a number of milliseconds to the hint, also where it is text."""
+    hints = {"t": {"columns": {"at": "timestamp[ms]", "on": "timestamp[ms]"}}}
     sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": hints})
     times = {"at": {"$date": 1565546054692}, "on": {"$date": "2019-08-11T17:54:14.692Z"}}
     later = {"at": {"$date": {"$numberLong": "-1"}}}
@@ -194,3 +194,64 @@ def test_a_tombstone_deletes_its_document_where_asked(spark: SparkSession, tmp_p
     gone = {"key": {"id": "1"}, "value": None}
     sandbox.load_records([told("c", 1, ord=1), told("c", 2, ord=2), gone])
     assert [row["_id"] for row in sandbox.rows("t")] == ["2"]
+
+
+IDENTS = {
+    "uuid": (
+        {"$binary": "2ai7ZbKjTJuVmRmYBtHQ1w==", "$type": "04"},
+        {"$binary": {"base64": "2ai7ZbKjTJuVmRmYBtHQ1w==", "subType": "04"}},
+    ),
+    "date": ({"$date": 1565546054692}, {"$date": "2019-08-11T17:54:14.692Z"}),
+    "whole_second": ({"$date": 1565546054000}, {"$date": "2019-08-11T17:54:14Z"}),
+    "before_1970": ({"$date": -1}, {"$date": {"$numberLong": "-1"}}),
+    "int64": ({"$numberLong": "1004"}, 1004),
+    "compound": ({"shop": {"$numberLong": "-7"}, "no": 1}, {"shop": -7, "no": 1}),
+    "with_dates": (
+        {"from": {"$date": 0}, "to": {"$date": 1565546054692}, "d": 1.5},
+        {"from": {"$date": "1970-01-01T00:00:00Z"}, "to": {"$date": "2019-08-11T17:54:14.692Z"},
+         "d": 1.5},
+    ),
+    "with_binary": (
+        {"a": {"$binary": "AA==", "$type": "00"}, "b": {"$oid": "5f"}},
+        {"a": {"$binary": {"base64": "AA==", "subType": "00"}}, "b": {"$oid": "5f"}},
+    ),
+    "with_pattern": (
+        {"a": {"$regex": 'x"\\d', "$options": "i"}},
+        {"a": {"$regularExpression": {"pattern": 'x"\\d', "options": "i"}}},
+    ),
+    "not_a_number": ({"a": float("nan")}, {"a": {"$numberDouble": "NaN"}}),
+}  # fmt: skip
+"""By type: as an image has it, and as a record's key and `updatedFields` have it."""
+
+
+def test_delete_finds_its_document_whatever_the_type_of_its_id(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records: dict[str, Any] = {}
+    for name, (strict, relaxed) in IDENTS.items():
+        document = json.dumps({"_id": strict})
+        key = {"id": json.dumps(relaxed)}
+        records[f"{name}.after"] = event("c", src=MONGO | {"ord": 1}, after=document)
+        records[f"{name}.key"] = {"key": key, "value": event("d", src=MONGO, before=None)}
+    rows = decode_named(spark, Debezium(), tmp_path, records)
+    for name in IDENTS:
+        assert rows[f"{name}.after"]["after"] == rows[f"{name}.key"]["before"], name
+    assert rows["uuid.key"]["before"] == {"_id": json.dumps(IDENTS["uuid"][0]).replace(" ", "")}
+    assert rows["date.key"]["before"] == {"_id": "1565546054692"}
+    assert rows["compound.key"]["before"] == {"_id": '{"shop":-7,"no":1}'}
+
+
+def test_changed_fields_are_spelled_as_whole_documents(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A text that looks like a value of extended JSON is left alone by both."""
+    text = {"text": '{"a":{"$numberLong":"7"},"b":{"$date":"2019-08-11T17:54:14Z"}}'}
+    strict = {name: pair[0] for name, pair in IDENTS.items()} | text
+    relaxed = {name: pair[1] for name, pair in IDENTS.items()} | text
+    records = {
+        "whole": event("c", src=MONGO | {"ord": 1}, after=json.dumps({"_id": 1} | strict)),
+        "changed": changed(describe(relaxed)),
+    }
+    rows = decode_named(spark, Debezium(), tmp_path, records)
+    assert rows["changed"]["after"] == rows["whole"]["after"]
+    assert rows["whole"]["after"]["text"] == text["text"]

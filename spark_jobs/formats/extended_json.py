@@ -1,0 +1,73 @@
+"""MongoDB's Extended JSON, of which Debezium writes two spellings, brought to one.
+
+Sources: Debezium's `JsonSerialization` (an image by `JsonMode.STRICT`, a record's key and
+`updatedFields` by `JsonMode.RELAXED`) and the converters of each mode in the driver's
+`org.bson.json`. They differ in five types:
+
+| | STRICT | RELAXED | kept |
+|---|---|---|---|
+| int64 | `{"$numberLong": "7"}` | `7`, as an int32 | `7` |
+| date | `{"$date": 0}` | `{"$date": "1970-01-01T00:00:00Z"}`, outside of the years 1970 to 9999 |
+|      | | `{"$date": {"$numberLong": "-1"}}` | `{"$date": 0}` |
+| binary | `{"$binary": "AA==", "$type": "00"}` |
+|        | | `{"$binary": {"base64": "AA==", "subType": "00"}}` | as STRICT |
+| regular expression | `{"$regex": "a", "$options": ""}` |
+|        | | `{"$regularExpression": {"pattern": "a", "options": ""}}` | as STRICT |
+| NaN, infinities | `NaN` | `{"$numberDouble": "NaN"}` | `NaN` |
+
+So an image is as STRICT has it but for int64, which RELAXED does not tell from int32.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_TEXT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")'
+_INT: Final = r'\{\s*"\$number(?:Long|Int)"\s*:\s*"(-?\d+)"\s*\}'
+_NO_NUMBER: Final = r'\{\s*"\$numberDouble"\s*:\s*"(NaN|-?Infinity)"\s*\}'
+_DATE: Final = r'(?<="\$date")\s*:\s*"([^"]*)"'
+_BINARY: Final = (
+    r'(?<="\$binary")(\s*:\s*)\{\s*"base64"\s*:\s*("[^"]*")\s*,\s*'
+    r'"subType"\s*:\s*("[^"]*")\s*\}\s*\}'
+)
+_PATTERN: Final = (
+    r'\{\s*"\$regularExpression"\s*:\s*\{\s*'
+    rf'"pattern"\s*:\s*{_TEXT}\s*,\s*"options"\s*:\s*{_TEXT}\s*\}}\s*\}}'
+)
+_RELAXED: Final = {
+    _NO_NUMBER: "$1",
+    _BINARY: r'$1$2,"\$type":$3}',
+    _PATTERN: r'{"\$regex":$1,"\$options":$2}',
+}
+_MAY_BE_RELAXED: Final = ('"$numberDouble"', '"base64"', '"$regularExpression"')
+
+
+def one_spelling(document: Column) -> Column:
+    """A document's text in the spelling that is kept; see above.
+
+    In the text as it stands, not in what is read of it: a quote inside of a string has a backslash
+    before it there, so that no text of a document's looks like one of these objects. Few documents
+    have one that only RELAXED writes, and the others are not searched for each of them.
+    """
+    counted = F.regexp_replace(document, _INT, "$1")
+    strict = reduce(lambda text, pair: F.regexp_replace(text, *pair), _RELAXED.items(), counted)
+    may_be = reduce(or_, map(document.contains, _MAY_BE_RELAXED), document.rlike(_DATE))
+    return F.when(may_be, _in_milliseconds(strict)).otherwise(counted)
+
+
+def _in_milliseconds(text: Column) -> Column:
+    """With each date that is ISO text as its milliseconds; one that is no date stays as it came."""
+
+    def milliseconds(date: Column) -> Column:
+        counted = F.unix_millis(date.try_cast("timestamp")).cast("string")
+        return F.concat(F.lit(":"), F.coalesce(counted, F.concat(F.lit('"'), date, F.lit('"'))))
+
+    between = F.split(text, _DATE, -1)
+    dates = F.transform(F.regexp_extract_all(text, F.lit(_DATE), F.lit(1)), milliseconds)
+    pairs = F.zip_with(between, dates, lambda a, b: F.concat(a, F.coalesce(b, F.lit(""))))
+    return F.array_join(pairs, "")
