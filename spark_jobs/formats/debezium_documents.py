@@ -22,6 +22,11 @@ UNTOLD: Final = "untold"
 _ADDED: Final = {PARTIAL: "array<string>", UNTOLD: "boolean"}
 _DESCRIPTION: Final = "updatedFields string, removedFields array<string>, truncatedArrays string"
 _KEY: Final = "_id"
+_TEXT_OF_OBJECT: Final = r'"{\"$'
+"""How a text that looks like a value of extended JSON begins in its document; an object has no
+backslashes before its quotes."""
+_MARK: Final = "\ufffe"
+"""Stands before such a text while it is read; it is no character of any text."""
 _WRAPPED: Final = (
     r'^\{"\$(?:numberLong|numberInt|numberDouble|numberDecimal|oid|date)":'
     r'(?:\{"\$numberLong":)?(?:"([^"]*)"|(-?\d+))\}{1,2}$'
@@ -65,11 +70,18 @@ def _document(text: Column) -> Column:
     """A document's top-level fields; numbers, ids and times of extended JSON as their own text.
 
     In one spelling, be it an image, a record's key or what an update changed: see `extended_json`.
+    A text of the document's stays as it is, whatever it looks like.
     """
-    return F.transform_values(
-        F.from_json(one_spelling(text), IMAGE_TYPE, WHOLE_TEXTS),
-        lambda _, v: F.regexp_replace(v, _WRAPPED, "$1$2$3"),
-    )
+    start = _TEXT_OF_OBJECT
+    marked = F.replace(text, F.lit(start), F.lit(start.replace("{", _MARK + "{")))
+
+    def own_text(_: Column, value: Column) -> Column:
+        plain = F.replace(value, F.lit(_MARK), F.lit(""))
+        unwrapped = F.regexp_replace(value, _WRAPPED, "$1$2$3")
+        return F.when(value.contains(_MARK) & text.contains(start), plain).otherwise(unwrapped)
+
+    whole = F.from_json(one_spelling(marked), IMAGE_TYPE, WHOLE_TEXTS)
+    return F.transform_values(whole, own_text)
 
 
 def _change() -> Column:

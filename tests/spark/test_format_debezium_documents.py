@@ -255,3 +255,21 @@ def test_changed_fields_are_spelled_as_whole_documents(
     rows = decode_named(spark, Debezium(), tmp_path, records)
     assert rows["changed"]["after"] == rows["whole"]["after"]
     assert rows["whole"]["after"]["text"] == text["text"]
+
+
+def test_a_text_that_looks_like_extended_json_stays_a_text(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    texts = {
+        "id": '{"$oid":"abc"}', "n": '{"$numberLong":"5"}', "said": 'he said "{"$oid":"abc"}"',
+    }  # fmt: skip
+    document = {"_id": texts["id"], "o": {"$oid": "5f"}, "in": {"t": texts["n"]}} | texts
+    key = {"id": json.dumps(texts["id"])}
+    records = {
+        "whole": event("c", src=MONGO | {"ord": 1}, after=json.dumps(document)),
+        "gone": {"key": key, "value": event("d", src=MONGO | {"ord": 2}, before=None)},
+    }
+    rows = decode_named(spark, Debezium(), tmp_path, records)
+    nested = json.dumps(document["in"], separators=(",", ":"))
+    assert rows["whole"]["after"] == {"_id": texts["id"], "o": "5f", "in": nested} | texts
+    assert rows["gone"]["before"] == {"_id": texts["id"]}
