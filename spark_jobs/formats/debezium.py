@@ -174,7 +174,7 @@ class Debezium(Format):
                 flat = _with_key_names(_unrouted(flat, expected), tombstones.wanted(options))
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
-        flat = union(list(map(debezium_documents.without_rows, scans)) if any_documents else scans)
+        flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
         if any_documents or head is None or head.connector in SHARING:
             flat = with_arrival(spark, flat, files)
         absent = [_absent(options, known.partial, any_documents).alias("absent")]

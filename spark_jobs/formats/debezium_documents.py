@@ -6,20 +6,25 @@ no `after`, only `updateDescription`. Version 1 had `patch` instead, whose opera
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE
-from spark_jobs.formats.envelope import WHOLE_TEXTS, repeats
+from spark_jobs.formats.envelope import WHOLE_TEXTS, repeats, union
 from spark_jobs.formats.extended_json import one_spelling
 
 SCALARS: Final = ("updateDescription", "patch")
 """What is read beside the fields of every envelope."""
 PARTIAL: Final = "partial"
 UNTOLD: Final = "untold"
-_ADDED: Final = {PARTIAL: "array<string>", UNTOLD: "boolean"}
+_ADDED: Final = {PARTIAL: "array<string>", UNTOLD: "string"}
+_NO_CHANGE: Final = "no_change_told"
+_GONE: Final = "document_gone"
+UNTOLD_REASONS: Final = (_NO_CHANGE, _GONE)
+"""Why an update without its document is ignored: it tells nothing, or its delete follows."""
 _DESCRIPTION: Final = "updatedFields string, removedFields array<string>, truncatedArrays string"
 _KEY: Final = "_id"
 _TEXT_OF_OBJECT: Final = r'"{\"$'
@@ -39,8 +44,8 @@ def with_rows(flat: DataFrame) -> DataFrame:
     """Rows from documents, whose key is `_id`; the record's own key calls it `id`.
 
     A delete may come without its row, and a tombstone does: then the record's key is all of it
-    there is. PARTIAL names the fields that an update without its row carries; UNTOLD: there are
-    none.
+    there is. PARTIAL names the fields that an update without its row carries; UNTOLD, of every
+    update without its row, which of UNTOLD_REASONS it may have, see `union_of`.
     """
     before, after = (_document(F.col(c)) for c in ("before", "after"))
     ident = _document(F.concat(F.lit('{"_id":'), F.col("key")["id"], F.lit("}")))
@@ -55,12 +60,25 @@ def with_rows(flat: DataFrame) -> DataFrame:
         "after": F.coalesce(after, _changed_row()),
         "key": F.when(told, F.array(F.lit(_KEY))),
         PARTIAL: F.when(_is_plain(), F.concat(F.array(F.lit(ALL_BUT)), "_names")),
-        UNTOLD: F.when(bare, _says_nothing()),
+        UNTOLD: F.when(bare, F.when(_says_nothing(), _NO_CHANGE).otherwise(_GONE)),
     }
     return named.withColumns(columns).drop("_ident", "_change", "_names", *SCALARS)
 
 
-def without_rows(flat: DataFrame) -> DataFrame:
+def union_of(scans: Sequence[DataFrame], options: Mapping[str, Any]) -> DataFrame:
+    """The scans as one, with UNTOLD of the updates that are ignored and of no others.
+
+    With `capture.mode=change_streams_update_full` an update without its document was overtaken by
+    its delete, and the option `update_without_document` may say so: nothing in an event tells the
+    mode.
+    """
+    flat = union(list(map(_without_rows, scans)))
+    if options.get("update_without_document") == "ignore":
+        return flat
+    return flat.withColumn(UNTOLD, F.nullif(F.col(UNTOLD), F.lit(_GONE)))
+
+
+def _without_rows(flat: DataFrame) -> DataFrame:
     """The columns that `with_rows` adds, for files beside that have no documents."""
     missing = {n: F.lit(None).cast(t) for n, t in _ADDED.items() if n not in flat.columns}
     return flat.withColumns(missing) if missing else flat

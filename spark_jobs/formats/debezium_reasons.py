@@ -51,7 +51,7 @@ _PARTS: Final = f"""op = 'u' AND source.connector = 'spanner'
     AND source.{CAPTURED} IN ('OLD_AND_NEW_VALUES', 'NEW_VALUES')"""
 """Whether a NULL of an update may be a value that stayed."""
 _FOUND: Final = "snapshot_schema"
-_PASSED: Final = ("logical_message", *SEEMING, "no_change_told", _FOUND)
+_PASSED: Final = ("logical_message", *SEEMING, *debezium_documents.UNTOLD_REASONS, _FOUND)
 
 
 def reason(
@@ -66,8 +66,8 @@ def reason(
     marker, tombstone, heartbeat = (
         "not_an_envelope" if kind in others else kind for kind in SEEMING
     )
-    documents = debezium_documents.UNTOLD in columns
-    untold = f"WHEN {debezium_documents.UNTOLD} THEN 'no_change_told'" if documents else ""
+    why = debezium_documents.UNTOLD
+    untold = f"WHEN {why} IS NOT NULL THEN {why}" if why in columns else ""
     left = [f"WHEN {name} IS NOT NULL THEN 'flattened_event'" for name in FLATTENED]
     flattened = " ".join(left) if columns.issuperset(FLATTENED) else ""
     other = f"WHEN source.connector <> '{connector}' THEN 'other_connector'" if connector else ""

@@ -126,6 +126,19 @@ def test_updates_that_tell_only_what_changed(spark: SparkSession, tmp_path: Path
     assert {outcome[:2] for outcome in found.values()} == {("reject", "image_missing")}
 
 
+def test_update_whose_document_is_gone_is_ignored_where_asked(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of `change_streams_update_full` alone, where its delete follows, be it of whole fields."""
+    rows = decode_named(spark, Debezium(), tmp_path, UPDATES, update_without_document="ignore")
+    found = {name: (row["outcome"], row["reason"]) for name, row in rows.items()}
+    assert found.pop("whole") == ("event", None)
+    assert found.pop("patch") == ("reject", "image_missing")
+    for name in ("untold", "empty"):
+        assert found.pop(name) == ("ignore", "no_change_told"), name
+    assert set(found.values()) == {("ignore", "document_gone")}
+
+
 def test_what_an_update_leaves_alone_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     """A time of extended JSON is a number of milliseconds to the hint, also where it is text."""
     hints = {"t": {"columns": {"at": "timestamp[ms]", "on": "timestamp[ms]"}}}
@@ -241,9 +254,7 @@ def test_delete_finds_its_document_whatever_the_type_of_its_id(
     assert rows["compound.key"]["before"] == {"_id": '{"shop":-7,"no":1}'}
 
 
-def test_changed_fields_are_spelled_as_whole_documents(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_changed_fields_are_spelled_as_whole_documents(spark: SparkSession, tmp_path: Path) -> None:
     """A text that looks like a value of extended JSON is left alone by both."""
     text = {"text": '{"a":{"$numberLong":"7"},"b":{"$date":"2019-08-11T17:54:14Z"}}'}
     strict = {name: pair[0] for name, pair in IDENTS.items()} | text

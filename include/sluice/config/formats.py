@@ -11,7 +11,7 @@ _TABLES: Final = ("csv_columns", "csv_delimiter", "csv_null")
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "debezium": (
         "connector", "decimal_format", "layout", "schema_registry", "schemas", "table",
-        "tombstones", "unavailable_value",
+        "tombstones", "unavailable_value", "update_without_document",
     ),
     "datastream": ("records",),
     "streamx": (),
@@ -31,6 +31,7 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "decimal_format": ("base64", "numeric"),
         "layout": ("base64", "length_delimited", "length_delimited_pairs", "avro_json"),
         "tombstones": ("ignore", "delete"),
+        "update_without_document": ("apply", "ignore"),
     },
     "datastream": {"records": ("json", "value")},
     "canal": {
