@@ -200,8 +200,19 @@ def _oracle() -> tuple[str, ...]:
     redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(_LCR_PARTS - 1))
     places = zip((*redo, _optional("source.ssn")), map(_lcr, range(_LCR_PARTS)), strict=True)
     within = (f"CASE WHEN source.lcr_position IS NULL THEN {a} ELSE {b} END" for a, b in places)
-    commit = "coalesce(source.commit_scn, source.scn, '')"
-    return commit, _required("source.scn"), *within
+    return _commit_scn(), _required("source.scn"), *within
+
+
+def _commit_scn() -> str:
+    """The greater of `commit_scn` and `scn`: no transaction commits before its own changes.
+
+    Of a cluster (RAC) Debezium 1.9.5 to 2.2 writes the last commit of the change's redo thread,
+    which may be an older transaction's. By its `scn` such a change is above what its row was
+    before, and below what came after the commit, for until then the row was locked.
+    """
+    own, commit = (f"try_cast(source.{n} AS decimal(38,0))" for n in ("scn", "commit_scn"))
+    told = "coalesce(source.commit_scn, source.scn, '')"
+    return f"CASE WHEN {own} > {commit} THEN source.scn ELSE {told} END"
 
 
 def _lcr(index: int) -> str:

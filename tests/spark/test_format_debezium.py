@@ -154,6 +154,7 @@ EVENTS: dict[str, Any] = {
                              ssn=9),
     "oracle_second": streamed("oracle", scn="9", commit_scn="1000", rs_id=" 0x1.2.3 ", ssn=0),
     "oracle_bare": streamed("oracle", scn="5"),
+    "oracle_other_commit": streamed("oracle", scn="600", commit_scn="100", rs_id="0x1.2.3", ssn=0),
     "xstream_first": streamed("oracle", scn="200", lcr_position="00000000000000C8" * 3 + "0001",
                               rs_id=None, ssn=0),
     "xstream_second": streamed("oracle", scn="200", lcr_position="00000000000000c8" * 3 + "00010000"
@@ -337,7 +338,7 @@ def test_values_that_were_not_sent(
         ("pg_no_commit", at(50, 50)), ("pg_bare", at(77, 77)), ("pg_no_lsn", at(10, 20)),
         ("pg_16_first", at(1002, 1100)),
         ("oracle_first", at(100, 99, 255, 16, 1, 9)), ("oracle_second", at(1000, 9, 1, 2, 3, 0)),
-        ("oracle_bare", at(5, 5, 0, 0, 0, 0)),
+        ("oracle_bare", at(5, 5, 0, 0, 0, 0)), ("oracle_other_commit", at(600, 600, 1, 2, 3, 0)),
         ("xstream_first", at(200, 200, 200, 200, 200, 1 << 48)), ("xstream_bad", None),
         ("sqlserver", at(0x27, 0x758, 5, 0x27, 0x758, 3, 1)), ("other", None),
         ("ticdc", at(447507027004751877)), ("ticdc_unplaced", None),
