@@ -1,7 +1,7 @@
 """The orders of Debezium's connectors, as positions.
 
 See docs/formats/debezium.md, "Order". PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by
-(binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn) or in one scn by
+(binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn, row_id) or in one scn by
 lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and
 in a transaction by arrival, TiCDC by commit_ts; without these, by arrival.
 """
@@ -44,6 +44,11 @@ VERSION: Final = "version"
 SNAPSHOT: Final = "snapshot"
 """Whether a record tells of what a snapshot found; of changes it is `false`, or not there."""
 _AMONG_CHANGES: Final = f"source.{SNAPSHOT} = 'incremental' AND source.sequence IS NOT NULL"
+_ROW_ID: Final = """CASE WHEN source.rs_id IS NOT NULL AND source.row_id IS NOT NULL
+    THEN conv(hex(xxhash64(source.row_id)), 16, 10) END"""
+"""Which row of its table a change of LogMiner is of, as a number: of a statement that changes many
+rows several stand at one place of the redo log, for the connector never fills `ssn`. Without a
+place arrival tells them apart, which a row's address may not overrule."""
 _LCR_DIGITS: Final = 16
 _LCR_PARTS: Final = 4
 
@@ -200,7 +205,7 @@ def _oracle() -> tuple[str, ...]:
     redo = (_optional(_hex(rs_id, "[.]", index)) for index in range(_LCR_PARTS - 1))
     places = zip((*redo, _optional("source.ssn")), map(_lcr, range(_LCR_PARTS)), strict=True)
     within = (f"CASE WHEN source.lcr_position IS NULL THEN {a} ELSE {b} END" for a, b in places)
-    return _commit_scn(), _required("source.scn"), *within
+    return _commit_scn(), _required("source.scn"), *within, _ROW_ID
 
 
 def _commit_scn() -> str:
@@ -241,7 +246,7 @@ _FIELDS: Final = {
     _POSTGRESQL: ("lsn", "sequence", SNAPSHOT),
     "mysql": ("file", "pos", "row"),
     "mariadb": ("file", "pos", "row"),
-    "oracle": ("commit_scn", "scn", "rs_id", "ssn", "lcr_position"),
+    "oracle": ("commit_scn", "scn", "rs_id", "ssn", "lcr_position", "row_id"),
     "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
     "mongodb": ("ord", "txnNumber", "lsid"),
     _TICDC: ("commit_ts",),

@@ -129,6 +129,20 @@ def test_changes_of_one_scn_that_tell_no_more_go_by_arrival(
     assert names(sandbox) == {str(i): "second" for i in NUMBERS}
 
 
+def test_equal_rows_of_one_place_of_the_redo_log_are_told_apart_by_their_address(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In a table without a key; one that comes again counts once. `ssn` is 0 in all of them."""
+    place = {"scn": "100", "commit_scn": "101", "rs_id": "0x1.2.3", "ssn": 0}
+    rows = [
+        event("c", src=source("oracle", row_id=f"AAATGpAAIAAItcIAA{last}", **place))
+        for last in "ABCA"
+    ]
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": []}}})
+    sandbox.load_records(rows)
+    assert len(sandbox.rows("t")) == 3
+
+
 @pytest.mark.parametrize("form", ["{}", '{{"key":{{"id":1}},"value":{}}}'])
 @pytest.mark.parametrize(
     ("options", "value"), [({}, 1234), ({}, 19.5), ({"decimal_format": "numeric"}, "B8Y=")]
