@@ -23,7 +23,7 @@ A decoder of a format with partial rows gives `absent` too, an array<string>: th
 `after` does not carry, or ALL_BUT and the columns that it does carry; NULL where it is whole.
 Where `before` may lack values too it gives `old_absent`, the columns whose old value nobody tells,
 or ALL_BUT and those whose old value it tells; where it costs, only for tables whose old rows are
-looked at.
+looked at. Beside no `before` it says that an update may be of another key, which nobody tells.
 One of a format that tells of transactions gives `transaction`, a string, of every change that is
 part of one and of what ends it, and `ends`, a boolean; where it costs, only when it is asked for.
 """

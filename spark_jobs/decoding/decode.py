@@ -278,8 +278,9 @@ def _bad(plan: TablePlan, sides: Sequence[str], with_values: bool) -> Column:
             lacking = texts[0].isNull() | (F.col(_SPLIT) & texts[-1].isNull())
             nulls.append(F.when(row & lacking, F.lit(f"{_KEY_IS_NULL}:{column.source_name}")))
     others = [F.when(F.col(_DOUBLED), F.lit(_DUPLICATE_COLUMN))] if plan.found.duplicated else []
-    if not plan.keyed:
+    if not plan.keyed or plan.identity.issuperset(c.name for c in plan.columns):
         others.append(F.when(F.col(_ALONE), F.lit(_OLD_ROW_MISSING)))
+    if not plan.keyed:
         lost = F.concat(F.lit(f"{_NOT_SENT}:"), F.array_join(_LOST, ", "))
         others.append(F.when(~F.col(_ALONE), lost))
     return F.concat_ws(", ", *misfits, *nulls, *others)
@@ -319,16 +320,20 @@ def _carried(plan: TablePlan, batch: Batch) -> list[Column]:
         (short_name(F.col("types")) if described else F.lit(None)).alias(_TYPES_ID),
         (F.col("types").isNotNull() if coded else F.lit(True)).alias(_DESCRIBED),
         doubled.alias(_DOUBLED),
-        _updates_what_nobody_tells().alias(_ALONE),
+        _updates_what_nobody_tells(plan).alias(_ALONE),
         F.col(_SPLIT),
         record_text().alias(RECORD),
         *map(F.col, PLACE),
     ]
 
 
-def _updates_what_nobody_tells() -> Column:
-    """Whether a record is an update of a row that neither it nor another record tells."""
-    return (F.col("op") == OP_UPDATE) & tells_nothing(F.col("before"))
+def _updates_what_nobody_tells(plan: TablePlan) -> Column:
+    """Whether a record is an update of a row that neither it nor another record tells.
+
+    By its key a row is known all the same, unless the source says that the old one is untold.
+    """
+    alone = (F.col("op") == OP_UPDATE) & tells_nothing(F.col("before"))
+    return alone & F.col("old_absent").isNotNull() if plan.keyed else alone
 
 
 def _repeats_column(*images: str) -> Column:

@@ -232,6 +232,7 @@ def _envelope() -> dict[str, Column]:
         "tx_id": meta["tx_id"],
         "event_id": F.col("uuid"),
         "raw": F.when(reason.isNotNull(), line),
+        "old_absent": F.when((op == OP_UPDATE) & _names_whole_row(), F.map_keys(payload)),
     }
 
 
@@ -354,6 +355,20 @@ def _hex(text: Column, pattern: str) -> Column:
 
 def _key() -> Column:
     """The key columns that the metadata names; NULL where the row does not have them all."""
+    return carried_key(_named_key(), F.map_keys("payload"))
+
+
+def _named_key() -> Column:
     meta = F.col("source_metadata")
-    named = F.coalesce(*(F.when(F.size(meta[name]) > 0, meta[name]) for name in META_LISTS))
-    return carried_key(named, F.map_keys("payload"))
+    return F.coalesce(*(F.when(F.size(meta[name]) > 0, meta[name]) for name in META_LISTS))
+
+
+def _names_whole_row() -> Column:
+    """Whether the key has every column, as PostgreSQL's REPLICA IDENTITY FULL makes it.
+
+    All that an update can change then is the key, and a plain `UPDATE` does not tell the old one.
+    """
+    carried, named = (
+        F.transform(names, F.lower) for names in (F.map_keys("payload"), _named_key())
+    )
+    return F.size(F.array_except(carried, named)) == 0

@@ -135,3 +135,24 @@ def test_the_old_row_of_an_update_in_two_records_came_in_the_other(
         lake.load_records(batch)
     assert lake.rows(table) == [row("b")]
     assert not lake.quarantined()
+
+
+def test_an_update_of_a_row_that_is_all_key_is_quarantined(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Datastream names every column of a PostgreSQL table with REPLICA IDENTITY FULL as its key."""
+    records = []
+    for at, (change, value) in enumerate((("INSERT", "a"), ("UPDATE", "b"))):
+        told = datastream(change, at, value)
+        told["source_metadata"] |= {"primary_keys": ["ID", "v"]}
+        named = json.loads(json.dumps(told))
+        named["source_metadata"]["table"] = "named"
+        records += [told, named]
+    columns = {"columns": {"v": "string"}}
+    tables = {"t": columns, "named": {"key": ["id"], **columns}}
+    sandbox = Sandbox(spark, tmp_path, {"format": "datastream", "tables": tables})
+    sandbox.load_records(records)
+    assert [r["v"] for r in sandbox.rows("t")] == ["a"]
+    assert [r["v"] for r in sandbox.rows("named")] == ["b"]
+    (bad,) = sandbox.quarantined()
+    assert (bad["reason"], bad["detail"]) == ("does_not_fit", "old_row_missing")
