@@ -48,6 +48,7 @@ from spark_jobs.formats.envelope import (
     read_lines,
     repeats,
     select_envelope,
+    tells_nothing,
     with_arrival,
     with_numbers,
 )
@@ -267,7 +268,7 @@ def _version_known() -> Column:
 def _reason() -> Column:
     op = F.col("_op")
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
-    lacks_image = (upsert & F.col("_after").isNull()) | (delete & _deleted_row().isNull())
+    lacks_image = (upsert & tells_nothing(F.col("_after"))) | (delete & _deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
     told = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & lob_columns().isNull()
