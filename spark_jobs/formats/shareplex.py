@@ -168,7 +168,8 @@ def _with_other_halves(halves: DataFrame) -> DataFrame:
     near = last["old"] & (last["_at"] >= F.col("_at") - 3) & F.col("_scn").isNotNull()
     of_row = F.coalesce(last["_rowid"] == F.col("_rowid"), F.lit(True))
     found = placed.withColumn("_other", F.when(is_new & near & of_row, last["row"]))
-    return found.withColumn("_old", F.coalesce("_key", "_other")).drop("_at", "_other")
+    told = F.when(F.size("_key") > 0, F.col("_key"))
+    return found.withColumn("_old", F.coalesce(told, "_other")).drop("_at", "_other")
 
 
 def _number() -> Column:

@@ -205,3 +205,12 @@ def test_a_truncate_without_a_number_empties_the_table(spark: SparkSession, tmp_
     empty = {"meta": {"op": "truncate", "table": "O.ROWS", "scn": "2", "trans": "7.0.4"}}
     history = [change(1, "ins", row(1)), empty, change(3, "ins", row(2))]
     assert [r["ID"] for r in loaded(spark, tmp_path, [history]).rows("ROWS")] == ["2"]
+
+
+def test_a_new_half_with_an_empty_key_takes_its_row_from_the_old_half(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    new = change(2, NEW, {"A": "z"}) | {"key": {}}
+    sandbox = loaded(spark, tmp_path, [[change(1, "ins", row(1)), change(2, OLD, row(1)), new]])
+    assert sandbox.rows("ROWS") == [row(1, A="z")]
+    assert sandbox.quarantined() == []
