@@ -23,7 +23,6 @@ from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.mysqltypes import is_known, mysql_type
 from spark_jobs.canonical import (
-    ALL_BUT,
     IMAGE_TYPE,
     OP_DDL,
     OP_DELETE,
@@ -45,6 +44,7 @@ from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_MILLISECOND,
     arrival_position,
+    lacking,
     line_or,
     looked_up,
     number_or_zero,
@@ -339,7 +339,7 @@ def _images(told: _Told) -> dict[str, Column]:
 
 def _envelope(told: _Told) -> dict[str, Column]:
     marker, reason = _marker(), F.col("reason")
-    lacking = _lacking(F.col("_columns"), F.map_keys("after"))
+    absent = lacking(F.col("_columns"), F.map_keys("after"))
     described = F.struct(F.col("_columns").alias("names"), F.map_values("mysqlType").alias("types"))
     return {
         "outcome": outcome(F.coalesce(marker.isNotNull(), F.lit(False)), reason),
@@ -355,7 +355,7 @@ def _envelope(told: _Told) -> dict[str, Column]:
         "tx_id": F.coalesce(F.nullif("gtid", F.lit("")), F.col("_tidb.commitTs")),
         "ddl": F.when(F.col("_op").isin(OP_DDL, OP_TRUNCATE), F.col("sql")),
         "raw": F.when(reason.isNotNull(), line_or(*_FIELDS)),
-        "absent": F.when(F.col("_op") == OP_UPDATE, lacking),
+        "absent": F.when(F.col("_op") == OP_UPDATE, absent),
     }
 
 
@@ -370,16 +370,6 @@ def _source_ts() -> Column:
     es = F.col("es").try_cast("bigint")
     millis = F.when(es.between(1, _LAST_OF_TEN_DIGITS), es * 1000).otherwise(es)
     return F.when(millis.between(1, LAST_MILLISECOND), F.timestamp_millis(millis))
-
-
-def _lacking(names: Column, carried: Column) -> Column:
-    """Those of `names` that are not carried, NULL for none; a message's rows may differ in case."""
-    lacking, folded = F.array_except(names, carried), F.transform(carried, F.lower)
-    # A name of nothing would say that all but the listed ones are lacking.
-    absent = F.filter(
-        lacking, lambda name: ~F.array_contains(folded, F.lower(name)) & (name != ALL_BUT)
-    )
-    return F.when(F.size(lacking) > 0, F.when(F.size(absent) > 0, absent))
 
 
 def _position(told: _Told) -> Column:

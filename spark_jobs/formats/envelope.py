@@ -253,6 +253,16 @@ def spelled_as(names: Column, carried: Column) -> Column:
     return F.when(same, names).otherwise(F.transform(names, as_carried))
 
 
+def lacking(names: Column, carried: Column) -> Column:
+    """Those of `names` that are not carried, NULL for none; a message's rows may differ in case."""
+    lacking, folded = F.array_except(names, carried), F.transform(carried, F.lower)
+    # A name of nothing would say that all but the listed ones are lacking.
+    absent = F.filter(
+        lacking, lambda name: ~F.array_contains(folded, F.lower(name)) & (name != ALL_BUT)
+    )
+    return F.when(F.size(lacking) > 0, F.when(F.size(absent) > 0, absent))
+
+
 def name_of(row: Column, told: str) -> Column:
     """The name that a row has a column by which a person told, maybe in another case.
 

@@ -33,6 +33,7 @@ from spark_jobs.formats.envelope import (
     any_repeats_column,
     carried_key,
     instant,
+    lacking,
     line_or,
     looked_up,
     number_or_zero,
@@ -44,7 +45,8 @@ from spark_jobs.formats.envelope import (
 
 ROW_ID: Final = "#alibaba_rds_row_id#"
 NEW_HALF: Final = "UPDATE_AFTER"
-UPSERTS: Final = {"INSERT": OP_INSERT, NEW_HALF: OP_UPDATE, "UPDATE": OP_UPDATE}
+UPDATES: Final = (NEW_HALF, "UPDATE")
+UPSERTS: Final = {"INSERT": OP_INSERT, **dict.fromkeys(UPDATES, OP_UPDATE)}
 DELETES: Final = ("DELETE", "UPDATE_BEFOR", "UPDATE_BEFORE")
 DDL: Final = ("DDL", "CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX")
 TRUNCATE: Final = "TRUNCATE"
@@ -134,6 +136,7 @@ def _envelope() -> dict[str, Column]:
         "raw": F.when(
             reason.isNotNull() & ~F.coalesce(ignored, F.lit(False)), line_or("schema", "payload")
         ),
+        "absent": F.when(F.col("_op").isin(*UPDATES), lacking(_described(), F.map_keys("after"))),
     }
 
 
@@ -185,13 +188,17 @@ def _key() -> Column:
     A TRUNCATE has no row: what the message describes are the table's columns.
     """
     image = F.coalesce("after", "before")
-    described = F.from_json("schema.dataColumn", "array<struct<name:string>>")["name"]
     names, carried = (
         F.col("_primary_key"),
-        F.when(_truncates(), described).otherwise(F.map_keys(image)),
+        F.when(_truncates(), _described()).otherwise(F.map_keys(image)),
     )
     hidden = F.when(F.map_contains_key(image, F.lit(ROW_ID)), F.array(F.lit(ROW_ID)))
     return F.when(F.size(names) > 0, carried_key(names, carried)).otherwise(hidden)
+
+
+def _described() -> Column:
+    """The names of the table's columns."""
+    return F.from_json("schema.dataColumn", "array<struct<name:string>>")["name"]
 
 
 def _source_ts() -> Column:

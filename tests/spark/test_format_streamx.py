@@ -54,7 +54,17 @@ def truncate(key: list[str], *columns: str) -> dict[str, Any]:
     return told | {"schema": told["schema"] | {"dataColumn": described}}
 
 
+def described(told: dict[str, Any], *columns: str) -> dict[str, Any]:
+    """A message whose schema has these columns."""
+    listed = [{"name": name, "type": "STRING"} for name in columns]
+    return told | {"schema": told["schema"] | {"dataColumn": listed}}
+
+
 MESSAGES: dict[str, Any] = {
+    "partial": described(message("UPDATE_AFTER", before={"id": 1}, after={"ID": 1, "n": 2}),
+                         "id", "n", "doc"),
+    "partial_insert": described(message("INSERT", after={"id": 1}), "id", "doc"),
+    "whole_update": described(message("UPDATE", after={"id": 1, "rowid": 2}), "id"),
     "insert": message("INSERT", after={"id": 1, "n": None}),
     "update": message("UPDATE_AFTER", before={"id": 1}, after={"id": 2}),
     "update_plain": message("UPDATE", after={"id": 2}),
@@ -281,3 +291,9 @@ def test_real_data(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     rows = StreamX().read(spark, (file,), {}).collect()
     assert rows[0]["position"].startswith("0.")
     assert_tables(rows, expected_tables(case / "final.expected.json"), StreamX())
+
+
+def test_a_described_column_that_an_update_lacks_is_absent(rows: dict[str, Row]) -> None:
+    """An insert has no earlier value that could have stayed."""
+    absent = {name: rows[name]["absent"] for name in ("partial", "partial_insert", "whole_update")}
+    assert absent == {"partial": ["doc"], "partial_insert": None, "whole_update": None}
