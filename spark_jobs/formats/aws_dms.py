@@ -44,6 +44,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_facts,
 )
+from spark_jobs.formats.rowimage import is_partial, left_out
 from spark_jobs.formats.tabular import (
     META,
     REPEATS,
@@ -92,7 +93,8 @@ class AwsDms(Format):
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
         records = union(scans).withColumns(_images(_prefix(options)))
-        return select_envelope(records, _envelope(bool(options.get("order_column"))))
+        ordered = bool(options.get("order_column"))
+        return select_envelope(records, _envelope(ordered, is_partial(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet files; columns with old values are none of the table's."""
@@ -219,7 +221,7 @@ def _images(prefix: str) -> dict[str, Column]:
     }
 
 
-def _envelope(ordered: bool) -> dict[str, Column]:
+def _envelope(ordered: bool, partial: bool) -> dict[str, Column]:
     control, reason = F.col("_control"), _reason(ordered)
     op = F.when(control, F.lit(OP_DDL)).otherwise(looked_up(F.col("_op"), OPS))
     new = F.col("_new")
@@ -228,6 +230,7 @@ def _envelope(ordered: bool) -> dict[str, Column]:
     gone = _over(new, _told(F.col("_old"), new))
     # Old values that were all NULL a message leaves out: nothing is as in the row then.
     updated = (op == OP_UPDATE) & (F.size("_old") > 0)
+    before = F.when(op == OP_DELETE, F.coalesce(gone, new)).when(updated, old)
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
@@ -235,11 +238,12 @@ def _envelope(ordered: bool) -> dict[str, Column]:
         "table": F.nullif("table", F.lit("")),
         "op": op,
         "position": _position(),
-        "before": F.when(op == OP_DELETE, F.coalesce(gone, new)).when(updated, old),
+        "before": before,
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
         "source_ts": F.when(~F.col("_full_load"), instant_of_text(F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
         "raw": F.when(reason.isNotNull(), F.col("_text")),
+        **(left_out(op, before, new) if partial else {}),
     }
 
 

@@ -1,4 +1,5 @@
-"""Rows of MySQL or MariaDB whose log has parts of them: `binlog_row_image` other than FULL.
+"""Rows of which the source's log has parts: MySQL's and MariaDB's `binlog_row_image` other than
+FULL, or Oracle's supplemental logging of less than all columns, as AWS DMS passes it on.
 
 Source: MySQL's reference manual, `binlog_row_image`. NOBLOB leaves out a BLOB or TEXT that did not
 change; MINIMAL has of an old row what tells it from others, of a new one what the statement set.

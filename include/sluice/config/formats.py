@@ -20,7 +20,7 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "datahub_tuple": (*_TABLES, "table"),
     "huawei_cdl": ("database", "unavailable_value"),
     "dts_avro": ("framing",),
-    "aws_dms": ("before_prefix", *_TABLES, "order_column", "timestamp_column"),
+    "aws_dms": ("before_prefix", *_TABLES, "order_column", "row_image", "timestamp_column"),
     "maxwell": ("order", "row_image", "table"),
     "ogg": ("table",),
     "rows": (*_TABLES, "order_column", "table"),
@@ -38,6 +38,7 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "form": ("community", "dts_before_20220320", "drs_json"),
         "row_image": ("full", "partial"),
     },
+    "aws_dms": {"row_image": ("full", "partial")},
     "dts_avro": {"framing": ("one_per_file", "length_prefixed")},
     "maxwell": {"order": ("log", "arrival"), "row_image": ("full", "partial")},
 }
