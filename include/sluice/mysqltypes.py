@@ -27,17 +27,18 @@ _PLAIN: Final = {
     # TIMESTAMP too comes as local text: nothing says in which zone the reader had its session.
     **dict.fromkeys(("datetime", "timestamp"), ColumnType("timestamp_ntz")),
 }
-_BYTES: Final = (
+BYTES: Final = (
     "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point",
     "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
     "geometrycollection",
 )  # fmt: skip
+"""Types whose values are bytes."""
 _TEXTS: Final = (
     "char", "varchar", "character", "nchar", "nvarchar", "tinytext", "text", "mediumtext",
     "longtext", "enum", "set", "json", "uuid", "inet4", "inet6", "vector",
 )  # fmt: skip
 _KNOWN: Final = frozenset(
-    (*_PLAIN, *_BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float")
+    (*_PLAIN, *BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float")
 )  # fmt: skip
 # Bytes are written as the characters that they are in this charset.
 _BYTES_AS: Final = "latin1"
@@ -76,7 +77,7 @@ def mysql_type(text: str) -> ColumnType:
         return ColumnType("float" if single else "double")
     if name == "binary":
         return ColumnType("binary", _BYTES_AS, width=binary_width(found["p"]))
-    return ColumnType("binary", _BYTES_AS) if name in _BYTES else _PLAIN.get(name, STRING)
+    return ColumnType("binary", _BYTES_AS) if name in BYTES else _PLAIN.get(name, STRING)
 
 
 def _decimal(precision: int | None, scale: int) -> ColumnType:

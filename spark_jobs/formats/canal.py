@@ -36,7 +36,7 @@ from spark_jobs.canonical import (
     quoted,
     source_position,
 )
-from spark_jobs.formats import truncates
+from spark_jobs.formats import canal_values, truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
     ADDED,
@@ -59,12 +59,12 @@ from spark_jobs.formats.envelope import (
 )
 from spark_jobs.formats.rowimage import is_partial, left_out
 from spark_jobs.formats.toldtable import ToldTable, in_database
-from spark_jobs.values import decode
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"
 DRS: Final = "drs_json"
-FORMS: Final = (COMMUNITY, SWAPPED, DRS)
+DRS_C: Final = "drs_json_c"
+FORMS: Final = (COMMUNITY, SWAPPED, DRS, DRS_C)
 FULL_LOAD: Final = "INIT"
 INSERTS: Final = ("INSERT", FULL_LOAD)
 DTS_DDL: Final = "DDL"
@@ -85,12 +85,6 @@ HEARTBEAT: Final = "HEARTBEAT"
 _TRUE: Final = "true"
 # As milliseconds a day of April 1970.
 _LAST_OF_TEN_DIGITS: Final = 9_999_999_999
-_BYTES: Final = r"(?i)^\s*(var)?binary|blob"
-_JSON: Final = "json"
-# `java.sql.Types.BLOB`
-_BLOB: Final = "2004"
-_CHARACTERS: Final = ColumnType("binary", "latin1")
-_NUMBERS: Final = r"^\[[\d\s,+-]*\]$"
 _TEXTS: Final = (
     "database", "schema", "table", "type", "isDdl", "isHeartbeat", "sql", "id", "es", "ts", "gtid",
 )  # fmt: skip
@@ -144,7 +138,7 @@ class Canal(Format):
         """
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
-        read = _drs_type if _parse(options).drs else mysql_type
+        read = _drs_type if _parse(options).form == DRS else mysql_type
         return [SourceColumn(name, read(text)) for name, text in pairs if is_known(text or "")]
 
 
@@ -158,10 +152,24 @@ def _drs_type(text: str) -> ColumnType:
 class _Told:
     """What the options say; `order` is '' for arrival."""
 
-    swapped: bool
-    drs: bool
+    form: str
     order: str
     table: ToldTable
+
+    @property
+    def swapped(self) -> bool:
+        """Whether `old` is what a row is updated to."""
+        return self.form == SWAPPED
+
+    @property
+    def deletes_in_old(self) -> bool:
+        """Whether a deleted row is in `old`."""
+        return self.form in (SWAPPED, DRS)
+
+    @property
+    def lists_bytes(self) -> bool:
+        """Whether bytes may be lists of their numbers."""
+        return self.form in (DRS, DRS_C)
 
 
 def _parse(options: Mapping[str, Any]) -> _Told:
@@ -170,7 +178,7 @@ def _parse(options: Mapping[str, Any]) -> _Told:
     order = "" if asked == BY_ARRIVAL else asked
     if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
         raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
-    return _Told(form == SWAPPED, form == DRS, order, in_database(options))
+    return _Told(form, order, in_database(options))
 
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> DataFrame:
@@ -188,16 +196,17 @@ def _parts(told: _Told) -> dict[str, Column]:
     op, data = _op(names["_table"]), _filled("data")
     old = F.coalesce(_filled("old"), _filled("updateBefore"))
     inserted = F.coalesce(old, data) if told.swapped else data
-    deleted, stray = (old, data) if told.swapped or told.drs else (data, old)
+    deleted, stray = (old, data) if told.deletes_in_old else (data, old)
     rows = (
         F.when(op == OP_UPDATE, data).when(op == OP_DELETE, deleted).when(op == OP_INSERT, inserted)
     )
     olds = F.when(op == OP_UPDATE, old)
+    as_canal = canal_values.of_listed_bytes if told.lists_bytes else canal_values.of_json
     return {
         "_op": op,
         **names,
-        "_rows": _drs_rows(rows) if told.drs else _json_rows(rows),
-        "_olds": _drs_rows(olds) if told.drs else _json_rows(olds),
+        "_rows": as_canal(rows),
+        "_olds": as_canal(olds),
         "_strays": F.when(rows.isNull(), F.when(op == OP_DELETE, stray).when(op == OP_INSERT, old)),
     }
 
@@ -212,42 +221,6 @@ def _names(told: _Told) -> dict[str, Column]:
         "_schema": F.when(~schema.startswith("{"), schema),
         "_table": F.coalesce(table, F.lit(told.table.table)),
     }
-
-
-def _drs_rows(rows: Column) -> Column:
-    """With bytes as Canal has them, one character a byte; DRS lists their numbers."""
-
-    def as_canal(name: Column, value: Column) -> Column:
-        listed = F.col("mysqlType")[name].rlike(_BYTES) & value.rlike(_NUMBERS)
-        return F.coalesce(F.when(listed, _characters(value)), value)
-
-    return F.transform(rows, lambda row: F.transform_values(row, as_canal))
-
-
-def _json_rows(rows: Column) -> Column:
-    """With JSON as text: of MariaDB's, a LONGTEXT to it, Canal has bytes, one character a byte.
-
-    Seen of Canal 1.1.7, of a column that its DDL calls JSON. MySQL's JSON comes as text (12).
-    """
-    codes = F.from_json("sqlType", IMAGE_TYPE)
-
-    def as_text(name: Column, value: Column) -> Column:
-        of_bytes = (F.lower(F.col("mysqlType")[name]) == _JSON) & (codes[name] == _BLOB)
-        text = F.try_validate_utf8(decode(value, _CHARACTERS).cast("string"))
-        return F.coalesce(F.when(of_bytes, text), value)
-
-    may_be = F.exists(F.map_values("mysqlType"), lambda kind: F.lower(kind) == _JSON)
-    mended = F.transform(rows, lambda row: F.transform_values(row, as_text))
-    # The code first: few messages have one, and only of these every column's type is looked at.
-    return F.when(F.col("sqlType").contains(_BLOB) & may_be, mended).otherwise(rows)
-
-
-def _characters(numbers: Column) -> Column:
-    """NULL where it is no list of bytes, with a sign or without: then it is characters itself."""
-    listed = F.from_json(numbers, "array<int>")
-    are_bytes = F.forall(listed, lambda n: F.coalesce(n.between(-128, 255), F.lit(False)))
-    text = F.array_join(F.transform(listed, lambda n: F.char(F.pmod(n, F.lit(256)))), "")
-    return F.when(are_bytes, text)
 
 
 def _filled(name: str) -> Column:

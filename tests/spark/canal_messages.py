@@ -16,6 +16,7 @@ ES = 1600161894000
 # Values of the option `form`, as the documents have them.
 SWAPPED = "dts_before_20220320"
 DRS = "drs_json"
+DRS_C = "drs_json_c"
 TYPES = {"id": "bigint(20)", "v": "varchar(50)"}
 Rows = dict[str, list[Row]]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from sluice.coltypes import ColumnType
 from spark_jobs.formats.canal import Canal
-from tests.spark.canal_messages import DRS, SWAPPED, Rows, decode, message, row
+from tests.spark.canal_messages import DRS, DRS_C, SWAPPED, Rows, decode, message, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 SWAPPED_MESSAGES: dict[str, Any] = {
@@ -134,6 +134,24 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
     told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS})}
     assert (told["at"], told["b"].encoding) == (ColumnType("timestamp", "s"), "latin1")
+
+
+def test_huawei_drs_in_json_c(spark: SparkSession, tmp_path: Path) -> None:
+    """A DELETE and times as Canal has them, and lists for bytes, of which geometry is too."""
+    types = DRS_TYPES | {"g": "geometry"}
+    written = DRS_ROW | {"at": "2021-06-25 17:51:53", "g": "[0, 1]"}
+    image = written | {"b": "jg\x00\xff", "g": "\x00\x01"}
+    records = {
+        "insert": message("INSERT", written, mysqlType=types),
+        "delete": message("DELETE", written, mysqlType=types),
+        "stray": message("DELETE", old=[written], mysqlType=types),
+    }
+    found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS_C).items()}
+    assert found["insert"]["after"] == image
+    assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", image)
+    assert found["stray"]["reason"] == "other_form"
+    told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS_C})}
+    assert (told["at"], told["g"].encoding) == (ColumnType("timestamp_ntz"), "latin1")
 
 
 def test_an_inlong_message(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "datastream": {"records": ("json", "value")},
     "canal": {
-        "form": ("community", "dts_before_20220320", "drs_json"),
+        "form": ("community", "dts_before_20220320", "drs_json", "drs_json_c"),
         "row_image": ("full", "partial"),
     },
     "aws_dms": {"row_image": ("full", "partial")},
