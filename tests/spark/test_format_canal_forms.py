@@ -154,6 +154,24 @@ def test_huawei_drs_in_json_c(spark: SparkSession, tmp_path: Path) -> None:
     assert (told["at"], told["g"].encoding) == (ColumnType("timestamp_ntz"), "latin1")
 
 
+def test_tencent_ckafka(spark: SparkSession, tmp_path: Path) -> None:
+    """As the vendor's page has its messages: no key, no types, whole rows in `old`, seconds."""
+    told = {"id": 0, "pkNames": None, "mysqlType": None, "sqlType": None, "es": 1655812326}
+    new, was = row(1, "b"), row(1, "a")
+    records = {
+        "insert": message("INSERT", was, **told),
+        "update": message("UPDATE", new, old=[was], **told),
+        "delete": message("DELETE", old=[new], **told),
+    }
+    found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS).items()}
+    assert {name: (each["before"], each["after"]) for name, each in found.items()} == {
+        "insert": (None, {"id": "1", "v": "a"}),
+        "update": ({"id": "1", "v": "a"}, {"id": "1", "v": "b"}),
+        "delete": ({"id": "1", "v": "b"}, None),
+    }
+    assert {each["source_ts"].isoformat() for each in found.values()} == {"2022-06-21T11:52:06"}
+
+
 def test_an_inlong_message(spark: SparkSession, tmp_path: Path) -> None:
     """`updateBefore` for `old`, and a schema between database and table."""
     records = {
