@@ -108,7 +108,12 @@ def number(text: Column) -> Column:
     """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
     # By patterns alone: a cast that fails makes an exception first, which costs far more.
     stripped = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
-    digits = F.when(text.rlike(r"^(0|[1-9]\d{0,98})\z"), text).otherwise(stripped)
+    # Each apart: where this stands in a condition Spark computes what comes twice in it twice.
+    plain = text.rlike(r"^(0|[1-9]\d{0,98})\z")
+    return F.when(plain, _with_length(text)).otherwise(_with_length(stripped))
+
+
+def _with_length(digits: Column) -> Column:
     # Looking the two digits up costs a third of formatting them.
     length = F.try_element_at(F.split(F.lit(_LENGTHS), F.lit(",")), F.length(digits))
     return F.concat(length, digits)

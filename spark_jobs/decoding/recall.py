@@ -38,6 +38,10 @@ _CLASSES: Final = (
 )  # fmt: skip
 
 
+def _class(name: str) -> Column:
+    return F.lit(_CLASSES.index(name))
+
+
 def remember(found: Found, known: Found | None) -> str:
     """The shapes as a property's text; '' where there are too many to be worth a check."""
     known = known or Found(found.source, moves=False)
@@ -94,21 +98,22 @@ class Watch:
     seeming: frozenset[str] = frozenset()
 
     def mark(self, envelope: DataFrame) -> DataFrame:
-        """Add what a record is to the table, one of `_CLASSES` or NULL: nothing to it.
+        """Add what a record is to the table, its place in `_CLASSES` or NULL: nothing to it.
 
-        In one column, so that Spark looks at each record once, not once for each count.
+        In one column, so that Spark looks at each record once, not once for each count; a number,
+        of which the counts make no text each.
         """
         mine, ignored = F.col(_MINE), F.col("outcome") == OUTCOME_IGNORE
         changing = (
-            F.when(self._surprising(), F.lit(_SURPRISES))
-            .when(F.col("op") == OP_DDL, F.lit(_DDL))
-            .when(F.col("op") == OP_TRUNCATE, F.lit(_TRUNCATES))
-            .otherwise(F.lit(_ROWS))
+            F.when(self._surprising(), _class(_SURPRISES))
+            .when(F.col("op") == OP_DDL, _class(_DDL))
+            .when(F.col("op") == OP_TRUNCATE, _class(_TRUNCATES))
+            .otherwise(_class(_ROWS))
         )
-        event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(F.lit(_REJECTED))
-        own = F.when(ignored, F.lit(_IGNORED)).otherwise(event)
-        strange = F.when(seeming(self.seeming), F.lit(_SEEMING))
-        strange = strange.when(ignored, F.lit(_ELSEWHERE)).otherwise(F.lit(_STRANGERS))
+        event = F.when(F.col("outcome") == OUTCOME_EVENT, changing).otherwise(_class(_REJECTED))
+        own = F.when(ignored, _class(_IGNORED)).otherwise(event)
+        strange = F.when(seeming(self.seeming), _class(_SEEMING))
+        strange = strange.when(ignored, _class(_ELSEWHERE)).otherwise(_class(_STRANGERS))
         others = F.when(~self._of_another(), strange)
         marked = envelope.withColumn(_MINE, is_of(self.table.source))
         return marked.withColumn(_CLASS, F.when(mine, own).otherwise(others))
@@ -123,8 +128,9 @@ class Watch:
     def columns(self) -> list[Column]:
         """Counts for an Observation on the marked envelope."""
         of_class = F.col(_CLASS)
-        newest = F.max(F.when(of_class.isin(_ROWS, _DDL, _TRUNCATES), F.col("source_ts")))
-        counts = [F.count(F.when(of_class == name, 1)).alias(name) for name in _CLASSES]
+        changing = of_class.isin(*map(_class, (_ROWS, _DDL, _TRUNCATES)))
+        newest = F.max(F.when(changing, F.col("source_ts")))
+        counts = [F.count(F.when(of_class == _class(name), 1)).alias(name) for name in _CLASSES]
         return [*counts, newest.cast("string").alias("newest")]
 
     def _surprising(self) -> Column:

@@ -161,8 +161,13 @@ def repeats_column(image: Column) -> Column:
 
 
 def any_repeats_column(*images: Column) -> Column:
-    """Whether one of these images names a column twice; an image that is not there does not."""
-    return reduce(or_, (F.coalesce(repeats_column(image), F.lit(False)) for image in images))
+    """Whether one of these images names a column twice; an image that is not there does not.
+
+    To look for what repeats costs much: images mostly have the same names as the first.
+    """
+    names, *others = map(F.map_keys, images)
+    unlike = (F.when(F.equal_null(names, other), None).otherwise(other) for other in others)
+    return reduce(or_, (F.coalesce(repeats(each), F.lit(False)) for each in (names, *unlike)))
 
 
 def overlaid(row: Column, values: Column) -> Column:
@@ -177,7 +182,8 @@ def overlaid(row: Column, values: Column) -> Column:
     others = F.map_filter(
         row, lambda n, _: F.array_contains(names, n) | ~F.array_contains(folded, F.lower(n))
     )
-    return F.map_concat(F.when(alike, row).otherwise(others), values)
+    joined = F.map_concat(F.when(alike, row).otherwise(others), values)
+    return F.when(names == F.map_keys(row), values).otherwise(joined)
 
 
 def tells_nothing(image: Column) -> Column:
@@ -207,7 +213,7 @@ def absent_but(changed: Column, row: Column) -> Column:
     names = F.map_keys(changed)
     sent = F.map_filter(row, lambda name, v: v.isNotNull() | F.array_contains(names, name))
     # NULL where there are NULLs and no such text: to ask costs less than to look at each value.
-    whole = ~F.coalesce(F.arrays_overlap(F.map_values(row), F.array(F.lit(_NO_TEXT))), F.lit(True))
+    whole = ~F.coalesce(F.array_contains(F.map_values(row), _NO_TEXT), F.lit(True))
     carried = F.when(whole, F.map_keys(row)).otherwise(F.map_keys(sent))
     return F.concat(F.array(F.lit(ALL_BUT)), carried)
 
@@ -235,10 +241,14 @@ def carried_key(named: Column, carried: Column) -> Column:
 
     Either may have them in another case.
     """
-    whole = F.size(F.array_except(named, carried)) == 0
+    # Of one column, which most keys have, Spark need not make a set.
+    alone = F.when(F.size(named) == 1, named)
+    single = F.array_contains(carried, F.get(alone, F.lit(0)))
+    whole = F.coalesce(single, F.size(F.array_except(named, carried)) == 0)
     folded = (F.transform(names, F.lower) for names in (named, carried))
     alike = F.size(F.array_except(*folded)) == 0
-    return F.when((F.size(named) > 0) & (whole | alike), F.array_distinct(named))
+    distinct = F.coalesce(alone, F.array_distinct(named))
+    return F.when((F.size(named) > 0) & (whole | alike), distinct)
 
 
 def spelled_as(names: Column, carried: Column) -> Column:
