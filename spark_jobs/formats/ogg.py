@@ -113,15 +113,13 @@ def _missing(image: Column) -> Column:
 
 def _numbers() -> dict[str, Column]:
     """The texts of all numbers that a place consists of; of an initial load, when it was read."""
+    initial = F.when(F.col("pos").contains("-"), F.col("pos"))
+    read = F.when(initial.isNotNull(), F.col("op_ts"))
     return {
         "_place": F.col("pos"),
-        "_loaded": F.regexp_extract("pos", _INITIAL, 1),
-        "_read": F.unix_micros(_time()).cast("string"),
+        "_loaded": F.regexp_extract(initial, _INITIAL, 1),
+        "_read": F.unix_micros(instant_of_text(read)).cast("string"),
     }
-
-
-def _time() -> Column:
-    return instant_of_text(F.col("op_ts"))
 
 
 def _envelope() -> dict[str, Column]:
@@ -130,15 +128,15 @@ def _envelope() -> dict[str, Column]:
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
         **table_names(F.col("_parts")),
-        "position": F.coalesce(
-            full_load_position(or_zero("_read"), F.col("_loaded")), source_position(F.col("_place"))
+        "position": F.when(F.col("_loaded").isNull(), source_position(F.col("_place"))).otherwise(
+            full_load_position(or_zero("_read"), F.col("_loaded"))
         ),
         "before": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_before")),
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), F.col("_row")),
         "absent": F.when(op == OP_UPDATE, absent_but(F.col("_after"), F.col("_row"))),
         "old_absent": F.when(op.isin(OP_UPDATE, OP_DELETE), F.col("_unsent")),
         "key": carried_key(F.col("primary_keys"), F.map_keys(F.coalesce("_row", "_before"))),
-        "source_ts": _time(),
+        "source_ts": instant_of_text(F.col("op_ts")),
         "raw": F.when(reason.isNotNull(), _raw()),
     }
 
