@@ -7,7 +7,7 @@ else arrival, for nothing else in a record is an order. Full-load rows rank belo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -69,6 +69,7 @@ _SCHEMA: Final = f"""
         `schema-name`:string, `table-name`:string, `transaction-id`:string,
         `commit-timestamp`:string>
 """
+_PARTS: Final = ("data", "before-image", "metadata")
 _FULL_LOAD_FILE: Final = re.compile(r"LOAD[0-9A-F]+\.", re.IGNORECASE)
 
 
@@ -93,8 +94,7 @@ class AwsDms(Format):
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
         records = union(scans).withColumns(_images(_prefix(options)))
-        ordered = bool(options.get("order_column"))
-        return select_envelope(records, _envelope(ordered, is_partial(options)))
+        return select_envelope(records, _envelope(is_partial(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The columns of Parquet files; columns with old values are none of the table's."""
@@ -123,7 +123,7 @@ def _read_messages(
     operation = about["operation"]
     order = options.get("order_column")
     ordering = name_of(F.col("data"), str(order)) if order else F.lit(None).cast("string")
-    return lines.withColumn("_ordering", ordering).select(
+    records = lines.withColumn("_ordering", ordering).select(
         about["schema-name"].alias("schema"),
         about["table-name"].alias("table"),
         operation.alias("_op"),
@@ -138,11 +138,12 @@ def _read_messages(
         .otherwise(F.coalesce("control", operation))
         .alias("_statement"),
         any_repeats_column(F.col("data"), F.col("before-image")).alias(REPEATS),
-        line_or("data", "before-image", "metadata").alias("_text"),
         F.lit(None).cast("string").alias("types"),
         CORRUPT,
         *PLACE,
+        *_PARTS,
     )
+    return _judged(records, bool(order), _PARTS).drop(*_PARTS)
 
 
 def _drop(about: Column) -> Column:
@@ -165,7 +166,7 @@ def _read_rows(
     rows = with_facts(spark, read_rows(spark, files, meta), files, _told_by_key)
     operation = F.col(META)[OPERATION]
     none = F.lit(None).cast("string")
-    return rows.select(
+    records = rows.select(
         "schema",
         "table",
         F.coalesce(operation, F.lit("I")).alias("_op"),
@@ -178,11 +179,19 @@ def _read_rows(
         F.lit(None).cast(IMAGE_TYPE).alias("_before"),
         none.alias("_statement"),
         REPEATS,
-        line_or(META, ROW).alias("_text"),
         "types",
         CORRUPT,
         *PLACE,
+        META,
     )
+    return _judged(records, bool(order), (META, ROW)).drop(META)
+
+
+def _judged(records: DataFrame, ordered: bool, parts: Sequence[str]) -> DataFrame:
+    """Add what kind of change a record is or why it is none, and only then its `parts` as text."""
+    known = records.withColumn("_kind", looked_up(F.col("_op"), OPS))
+    reasoned = known.withColumn("_reason", _reason(ordered))
+    return reasoned.withColumn("raw", F.when(F.col("_reason").isNotNull(), line_or(*parts)))
 
 
 def _told_by_key(file: SourceFile) -> dict[str, Any]:
@@ -208,22 +217,24 @@ def _images(prefix: str) -> dict[str, Column]:
         return name.startswith(prefix) & F.map_contains_key(row, F.substr(name, bare))
 
     # What an update sets to NULL a message leaves out, but for its old value.
-    told = (looked_up(F.col("_op"), OPS) == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
+    told = (F.col("_kind") == OP_UPDATE) & F.exists(F.map_keys(row), names_another)
 
     def is_old(name: Column) -> Column:
         return names_another(name) | (name.startswith(prefix) & told)
 
     apart = F.map_filter(row, lambda name, _: is_old(name))
     carried = F.transform_keys(apart, lambda name, _: F.substr(name, bare))
+    # Few rows have such names: to look at each name costs far more.
+    any_old = F.array_join(F.map_keys(row), " ").contains(prefix)
     return {
-        "_old": F.coalesce(before, F.when(F.size(carried) > 0, carried)),
-        "_new": F.map_filter(row, lambda name, _: ~is_old(name)),
+        "_old": F.coalesce(before, F.when(any_old & (F.size(carried) > 0), carried)),
+        "_new": F.when(any_old, F.map_filter(row, lambda name, _: ~is_old(name))).otherwise(row),
     }
 
 
-def _envelope(ordered: bool, partial: bool) -> dict[str, Column]:
-    control, reason = F.col("_control"), _reason(ordered)
-    op = F.when(control, F.lit(OP_DDL)).otherwise(looked_up(F.col("_op"), OPS))
+def _envelope(partial: bool) -> dict[str, Column]:
+    control, reason = F.col("_control"), F.col("_reason")
+    op = F.when(control, F.lit(OP_DDL)).otherwise(F.col("_kind"))
     new = F.col("_new")
     # The columns that old values leave out are as in the row; of a deleted one they may be all.
     old = _over(new, F.col("_old"))
@@ -240,9 +251,8 @@ def _envelope(ordered: bool, partial: bool) -> dict[str, Column]:
         "position": _position(),
         "before": before,
         "after": F.when(op.isin(OP_INSERT, OP_UPDATE), new),
-        "source_ts": F.when(~F.col("_full_load"), instant_of_text(F.col("_time"))),
+        "source_ts": instant_of_text(F.when(~F.col("_full_load"), F.col("_time"))),
         "ddl": F.when(control, F.col("_statement")),
-        "raw": F.when(reason.isNotNull(), F.col("_text")),
         **(left_out(op, before, new) if partial else {}),
     }
 
@@ -268,9 +278,7 @@ def _reason(ordered: bool) -> Column:
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col("_op").isNull(), F.lit("not_an_envelope"))
-        .when(
-            ~control & looked_up(F.col("_op"), OPS).isNull(), F.concat(F.lit("unknown_op:"), "_op")
-        )
+        .when(~control & F.col("_kind").isNull(), F.concat(F.lit("unknown_op:"), "_op"))
         .when(F.coalesce("table", F.lit("")) == "", F.lit("table_missing"))
         .when(~control & _lacks_image(), F.lit("image_missing"))
         .when(misplaced, F.lit("bad_order"))
@@ -280,7 +288,7 @@ def _reason(ordered: bool) -> Column:
 
 def _lacks_image() -> Column:
     """Whether a record has no row; that of a deleted one may be among the old values alone."""
-    deleted = looked_up(F.col("_op"), OPS) == OP_DELETE
+    deleted = F.col("_kind") == OP_DELETE
     return F.coalesce(F.col(ROW), F.when(deleted, F.col("_before"))).isNull()
 
 
