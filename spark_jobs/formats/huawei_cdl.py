@@ -306,7 +306,7 @@ def _position() -> Column:
 def _numbers() -> dict[str, Column]:
     """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
     redo = (F.regexp_extract("_rs_id", part, 1) for part in _RS_ID)
-    sql = (F.regexp_extract("_lsn", _SQLSERVER_LSN, i) for i in (1, 2, 3))
+    sql = (F.regexp_extract(_parted_lsn(), _SQLSERVER_LSN, i) for i in (1, 2, 3))
     return {
         "_n_file": F.regexp_extract("_file", r"(\d+)$", 1),
         "_n_pos": F.col("_pos"),
@@ -315,12 +315,18 @@ def _numbers() -> dict[str, Column]:
         "_n_scn": F.col("_scn"),
         **{f"_n_redo{i}": hex_number(digits) for i, digits in enumerate(redo)},
         "_n_ssn": F.col("_ssn"),
-        **{f"_n_log{i}": F.regexp_extract("_lsn", _BINLOG_LSN, i) for i in (1, 2)},
+        **{f"_n_log{i}": F.regexp_extract(_parted_lsn(), _BINLOG_LSN, i) for i in (1, 2)},
         **{f"_n_sql{i}": hex_number(digits) for i, digits in enumerate(sql)},
         "_n_first": F.regexp_extract(_source("sequence"), r'^\["([0-9]+)"', 1),
         "_n_lsn": _lsn(),
         "_n_read": _payload("ts_ms"),
     }
+
+
+def _parted_lsn() -> Column:
+    """An LSN of several numbers; NULL for one, in which no pattern need look for them."""
+    lsn = F.col("_lsn")
+    return F.when(lsn.contains(":") | lsn.contains("/"), lsn)
 
 
 def _mysql() -> Column:
@@ -363,10 +369,10 @@ def _lsn_pair() -> Column:
 
 def _lsn() -> Column:
     """An LSN as a number, also where it is spelt `16/B374D848`: two halves of one number."""
-    text = F.col("_lsn")
+    text = _parted_lsn()
     high, low = (F.regexp_extract(text, _HEX_LSN, index) for index in (1, 2))
     whole = hex_number(F.concat(high, F.lpad(low, 8, "0")))
-    return F.when(text.rlike(_HEX_LSN), whole).otherwise(text)
+    return F.when(text.rlike(_HEX_LSN), whole).otherwise(F.col("_lsn"))
 
 
 def _key() -> Column:

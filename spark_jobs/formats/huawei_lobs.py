@@ -19,7 +19,8 @@ def left_out(placeholder: str) -> Column:
     """
     after, before = F.col("_after"), F.col("payload")["before"]
     listed = F.when(F.col("op") == OP_UPDATE, _without_value(after))
-    only_before = F.array_except(F.map_keys(before), F.map_keys(after))
+    names = F.map_keys(before)
+    only_before = F.when(names != F.map_keys(after), F.array_except(names, F.map_keys(after)))
     return _together(listed, unsent(after, placeholder), only_before)
 
 
@@ -49,9 +50,9 @@ def _without_value(image: Column) -> Column:
 
 
 def _together(*lists: Column) -> Column:
-    """All names of several lists, each of which may be NULL."""
+    """All names of several lists, each of which may be NULL; NULL where all are."""
     none = F.array().cast("array<string>")
     first, *others = (F.coalesce(names, none) for names in lists)
     for more in others:
         first = F.array_union(first, more)
-    return first
+    return F.when(F.coalesce(*lists).isNotNull(), first)
