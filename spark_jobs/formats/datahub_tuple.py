@@ -76,7 +76,10 @@ class DatahubTuple(Format):
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
         rows = read_rows(spark, files, Meta(any_case=COLUMNS), SOURCE_TABLE)
-        return select_envelope(rows, _envelope(_told_table(options)))
+        # In steps: what the envelope names several times Spark computes once.
+        told = rows.withColumns({"_images": _images(), "source_ts": _source_ts()})
+        judged = told.withColumn("op", _op())
+        return select_envelope(judged, _envelope(_told_table(options)))
 
     def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
         """The data columns of Parquet and Avro files; JSON and CSV say nothing about types."""
@@ -91,17 +94,14 @@ def _told_table(options: Mapping[str, Any]) -> str | None:
 
 def _envelope(table: str | None) -> dict[str, Column]:
     named = F.coalesce(F.nullif(_about(SOURCE_TABLE), F.lit("")), F.lit(table))
-    reason = _reason(named)
-    op = _op()
+    reason, op = _reason(named), F.col("op")
     return {
         "outcome": outcome(F.lit(False), reason),
         "reason": reason,
         "table": named,
-        "op": op,
         "position": _position(),
         "before": F.when(op == OP_DELETE, F.col(ROW)),
         "after": F.when(op != OP_DELETE, F.col(ROW)),
-        "source_ts": _source_ts(),
         "event_id": F.nullif(_about(SEQUENCE), F.lit(FULL_LOAD)),
         "raw": F.when(reason.isNotNull(), line_or(META, ROW)),
     }
@@ -119,24 +119,25 @@ def _images() -> Column:
 def _op() -> Column:
     """The old half of an update takes its row away, as a delete does. The flags alone say as much
     where the kind is missing (seed 000, "Tuple", does not list it)."""
-    kind = F.coalesce(_about(OPERATION), F.when(_images().isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))
+    images = F.col("_images")
+    kind = F.coalesce(_about(OPERATION), F.when(images.isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))
     return (
-        F.when((kind == DELETE) | ((kind == UPDATE) & (_images() == OLD_ROW)), F.lit(OP_DELETE))
+        F.when((kind == DELETE) | ((kind == UPDATE) & (images == OLD_ROW)), F.lit(OP_DELETE))
         .when(kind == UPDATE, F.lit(OP_UPDATE_AFTER))
         .when(kind == INSERT, F.lit(OP_INSERT))
     )
 
 
 def _reason(table: Column) -> Column:
-    kind, sequence = _about(OPERATION), _about(SEQUENCE)
+    kind, sequence, images = _about(OPERATION), _about(SEQUENCE), F.col("_images")
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
-        .when(kind.isNull() & _op().isNull(), F.lit("not_an_envelope"))
+        .when(kind.isNull() & F.col("op").isNull(), F.lit("not_an_envelope"))
         .when(~kind.isin(INSERT, UPDATE, DELETE), F.concat(F.lit("unknown_op:"), kind))
         .when(table.isNull(), F.lit("table_missing"))
-        .when((kind == UPDATE) & _images().isNull(), F.lit("image_flags_missing"))
-        .when(~_agrees(kind, _images()), F.lit("bad_image_flags"))
+        .when((kind == UPDATE) & images.isNull(), F.lit("image_flags_missing"))
+        .when(~_agrees(kind, images), F.lit("bad_image_flags"))
         .when(~sequence.rlike(f"^({FULL_LOAD}|{DIGITS})$"), F.lit("bad_sequence_id"))
     )
 
@@ -153,7 +154,7 @@ def _agrees(kind: Column, images: Column) -> Column:
 def _position() -> Column:
     """By sequence; a full-load row by its time, so that a newer full load wins."""
     sequence = _about(SEQUENCE)
-    read = F.unix_micros(_source_ts()).cast("string")
+    read = F.unix_micros("source_ts").cast("string")
     return F.when(sequence == FULL_LOAD, full_load_position(number_or_zero(read))).otherwise(
         source_position(number(sequence))
     )

@@ -8,6 +8,7 @@ has in this batch has NULL in it.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ from spark_jobs.formats.firstlines import first_lines
 META: Final = "meta"
 ROW: Final = "row"
 REPEATS: Final = "repeats"
+_NUMBER: Final = r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?"
+_FLAT: Final = rf'(?:"[^"\\\x00-\x1f]*+"|{_NUMBER}|null|true|false)'
+_MOST_IN_PATTERN: Final = 100
 
 
 @dataclass(frozen=True)
@@ -132,12 +136,14 @@ def _names(
     Where all lines have the same columns, their tables are not looked for: that costs as much.
     """
     lines = spark.read.text([f.url for f in files])
-    named = _named(table) if table else F.lit(None)
-    if table and _begin_alike(spark, files):
-        found, alike = _shapes(lines, F.lit(""), meta)
+    begun = list(filter(None, map(_keys_of, first_lines(spark, files))))
+    keys = _keys_like(begun[0]) if begun else _keys()
+    if table and len(set(map(frozenset, begun))) == 1:
+        found, alike = _shapes(lines, F.lit(""), keys, meta)
         if alike:
             return found
-    return _shapes(lines, F.coalesce(named, F.lit("")), meta)[0]
+    named = _named(table) if table else F.lit(None)
+    return _shapes(lines, F.coalesce(named, F.lit("")), keys, meta)[0]
 
 
 def _named(table: str) -> Column:
@@ -148,12 +154,6 @@ def _named(table: str) -> Column:
     return F.coalesce(exact, F.call_function("get_json_object", F.col("value"), path))
 
 
-def _begin_alike(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
-    """Whether the first lines have the same columns."""
-    begun = map(_keys_of, first_lines(spark, files))
-    return len({keys for keys in begun if keys}) == 1
-
-
 def _keys() -> Column:
     """The names in a line; Spark's function for them takes no number of more than 1,000 digits."""
     value = F.col("value")
@@ -161,19 +161,33 @@ def _keys() -> Column:
     return F.coalesce(F.json_object_keys(value), F.json_object_keys(shortened))
 
 
-def _keys_of(line: str) -> frozenset[str]:
+def _keys_like(names: Sequence[str]) -> Column:
+    """The names in a line, for lines that mostly name these in this order.
+
+    Of these a pattern sees it for less than a parser, where no value is nested or has a character
+    that is escaped. It matches nothing that is no JSON, and no other names.
+    """
+    if len(names) > _MOST_IN_PATTERN or not all(map(str.isprintable, names)):
+        return _keys()
+    fields = (rf' ?"{re.escape(name)}" ?: ?{_FLAT}' for name in names)
+    alike = F.col("value").rlike(rf"^\{{{','.join(fields)} ?\}}\r?\z")
+    return F.when(alike, F.array(*map(F.lit, names))).otherwise(_keys())
+
+
+def _keys_of(line: str) -> tuple[str, ...]:
     try:
-        return frozenset(dict(json.loads(line)))
-    except (TypeError, ValueError, RecursionError):
-        return frozenset()
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(record) if isinstance(record, dict) else ()
 
 
 def _shapes(
-    lines: DataFrame, table: Column, meta: Meta
+    lines: DataFrame, table: Column, keys: Column, meta: Meta
 ) -> tuple[dict[tuple[str, str], _Names], bool]:
     """The columns of the lines by file and table, and whether each line has them all."""
-    keys = _keys().alias("keys")
-    shapes = lines.select(F.input_file_name().alias("file"), table.alias("table"), keys).distinct()
+    named = (table.alias("table"), keys.alias("keys"))
+    shapes = lines.select(F.input_file_name().alias("file"), *named).distinct()
     name, many = F.explode("keys").alias("name"), F.size(F.array_distinct("keys")).alias("many")
     each = shapes.select("file", "table", name, many, _twice(F.col("keys"), meta).alias("twice"))
     known = each.groupBy(as_landed(F.col("file")).alias("url"), "table").agg(

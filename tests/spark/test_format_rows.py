@@ -117,3 +117,20 @@ def test_a_name_that_no_column_may_have_or_that_comes_twice_costs_its_line_alone
     assert [row["id"] for row in ordered(sandbox)] == [1, 3]
     reasons = sorted(row["reason"] for row in sandbox.quarantined())
     assert reasons == ["bad_column_name", "duplicate_column"]
+
+
+def test_columns_are_found_in_lines_unlike_the_first(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither a text nor an object in a value has columns of the row, whatever is in it."""
+    sandbox = dumps(spark, tmp_path, tables={"products": {"key": ["id"]}})
+    lines = [
+        '{"id": 1, "note": "pen"}', '{"id": 2, "note": "\\"a\\": 1, \\"b\\": \\"2"}',
+        '{"id": 3, "note": "x", "more": "y"}', '{"id": 4, "note": {"deep": 1, "note": 2}}',
+        '{"note": "z", "id": 5}', ' { "id" : 6 , "note" : 1e2 } ', '{"id": 7, "note": "\\u0022"}',
+    ]  # fmt: skip
+    put(sandbox, "shop/products/1.jsonl", "\n".join(lines))
+    assert total(sandbox.load_landed()).quarantined == 0
+    rows = ordered(sandbox)
+    notes = ["pen", '"a": 1, "b": "2', "x", '{"deep": 1, "note": 2}', "z", "1e2", '"']
+    assert [row["note"] for row in rows] == notes
+    assert [row["more"] for row in rows] == [None, None, "y", *[None] * 4]
+    assert not {"a", "b", "deep"} & rows[0].keys()
