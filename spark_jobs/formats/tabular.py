@@ -167,11 +167,16 @@ def _keys_like(names: Sequence[str]) -> Column:
     Of these a pattern sees it for less than a parser, where no value is nested or has a character
     that is escaped. It matches nothing that is no JSON, and no other names.
     """
-    if len(names) > _MOST_IN_PATTERN or not all(map(str.isprintable, names)):
+    if len(names) > _MOST_IN_PATTERN or not all(map(_stands_as_it_is, names)):
         return _keys()
     fields = (rf' ?"{re.escape(name)}" ?: ?{_FLAT}' for name in names)
     alike = F.col("value").rlike(rf"^\{{{','.join(fields)} ?\}}\r?\z")
     return F.when(alike, F.array(*map(F.lit, names))).otherwise(_keys())
+
+
+def _stands_as_it_is(name: str) -> bool:
+    """Whether a line has the name as it is: what is escaped there has several spellings."""
+    return name.isprintable() and not {'"', "\\"} & set(name)
 
 
 def _keys_of(line: str) -> tuple[str, ...]:
