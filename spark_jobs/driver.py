@@ -46,7 +46,7 @@ from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.load import load
 from spark_jobs.merging.rebuild import rebuild
 from spark_jobs.session import sign_snapshots
-from spark_jobs.telling import tell
+from spark_jobs.telling import listening, tell
 
 _POLL_SECONDS: Final = 2.0
 # A driver that waits holds a worker's slot, which the publish it waits for may need.
@@ -88,9 +88,10 @@ class Driver:
         self.predecessor = "" if row is None else row.attempt
         try:
             self._begin(row)
-            with self._renewing():
+            with self._renewing(), listening() as said:
                 refuse_replaced(self.pipeline, self.manifest)
                 result = self._work(bool(self.predecessor))
+            result = replace(result, notes=(*result.notes, *said))
             # What was read in between was read from what is there before and after.
             refuse_replaced(self.pipeline, self.manifest)
             # After the last renewal, which would make the lease this process's own again.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from sluice.catalog.client import open_catalog
@@ -21,11 +22,15 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
 from spark_jobs.merging.forecast import forecast
 from spark_jobs.session import open_session
+from spark_jobs.telling import listening
 
 
 def _run(folder: Path, manifest: str) -> Forecast:
     project = load_sound(folder)
-    return forecast(_job(project, BatchFiles(project).read_manifest(manifest)))
+    job = _job(project, BatchFiles(project).read_manifest(manifest))
+    with listening() as said:
+        found = forecast(job)
+    return replace(found, notes=(*found.notes, *said))
 
 
 def _job(project: Project, manifest: Manifest) -> Job:

@@ -170,6 +170,8 @@ def plan(
     """Tell what a run would do, and do nothing."""
     ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
     found = preview(ctx, asked, changed)
+    for note in found.forecast.notes:
+        _say(f"plan: {note}")
     if as_json:
         _print_json(report.preview_json(found))
         return

@@ -123,7 +123,8 @@ class LeftOut:
 @dataclass(frozen=True)
 class BatchResult:
     """The whole batch. `unassigned` counts records that belong to no target table; at `epoch` its
-    positions are. `completed`: the published batches whose quarantined records it decoded again."""
+    positions are. `completed`: the published batches whose quarantined records it decoded again.
+    `notes`: what an operator should know of it, a line each."""
 
     pipeline: str
     batch_id: str
@@ -134,6 +135,7 @@ class BatchResult:
     epoch: int = 0
     left_out: tuple[LeftOut, ...] = ()
     completed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def total(self) -> Counts:
@@ -156,7 +158,8 @@ class BatchResult:
         raw["tables"] = tuple(_table(t) for t in raw["tables"])
         raw["unassigned"] = Counts(**raw["unassigned"])
         raw["left_out"] = tuple(LeftOut(**one) for one in raw.get("left_out", ()))
-        raw["completed"] = tuple(raw.get("completed", ()))
+        for name in ("completed", "notes"):
+            raw[name] = tuple(raw.get(name, ()))
         return BatchResult(**raw)
 
 

@@ -31,6 +31,7 @@ from spark_jobs.lake.tables import (
     tombstone_id,
 )
 from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
+from spark_jobs.merging.notes import notes
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.tablecolumns import target_columns
@@ -47,7 +48,9 @@ def forecast(job: Job) -> Forecast:
     plans = make_plans(job, found, told_by(job, envelope, found))
     tables = tuple(_table(job, envelope, plan) for plan in plans)
     lost = len(job.manifest.rejects)
-    return Forecast(tables, without_table(found, plans) + Counts(read=lost, quarantined=lost))
+    unassigned = without_table(found, plans) + Counts(read=lost, quarantined=lost)
+    made = [plan for plan, table in zip(plans, tables, strict=True) if table.created]
+    return Forecast(tables, unassigned, notes(job, envelope, found, made))
 
 
 def _table(job: Job, envelope: DataFrame, plan: TablePlan) -> TableForecast:

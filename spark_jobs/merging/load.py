@@ -35,6 +35,7 @@ from spark_jobs.merging.checks import how_to_go_on, refuse_unsound
 from spark_jobs.merging.doubled import refuse_doubled
 from spark_jobs.merging.fence import nothing_forgotten
 from spark_jobs.merging.merge import Merged, merge_table
+from spark_jobs.merging.notes import notes
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.plan import TablePlan
 
@@ -54,6 +55,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         raise TerminalError("\n".join(left.error for left in batch.left_out)).in_lines()
     reach(Point.LOAD_DECODED)
     unassigned = _set_apart(job, batch, retried)
+    made = [table.plan for table in batch.tables if table.created]
+    told = notes(job, batch.envelope, batch.found, made)
     # Only with the lease nobody publishes: now it is known which changes count.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
@@ -69,6 +72,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
         epoch=job.pipeline.epoch,
         left_out=batch.left_out,
         completed=job.manifest.reprocess.batches if job.manifest.reprocess else (),
+        notes=told,
     )
     audit(result)
     return result

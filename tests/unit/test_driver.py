@@ -68,6 +68,31 @@ def test_new_columns_go_only_where_nobody_else_is_at_work(
     assert bool(driver._restore_schemas()) == restored
 
 
+def test_what_a_driver_says_is_handed_on_with_its_result(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sees the standard error of one that ends well."""
+    _, manifest = landed(context)
+
+    def work(driver: Driver, _: bool) -> BatchResult:
+        said = threading.Thread(target=driver_module.tell, args=("shop.orders: it was renamed",))
+        said.start()
+        said.join()
+        driver_module.tell("shop.orders: it was renamed")
+        driver_module.tell("TerminalError: told\nas an error", "\n")
+        context.ledger.acquire_lease(
+            "shop", manifest.batch_id, driver.attempt, Lease(this_holder(), 60)
+        )
+        return BatchResult("shop", manifest.batch_id, driver.attempt, (), notes=("look",))
+
+    monkeypatch.setattr(Driver, "_work", work)
+    driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
+    driver.run()
+    driver_module.tell("nobody listens any more")
+    kept = context.files.read_result("shop", manifest.batch_id, driver.attempt)
+    assert kept.notes == ("look", "shop.orders: it was renamed")
+
+
 @pytest.mark.parametrize("replaced", ["before", "while"])
 def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     context: Context, monkeypatch: pytest.MonkeyPatch, replaced: str

@@ -57,10 +57,12 @@ class TableForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the driver found: the tables, and records that belong to none of them."""
+    """What the driver found: the tables, and records that belong to none of them; `notes` as a
+    load's (`BatchResult`)."""
 
     tables: tuple[TableForecast, ...] = ()
     unassigned: Counts = field(default_factory=Counts)
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """One line, the driver's last."""
@@ -70,7 +72,8 @@ class Forecast:
     def from_json(text: str) -> Forecast:
         """Read what `to_json` wrote."""
         raw: dict[str, Any] = json.loads(text)
-        return Forecast(tuple(_table(t) for t in raw["tables"]), Counts(**raw["unassigned"]))
+        tables = tuple(_table(t) for t in raw["tables"])
+        return Forecast(tables, Counts(**raw["unassigned"]), tuple(raw["notes"]))
 
 
 def _table(raw: dict[str, Any]) -> TableForecast:
@@ -185,7 +188,10 @@ def _forecasts(ctx: Context, folder: str, looks: list[tuple[Inspection, int | No
     for epoch in dict.fromkeys(at for _, at in looks):
         mine = [look for look, at in looks if at == epoch]
         part = _forecast(ctx, folder if epoch is None else f"{folder}/{epoch}", mine, epoch)
-        found = Forecast((*found.tables, *part.tables), found.unassigned + part.unassigned)
+        notes = dict.fromkeys((*found.notes, *part.notes))
+        found = Forecast(
+            (*found.tables, *part.tables), found.unassigned + part.unassigned, tuple(notes)
+        )
     return found
 
 

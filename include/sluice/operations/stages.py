@@ -78,7 +78,10 @@ def load(ctx: Context, manifest_key: str) -> BatchResult:
         ctx.project, LOAD_BATCH, "--manifest", manifest_key, "--publisher", this_holder(),
         small=is_small(manifest),
     )  # fmt: skip
-    return current_result(ctx, manifest.batch_id)
+    result = current_result(ctx, manifest.batch_id)
+    for note in result.notes:
+        ctx.say(f"load: {note}")
+    return result
 
 
 def current_result(ctx: Context, batch_id: str) -> BatchResult:

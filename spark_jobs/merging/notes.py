@@ -1,0 +1,95 @@
+"""What an operator should know of a batch that is sound: names that are nobody's, a wrong format.
+
+The driver's own lines are shown where it fails; these are handed on with its result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluice.config.project import Pipeline
+from sluice.config.sourcetables import listed_name
+from spark_jobs.canonical import OUTCOME_REJECT
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found
+from spark_jobs.planning.plan import TablePlan
+
+_MOST: Final = 5
+_MOST_COLUMNS: Final = 30
+
+
+def notes(
+    job: Job, envelope: DataFrame, found: list[Found], made: Iterable[TablePlan]
+) -> tuple[str, ...]:
+    """All of them, a line each; `made`: the plans of targets that are new with this batch."""
+    told = [*_unlisted(job.pipeline, found), *_unreadable(job, envelope, found)]
+    return (*told, *(line for plan in made for line in unknown_columns(plan)))
+
+
+def _unlisted(pipeline: Pipeline, found: Iterable[Found]) -> list[str]:
+    line = unlisted(pipeline, found)
+    return [line] if line else []
+
+
+def unlisted(pipeline: Pipeline, found: Iterable[Found]) -> str:
+    """Of which source tables there are rows that `tables:` does not list; else nothing.
+
+    Only as far as the batch was looked through: not where it is what the tables remember.
+    """
+    if pipeline.tables is None:
+        return ""
+    others = {
+        table.source.name: table.records
+        for table in found
+        if table.images and listed_name(pipeline.tables, table.source.name) is None
+    }
+    if not others:
+        return ""
+    most = sorted(others, key=lambda name: (-others[name], name))[:_MOST]
+    if len(others) == 1:
+        of, name = most[0], most[0]
+    else:
+        rest = [f"{len(others) - _MOST} more"] if len(others) > _MOST else []
+        of, name = ", ".join([*(f"{n} ({others[n]:,})" for n in most), *rest]), "TABLE"
+    return (
+        f"{sum(others.values()):,} records are of {of}, which `tables:` does not list; to load "
+        f"them list it, then: sluice run {pipeline.name} --table {name}"
+    )
+
+
+def unknown_columns(plan: TablePlan) -> Iterator[str]:
+    """Columns that the configuration has hints for and no event of a new table has."""
+    if not plan.found.images:
+        return
+    names = {spelling.lower() for c in plan.columns for spelling in c.spellings}
+    names |= {c.lower() for rename in plan.renames for pair in rename.columns for c in pair}
+    hinted = {name.lower(): name for name in (*plan.config.columns, *plan.config.null_misfits)}
+    if strangers := [name for lower, name in hinted.items() if lower not in names]:
+        columns = [c.name for c in plan.columns if not c.rule]
+        more = [f"{len(columns) - _MOST_COLUMNS} more"] if len(columns) > _MOST_COLUMNS else []
+        yield (
+            f"columns of {plan.source.name} that no event of the batch has: "
+            f"{', '.join(strangers)}; its columns are {', '.join(columns[:_MOST_COLUMNS] + more)}"
+        )
+
+
+def _unreadable(job: Job, envelope: DataFrame, found: list[Found]) -> Iterator[str]:
+    """One line where no record at all is an event of the format, and why."""
+    lost = job.manifest.rejects
+    read = sum(table.total for table in found) + len(lost)
+    bad = sum(table.rejected for table in found if not table.source.table) + len(lost)
+    if not read or bad < read or job.manifest.reprocess is not None:
+        return
+    rejects = envelope.where(F.col("outcome") == OUTCOME_REJECT).groupBy("reason").count()
+    reasons = Counter({row["reason"]: row["count"] for row in rejects.collect()})
+    reasons.update(reject.reason for reject in lost)
+    why = ", ".join(reason for reason, _ in reasons.most_common(_MOST))
+    yield (
+        f"none of {read:,} records could be read as {job.pipeline.format} ({why}); "
+        "is `format:` right?"
+    )
