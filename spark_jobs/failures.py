@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyiceberg.exceptions import CommitFailedException, RESTError, ServiceUnavailableError
 from pyspark import SparkContext
 from pyspark.errors import (
@@ -37,6 +38,13 @@ _WITH_STATE: Final = "org.apache.spark.SparkThrowable"
 # The first two characters of a SQLSTATE: feature not supported, cardinality, data, constraint,
 # syntax and access rule, program limit.
 _LASTING: Final = ("0A", "21", "22", "23", "42", "54")
+_INVALID: Final = "org.apache.iceberg.exceptions.ValidationException"
+# Of Iceberg's refusals those of a commit beside another's; all others are of what was asked for.
+_BESIDE_OTHERS: Final = re.compile(
+    r"Found (new )?conflicting|Cannot commit|Missing required|.*snapshot"
+)
+_CALL: Final = re.compile(r"An error occurred while calling [\w.]+?\.?\n: ")
+_FRAME: Final = re.compile(r"\s*(at [\w$./<>]+\(|\.\.\. \d+ more)")
 
 
 _GONE: Final = "[PATH_NOT_FOUND]"
@@ -75,18 +83,38 @@ def typed(error: Exception) -> SluiceError:
     """
     if isinstance(error, SluiceError):
         return error
-    text = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {_without_stack(error)}"
     if isinstance(error, AnalysisException) and _GONE in text:
         return TransientError(
             "a file that this attempt reads is gone. A copy that another run removed is made again "
             f"by the next try, which also tells of a landed file that is missing. {text}"
         )
     if isinstance(error, _OUTSIDE) and not isinstance(error, _MISTAKES):
+        if _is_refused(error):
+            return TerminalError(f"{text}. No other try mends this: nothing was published")
         lasting = next((s for s in _sql_states(error) if s.startswith(_LASTING)), "")
         return _lasting(text, lasting) if lasting else TransientError(text)
     return TerminalError(
         f"unexpected {text}. Trying again will not help: nothing was published. "
         "Please report it with the traceback in the driver's log"
+    )
+
+
+def _without_stack(error: Exception) -> str:
+    """What an error says; of one of the JVM its class and message, and those of its causes, for
+    the log has the rest."""
+    told = str(error)
+    if not isinstance(error, Py4JJavaError):
+        return told
+    lines = [line for line in _CALL.sub("", told).splitlines() if not _FRAME.match(line)]
+    return " ".join(line.strip() for line in lines if line.strip())
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether Iceberg refuses what it was asked for."""
+    return any(
+        is_java(cause, _INVALID) and not _BESIDE_OTHERS.match(str(cause.getMessage()))
+        for cause in causes(error)
     )
 
 
@@ -100,18 +128,23 @@ def _lasting(text: str, state: str) -> TerminalError:
 
 def _sql_states(error: Exception) -> Iterator[str]:
     """Those of an error of Spark's and of its causes: a task's is wrapped by its job's."""
+    for cause in causes(error):
+        if is_java(cause, _WITH_STATE) and (state := cause.getSqlState()):
+            yield str(state)
+
+
+def causes(error: BaseException) -> Iterator[Any]:
+    """What the JVM threw of which an error tells, and its causes; nothing of other errors."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     try:
         while cause is not None:
-            if state := _sql_state(cause):
-                yield state
+            yield cause
             cause = cause.getCause()
     except Py4JError:  # the JVM is gone: that may pass
         return
 
 
-def _sql_state(cause: Any) -> str:
+def is_java(cause: Any, kind: str) -> bool:
+    """Whether something of the JVM is of a class."""
     gateway = SparkContext._gateway
-    if gateway is None or not is_instance_of(gateway, cause, _WITH_STATE):
-        return ""
-    return str(cause.getSqlState() or "")
+    return gateway is not None and bool(is_instance_of(gateway, cause, kind))

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.config.livesource import credentials
+from sluice.config.livesource import ENV_PASSWORD, ENV_USER, credentials
 from sluice.errors import TerminalError
+from spark_jobs.failures import causes, is_java
 from spark_jobs.kept import keep
 
 _ROWS_AT_ONCE: Final = "10000"
+# The first two characters of a SQLSTATE: who asks, which database, and rights and names in it.
+_REFUSED: Final = ("28", "3D", "42")
+# PostgreSQL's word for one who gives no password; elsewhere it may pass.
+_REJECTED: Final = "08004"
 
 
 class TextForm(StrEnum):
@@ -112,5 +118,27 @@ class SourceDatabase(ABC):
         return keep(rows.toDF(*(c.name for c in columns)))
 
     def query(self, sql: str) -> DataFrame:
-        """What a statement of the dialect gives."""
-        return self._reader.option("query", sql).load()
+        """What a statement of the dialect gives; raises TerminalError where the database refuses
+        who asks, or what is asked for."""
+        try:
+            return self._reader.option("query", sql).load()
+        except Py4JJavaError as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            raise refused from error
+
+
+def refusal(error: Exception) -> TerminalError | None:
+    """What a database said that refuses, in one line; None for what may pass."""
+    for cause in causes(error):
+        if is_java(cause, "java.sql.SQLException"):
+            state = str(cause.getSQLState() or "")
+            no_password = state == _REJECTED and "password" not in credentials()
+            if no_password or state.startswith(_REFUSED):
+                said = (str(cause.getMessage()).splitlines() or [""])[0]
+                return TerminalError(
+                    f"the source refuses (SQLSTATE {state}): {said}. User and password are those "
+                    f"of {ENV_USER} and {ENV_PASSWORD}, and the database that of --source"
+                )
+    return None

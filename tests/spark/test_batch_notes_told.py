@@ -64,6 +64,7 @@ def test_a_batch_without_one_readable_record_is_told(
         looked
         == ran
         == [
-            f"none of 4 records could be read as datastream ({', '.join(reason)}); is `format:` right?"
+            f"none of 4 records could be read as datastream ({', '.join(reason)}); "
+            "is `format:` right?"
         ]
     )

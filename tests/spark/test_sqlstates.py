@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice.errors import TerminalError, TransientError
 from spark_jobs.failures import typed
+from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark
 
@@ -46,3 +47,18 @@ def test_a_file_that_cannot_be_read_may_be_there_again(spark: SparkSession, tmp_
     for file in (tmp_path / "rows").glob("*.parquet"):
         file.unlink()
     assert type(typed(written(rows))) is TransientError
+
+
+def test_what_iceberg_cannot_make_stops_with_its_words_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "debezium"})
+    lake.catalog.create_namespace("shop")
+    with pytest.raises(Exception, match="Invalid source type") as caught:
+        lake.spark.sql("CREATE TABLE lake.shop.t (d string) USING iceberg PARTITIONED BY (days(d))")
+    found = typed(caught.value)
+    assert type(found) is TerminalError
+    assert str(found) == (
+        "Py4JJavaError: org.apache.iceberg.exceptions.ValidationException: Invalid source type "
+        "string for transform: day. No other try mends this: nothing was published"
+    )

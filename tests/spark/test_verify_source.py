@@ -250,3 +250,14 @@ def test_a_key_that_the_source_renamed_is_compared(
     source("UPDATE orders SET note = 'c' WHERE order_id = 2")
     (report,) = verified(lake, address).tables
     assert told(report) == {"2": ("differs", ("note",))}
+
+
+def test_a_source_that_refuses_whoever_asks_is_not_asked_again(
+    shop: Shop, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENV_USER, "nobody_here")
+    with pytest.raises(TerminalError, match=r'"nobody_here" does not exist. User .*SLUICE_SOURCE_'):
+        verified(shop, address)
+    monkeypatch.setenv(ENV_USER, postgres.USER)
+    with pytest.raises(TerminalError, match=r"SQLSTATE 3D000\): FATAL: database .*no_such"):
+        verified(shop, address.rpartition("/")[0] + "/no_such")

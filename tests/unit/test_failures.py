@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import CommitFailedException
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
+from sluice.config.livesource import ENV_PASSWORD
 from sluice.errors import PlanError, TerminalError, TransientError
+from spark_jobs import failures
 from spark_jobs.failures import typed
+from spark_jobs.verifying import sourcedatabase
+from spark_jobs.verifying.sourcedatabase import refusal
 
 
 @pytest.mark.parametrize(
@@ -27,3 +35,92 @@ from spark_jobs.failures import typed
 def test_an_error_says_whether_to_try_again(error: Exception, kind: type[Exception]) -> None:
     assert type(typed(error)) is kind
     assert str(error) in str(typed(error))
+
+
+class Thrown:
+    """An exception of the JVM."""
+
+    def __init__(self, kind: str, message: str, state: str | None = None) -> None:
+        self.kind, self.message, self.state = kind, message, state
+
+    def getCause(self) -> None:
+        return None
+
+    def getMessage(self) -> str:
+        return self.message
+
+    def getSQLState(self) -> str | None:
+        return self.state
+
+
+class JavaError(Py4JJavaError):  # type: ignore[misc]
+    """What py4j makes of it, without a JVM to ask for the stack."""
+
+    def __init__(self, thrown: Thrown) -> None:
+        self.java_exception = thrown
+
+    def __str__(self) -> str:
+        thrown = self.java_exception
+        return (
+            f"An error occurred while calling o105.sql.\n: {thrown.kind}: {thrown.message}\n"
+            "\tat org.example.Some.check(Some.java:49)\n"
+            "\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+            "Caused by: java.io.IOException: no route\n\tat org.example.Any.$f$1(Any.scala:1)\n"
+            "\t... 12 more\n"
+        )
+
+
+@pytest.fixture
+def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def is_java(cause: Any, kind: str) -> bool:
+        return str(cause.kind) == kind or (cause.state and kind == "java.sql.SQLException")
+
+    for module in (failures, sourcedatabase):
+        monkeypatch.setattr(module, "is_java", is_java)
+    return
+
+
+def test_of_an_error_of_the_jvm_no_stack_is_told(jvm: None) -> None:
+    told = typed(JavaError(Thrown("java.io.UncheckedIOException", "reset")))
+    assert type(told) is TransientError
+    assert str(told) == (
+        "JavaError: java.io.UncheckedIOException: reset Caused by: java.io.IOException: no route"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("Invalid source type string for transform: day", TerminalError),
+        ("Cannot add identifier field a: not a required field", TerminalError),
+        ("Found conflicting files that can contain records matching true: [a]", TransientError),
+        ("Cannot commit, missing data files: [a]", TransientError),
+    ],
+)
+def test_what_iceberg_refuses_is_lasting_but_for_a_lost_race(
+    jvm: None, message: str, kind: type[Exception]
+) -> None:
+    thrown = Thrown("org.apache.iceberg.exceptions.ValidationException", message)
+    assert type(typed(JavaError(thrown))) is kind
+
+
+@pytest.mark.parametrize(
+    ("state", "password", "refused"),
+    [
+        ("28P01", "wrong", True), ("28000", "", True), ("3D000", "right", True),
+        ("42501", "right", True), ("08004", "", True), ("08004", "right", False),
+        ("08001", "", False), ("57P03", "right", False),
+    ],
+)  # fmt: skip
+def test_a_source_that_refuses_is_told_in_one_line(
+    jvm: None, monkeypatch: pytest.MonkeyPatch, state: str, password: str, refused: bool
+) -> None:
+    monkeypatch.setenv(ENV_PASSWORD, password)
+    thrown = Thrown("org.postgresql.util.PSQLException", "FATAL: no\n  Position: 7", state)
+    told = refusal(JavaError(thrown))
+    assert (told is not None) == refused
+    if told is not None:
+        assert str(told) == (
+            f"the source refuses (SQLSTATE {state}): FATAL: no. User and password are those of "
+            "SLUICE_SOURCE_USER and SLUICE_SOURCE_PASSWORD, and the database that of --source"
+        )
