@@ -24,7 +24,7 @@ from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import in_words, is_hopeless
 from sluice.config import newepoch
 from sluice.config.livesource import LiveSource
-from sluice.config.project import load_project, load_sound
+from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
 from sluice.driver.childprocess import stop_children_when_ended
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
 from sluice.lean import without_pandas
@@ -116,6 +116,10 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     out.print(
         f"[green]ok[/green] {for_terminal(str(found.root))}: {len(found.pipelines)} pipelines"
     )
+    if not found.pipelines:
+        folder = found.root / PIPELINES_FOLDER
+        why = f"no pipeline in {folder}" if folder.is_dir() else f"{folder} is not there"
+        out.print(f"  {for_terminal(why)}", soft_wrap=True)
     for name, pipeline in sorted(found.pipelines.items()):
         url = for_terminal(pipeline.landing.url)
         out.print(f"  {name}: {pipeline.format} from {url} into {pipeline.namespace}")

@@ -94,10 +94,15 @@ def parse_type(text: str) -> ColumnType:
     encoding = found["encoding"] or ""
     allowed = ENCODINGS.get(name, ("",))
     if encoding not in allowed:
-        raise ValueError(f"{text!r}: {name} takes {[e for e in allowed if e] or 'no encoding'}")
+        raise ValueError(f"{text!r}: {name} takes {_any_of([e for e in allowed if e])}")
     if name == "decimal":
         return decimal(int(found["p"] or 10), int(found["s"] or 0), encoding)
     return ColumnType(name, encoding, width=binary_width(found["p"]) if name == "binary" else 0)
+
+
+def _any_of(encodings: list[str]) -> str:
+    *others, last = encodings or ["no encoding"]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def listed(element: ColumnType) -> ColumnType:

@@ -109,6 +109,31 @@ def test_verify_knows_the_tables_without_a_driver(tmp_path: Path) -> None:
     assert "pipeline shop has no table nosuch; it has: none" in done.stderr
 
 
+def test_a_format_of_rows_that_there_is_not_is_a_mistake_of_who_asks(tmp_path: Path) -> None:
+    done = sluice(project(tmp_path), "sql", "SELECT 1", "--format", "xml")
+    assert done.exit_code == 2
+    assert "unknown format 'xml'; known: table, jsonl, csv" in done.stderr
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    asked = ("--file", "a.jsonl", "--file", "b.jsonl")
+    done = sluice(project(tmp_path), "run", "shop", *asked)
+    assert done.exit_code == 1
+    assert "pipeline shop: a.jsonl, b.jsonl are not among the files of" in done.stderr
+
+
+def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    assert "no pipeline" not in sluice(folder, "validate").stdout
+    (folder / "pipelines" / "shop.yaml").rename(folder / "shop.json")
+    assert f"no pipeline in {folder}/pipelines" in sluice(folder, "validate").stdout.replace(
+        "\n", ""
+    )
+    (folder / "pipelines").rmdir()
+    told = sluice(folder, "validate").stdout.replace("\n", "")
+    assert f"{folder}/pipelines is not there" in told
+
+
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"sluice {__version__}\n"
 

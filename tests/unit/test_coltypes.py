@@ -57,8 +57,8 @@ def test_hints(text: str, kind: ColumnType) -> None:
         ("decimal(39,0)", "38 digits"),
         ("decimal(5,6)", "38 digits"),
         ("int[ms]", "int takes"),
-        ("timestamp[days]", "'s', 'ms', 'us', 'ns'"),
-        ("date[base64]", "'days'"),
+        ("timestamp[days]", "timestamp takes s, ms, us or ns$"),
+        ("date[base64]", "date takes days, s, ms, us or ns$"),
         ("int; drop table t", "unknown column type"),
     ],
 )

@@ -151,7 +151,10 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("table_name: fixed\n", "that holds {table}"),
         ("max_bad_share: 2\n", "max_bad_share: expected less than or equal to 1, got 2"),
         ("on_truncate: no\n", "on_truncate: expected 'apply', 'ignore' or 'fail', got 'no'"),
-        ("tables:\n  a:\n    key: id\n", "shop.yaml:7: tables.a.key: expected list, got 'id'"),
+        (
+            "tables:\n  a:\n    key: id\n",
+            "shop.yaml:7: tables.a.key: expected list such as [id], got",
+        ),
         ("tables:\n  a:\n    kye: 1\n", "shop.yaml:7: tables.a.kye: unknown key; expected one of"),
         ("tables:\n  a: {key: [b, b]}\n", "tables.a.key: expected each key column once"),
         ("tables: {a: {columns: {b: foo}}}\n", "tables.a.columns.b: expected a column type"),
@@ -203,7 +206,8 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ),
         (
             "tables: {a: {key: [id], collations: {Id: nocase, v: rtrim}, null_keys: [w]}}\n",
-            "shop.yaml:5: tables: expected of a only columns of its key to compare: v, w",
+            "shop.yaml:5: tables: expected of a only columns of its key in `collations` and "
+            "`null_keys`: v, w",
         ),
         (
             "tables: {a: {key: [id], null_misfits: [v, ID]}}\n",
@@ -216,6 +220,33 @@ def test_key_says_none_or_nothing(tmp_path: Path) -> None:
         ("tables: {a: {max_row_swing: 0}}\n", "tables.a.max_row_swing: expected greater than 0"),
         ("tables: 5\n", "tables: expected a mapping of keys to values, got 5"),
         ("tables: [\n", "shop.yaml:6: expected valid YAML"),
+        (
+            "tables: {a: {columns: {at: timestamp[us]}}}\n",
+            "but got '['; within braces a type with a comma or a bracket needs quotes, as in "
+            '{at: "timestamp[us]"}',
+        ),
+        (
+            "tables: {a: {columns: {at: 'timestamp[sec]'}}}\n",
+            "'timestamp[sec]': timestamp takes s, ms, us or ns",
+        ),
+        (
+            "tables: {a: {columns: {id: 'int[ms]'}}}\n",
+            "'int[ms]': int takes no encoding",
+        ),
+        (
+            "key: [id]\n",
+            "shop.yaml:5: key: unknown key here; it is one of a table: tables.<name>.key",
+        ),
+        (
+            "tables: {'public.orders_*': }\n",
+            "shop.yaml:5: tables: expected names of source tables; public.orders_* is a pattern, "
+            "and patterns belong under `sources:` of a table",
+        ),
+        ("tables: {'a[1]': }\n", "patterns belong under `sources:` of a table"),
+        (
+            "format_options: {schema_registry: 5}\n",
+            "shop.yaml:5: format_options: expected of option schema_registry: a text",
+        ),
         (
             'tables: {a: {key: ["\\uD83D\\uDE00"]}}\n',
             "shop.yaml:5: tables.a.key[0]: expected whole characters",

@@ -32,6 +32,12 @@ def test_two_that_may_write_one_target_are_refused(tmp_path: Path, one: str, oth
     assert "b.yaml:4: namespace: expected another one than a.yaml has, or in both" in told
 
 
+def test_of_two_the_targets_that_both_have_are_named(tmp_path: Path) -> None:
+    listed = "tables: {public.orders: , b: , shop.c: }\n"
+    told = mistake(tmp_path, a=SHOP + listed, b=OTHER + "tables: {Orders: , c: , d: }\n")
+    assert told.endswith("no target is the other's; both write c, orders")
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -43,6 +43,10 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "maxwell": {"order": ("log", "arrival"), "row_image": ("full", "partial")},
 }
 """What options may say that have a few words to choose from."""
+_TEXTS: Final = frozenset({
+    "before_prefix", "database", "order", "order_column", "schema_registry", "table",
+    "timestamp_column", "unavailable_value",
+})  # fmt: skip
 FORMAT_NAMES: Final = tuple(OPTIONS)
 # Rows of a table, which CSV and Parquet files may hold as well.
 TABLE_FORMATS: Final = frozenset({"datahub_tuple", "aws_dms", "rows"})
@@ -88,6 +92,8 @@ def refuse_unknown_options(format_name: str, given: Mapping[str, Any]) -> None:
         raise ValueError(f"options of {format_name}: {', '.join(known) or 'it has none'}")
     if empty := [option for option, value in given.items() if value is None]:
         raise ValueError(f"of option {empty[0]}: a value, or no such line")
+    if odd := [o for o, value in given.items() if o in _TEXTS and not isinstance(value, str)]:
+        raise ValueError(f"of option {odd[0]}: a text")
     for option, choices in CHOICES.get(format_name, {}).items():
         if option in given and given[option] not in choices:
             raise ValueError(f"of option {option}: {' or '.join(choices)}")

@@ -39,6 +39,8 @@ def _expected(model: type[BaseModel], path: KeyPath, error: ErrorDetails) -> str
     what = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     if error["type"] == "string_pattern_mismatch":
         what = f"only characters of {error['ctx']['pattern']}"
+    if error["type"] == "list_type" and isinstance(error["input"], str) and told:
+        what = f"list such as [{shortened(error['input'])[1:-1]}]"
     if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
         what = "a mapping of keys to values"
     return f"expected {what}{got}"
@@ -48,7 +50,17 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     known = sorted(_fields_at(model, path[:-1]))
     near = difflib.get_close_matches(str(path[-1]), known, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
+    if not near and (place := _of_an_entry(model, path)):
+        return f"unknown key here; it is one of a table: {place}"
     return f"unknown key; expected one of: {', '.join(known)}{hint}"
+
+
+def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:
+    """Where a key of the top belongs that is known one level below a mapping there; else ''."""
+    for name in model.model_fields if len(path) == 1 else ():
+        if str(path[0]) in _fields_at(model, (name, "*")):
+            return f"{name}.<name>.{path[0]}"
+    return ""
 
 
 def _fields_at(model: type[BaseModel], path: KeyPath) -> set[str]:

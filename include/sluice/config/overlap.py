@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluice.config.fields import PLACEHOLDER, TABLE_PLACEHOLDERS
 from sluice.errors import ConfigError
@@ -12,6 +12,8 @@ from sluice.names import beside_target
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
     from sluice.config.yamlfile import Document
+
+_MOST: Final = 5
 
 Written = tuple["Document", "Pipeline"]
 
@@ -30,7 +32,7 @@ def refuse_overlap(pipelines: Iterable[Written]) -> None:
             if _may_meet(earlier, pipeline):
                 raise ConfigError(
                     f"{_another(document, 'namespace', other)}, or in both of them `tables:` and "
-                    "a table_name by which no target is the other's"
+                    f"a table_name by which no target is the other's{_both(earlier, pipeline)}"
                 )
         before.append((document, pipeline))
 
@@ -38,6 +40,14 @@ def refuse_overlap(pipelines: Iterable[Written]) -> None:
 def _another(document: Document, key: str, other: Document) -> str:
     where = document.where((key,))
     return f"{where}: {key}: expected another one than {other.path.name} has"
+
+
+def _both(one: Pipeline, other: Pipeline) -> str:
+    found = (_targets(one) or set()) & (_targets(other) or set())
+    # A target that both have brings the names beside it along.
+    shared = sorted(found.difference(*(beside_target(target) for target in found)))
+    more = f" and {len(shared) - _MOST} more" if len(shared) > _MOST else ""
+    return f"; both write {', '.join(shared[:_MOST])}{more}" if shared else ""
 
 
 def _may_meet(one: Pipeline, other: Pipeline) -> bool:

@@ -55,7 +55,12 @@ from sluice.config.projectfile import (
 from sluice.config.renames import RenamedColumns
 from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unheeded
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses, shortened
-from sluice.config.sourcetables import OnTruncate, SourceTables, refuse_shared_sources
+from sluice.config.sourcetables import (
+    OnTruncate,
+    SourceTables,
+    refuse_patterns,
+    refuse_shared_sources,
+)
 from sluice.config.yamlfile import Document, by_name, read_yaml
 from sluice.errors import ConfigError
 from sluice.modes import CURRENT, Modes, needs_key
@@ -192,13 +197,16 @@ class Pipeline(ToldTables):
     def _fit_together(
         cls, value: dict[str, TableConfig] | None, info: ValidationInfo
     ) -> dict[str, TableConfig] | None:
+        refuse_patterns(value or ())
         refuse_shared_sources(value)
         for name, table in (value or {}).items():
             refused = needs_key(table.modes or info.data.get("modes", []))
             if refused and table.key == []:
                 raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
             if beside := beside_key(table.key, (*table.collations, *table.null_keys)):
-                raise ValueError(f"of {name} only columns of its key to compare: {beside}")
+                raise ValueError(
+                    f"of {name} only columns of its key in `collations` and `null_keys`: {beside}"
+                )
             if keyed := of_key(table.key, table.null_misfits):
                 raise ValueError(f"of {name} no column of its key in `null_misfits`: {keyed}")
         return value

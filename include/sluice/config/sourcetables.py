@@ -99,6 +99,16 @@ def with_sources(tables: Mapping[str, SourceTables] | None) -> dict[str, list[st
     return {name: table.sources for name, table in (tables or {}).items() if table.sources}
 
 
+def refuse_patterns(names: Iterable[str]) -> None:
+    """Raise ValueError for one of `tables:` that is meant as a pattern, and would match nothing."""
+    for name in names:
+        if not (_OTHER_GLOBS | _WILD.keys()).isdisjoint(name):
+            raise ValueError(
+                f"names of source tables; {name} is a pattern, and patterns belong under "
+                "`sources:` of a table"
+            )
+
+
 def refuse_shared_sources(tables: Mapping[str, SourceTables] | None) -> None:
     """Raise ValueError where a source table would be of two of `tables:`, as far as names tell."""
     patterns = with_sources(tables)

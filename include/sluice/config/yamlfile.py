@@ -49,6 +49,9 @@ _RESOLVERS: Final = {
 }
 # What a tag says to a text that is none of its kind, as in `!!int one` or `!!bool foo`.
 _OF_CONSTRUCTORS: Final = (ValueError, LookupError, AttributeError, OverflowError, TypeError)
+_BRACKET: Final = (
+    '; within braces a type with a comma or a bracket needs quotes, as in {at: "timestamp[us]"}'
+)
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _RESOLVERS.items():
@@ -80,7 +83,8 @@ def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     line = f":{mark.line + 1}" if mark else ""
     what = " ".join(part for part in (error.context, error.problem) if part)
-    return f"{path}{line}: expected valid YAML: {what}"
+    cut = error.context == "while parsing a flow mapping" and "but got '['" in what
+    return f"{path}{line}: expected valid YAML: {what}{_BRACKET if cut else ''}"
 
 
 def _walk(file: Path, node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int]) -> None:

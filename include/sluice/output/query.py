@@ -22,7 +22,7 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
-from sluice.errors import TerminalError
+from sluice.errors import ConfigError, TerminalError
 from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
 from sluice.output.rows import FORMATS, write_rows
 from sluice.output.sqlfilter import BASE_TABLE, Node, nodes, row_filter
@@ -75,9 +75,9 @@ def run_sql(project: Project, statement: str) -> pa.Table:
 
 
 def print_sql(project: Project, statement: str, output: str, to: TextIO) -> None:
-    """Answer a query and write it as `table`, `jsonl` or `csv`."""
+    """Answer a query and write it in one of FORMATS; raises ConfigError for another form."""
     if output not in FORMATS:
-        raise TerminalError(f"unknown format {output!r}; known: {', '.join(FORMATS)}")
+        raise ConfigError(f"unknown format {output!r}; known: {', '.join(FORMATS)}")
     write_rows(run_sql(project, statement), output, to)
 
 
