@@ -308,8 +308,6 @@ def rollback(
     """
     asked = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
     _done(roll_back(open_context(project, pipeline, _say), asked), as_json)
-    if asked.holds_files:
-        _say(f"files of what is rolled back are held until: sluice release {pipeline} --batch ID")
 
 
 @app.command()

@@ -14,7 +14,7 @@ from spark_jobs.merging.notes import unknown_columns, unlisted
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import plan_table
 
-ROWS = {1: ("id", "Total", "note")}
+ROWS: dict[int, tuple[str, ...]] = {1: ("id", "Total", "note")}
 
 
 def pipeline(**more: Any) -> Pipeline:

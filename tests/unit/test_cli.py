@@ -207,4 +207,4 @@ def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, text: s
 def test_a_rollback_is_asked_for_one_thing(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "rollback", "shop", "--to", "b1", "--rebuild")
     assert done.exit_code == 2
-    assert "rollback: name the batch to undo" in done.stderr
+    assert "rollback: give one of --batch" in done.stderr

@@ -27,6 +27,7 @@ from sluice.operations.undo import rollback
 from sluice.result import BatchResult
 from spark_jobs import driver as driver_module
 from spark_jobs.driver import Driver
+from spark_jobs.telling import tell
 from tests.unit.clocks import fails_once
 from tests.unit.projects import open_shop
 
@@ -75,11 +76,11 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
     _, manifest = landed(context)
 
     def work(driver: Driver, _: bool) -> BatchResult:
-        said = threading.Thread(target=driver_module.tell, args=("shop.orders: it was renamed",))
+        said = threading.Thread(target=tell, args=("shop.orders: it was renamed",))
         said.start()
         said.join()
-        driver_module.tell("shop.orders: it was renamed")
-        driver_module.tell("TerminalError: told\nas an error", "\n")
+        tell("shop.orders: it was renamed")
+        tell("TerminalError: told\nas an error", "\n")
         context.ledger.acquire_lease(
             "shop", manifest.batch_id, driver.attempt, Lease(this_holder(), 60)
         )
@@ -88,7 +89,7 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
     monkeypatch.setattr(Driver, "_work", work)
     driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]
     driver.run()
-    driver_module.tell("nobody listens any more")
+    tell("nobody listens any more")
     kept = context.files.read_result("shop", manifest.batch_id, driver.attempt)
     assert kept.notes == ("look", "shop.orders: it was renamed")
 

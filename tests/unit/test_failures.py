@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -71,13 +70,12 @@ class JavaError(Py4JJavaError):  # type: ignore[misc]
 
 
 @pytest.fixture
-def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_java(cause: Any, kind: str) -> bool:
         return str(cause.kind) == kind or (cause.state and kind == "java.sql.SQLException")
 
     for module in (failures, sourcedatabase):
         monkeypatch.setattr(module, "is_java", is_java)
-    return
 
 
 def test_of_an_error_of_the_jvm_no_stack_is_told(jvm: None) -> None:

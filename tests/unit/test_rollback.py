@@ -35,8 +35,17 @@ def test_one_thing_is_asked_for(asked: dict[str, Any]) -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(asked: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="rollback: name the batch to undo"):
+    with pytest.raises(ConfigError, match=r"rollback: (give one of --batch|--table goes with)"):
         RollbackRequest(**asked)
+
+
+def test_what_was_asked_for_together_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"got --batch and --to$"):
+        RollbackRequest(batch="b1", to="b1")
+    with pytest.raises(ConfigError, match=r"got none of them$"):
+        RollbackRequest()
+    with pytest.raises(ConfigError, match="--table goes with --rebuild; --to undoes"):
+        RollbackRequest(to="b1", table="orders")
 
 
 @pytest.mark.parametrize("name", ["batch", "to"])

@@ -95,7 +95,9 @@ def _held(ctx: Context, asked: list[StoredObject] | None) -> Iterator[str]:
     keys = None if asked is None else {one.key for one in asked}
     rows = ctx.ledger.held_files(ctx.pipeline.name)
     if held := sorted({row.batch_id for row in rows if keys is None or row.object_key in keys}):
-        command = f"sluice release {ctx.pipeline.name} --batch ID"
+        command = (
+            f"sluice release {ctx.pipeline.name} --batch {held[0] if len(held) == 1 else 'ID'}"
+        )
         yield f"files of {', '.join(held)} are held ({command})"
 
 

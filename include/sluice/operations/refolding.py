@@ -89,6 +89,8 @@ def named_targets(ctx: Context, table: str = "") -> list[str]:
     """The pipeline's targets, or the one that is named; raises TerminalError where it is none."""
     known = list(undoable.changelogs(ctx))
     chosen = [t for t in known if table in ("", t, ctx.pipeline.full_name(t))]
+    if not known and not table:
+        raise TerminalError(f"pipeline {ctx.pipeline.name} has no table yet")
     if not chosen:
         listed = ", ".join(known) or "none"
         raise TerminalError(f"pipeline {ctx.pipeline.name} has no table {table}; it has: {listed}")

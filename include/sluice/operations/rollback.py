@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sluice.errors import ConfigError
+from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import undone_by
 from sluice.ledger.rows import ROLLED_BACK
 from sluice.manifest import as_batch_id
-from sluice.operations import refolding, undo
+from sluice.names import changelog_namespace, full_name, published_tables
+from sluice.operations import refolding, undo, undoable
 from sluice.operations.context import Context
+
+_FOLDS: Final = "would fold again"
 
 
 @dataclass(frozen=True)
@@ -31,11 +38,17 @@ class RollbackRequest:
 
     def __post_init__(self) -> None:
         """Raises ConfigError for what does not go together, and for what cannot be a batch."""
-        one = [bool(self.batch), bool(self.to), self.rebuild].count(True) == 1
-        if not one or (self.table and not self.rebuild):
+        given = {"--batch": self.batch, "--to": self.to, "--rebuild": self.rebuild}
+        named = [option for option, value in given.items() if value]
+        if len(named) != 1:
             raise ConfigError(
-                "rollback: name the batch to undo (batch), or the one to go back to (to), or ask "
-                "for targets to be made again (rebuild, with table for one)"
+                "rollback: give one of --batch (the batch to undo), --to (the one to go back to), "
+                "--rebuild (make targets again, with --table one of them); got "
+                f"{' and '.join(named) or 'none of them'}"
+            )
+        if self.table and not self.rebuild:
+            raise ConfigError(
+                f"rollback: --table goes with --rebuild; {named[0]} undoes a batch in all tables"
             )
         as_batch_id(self.batch)
         as_batch_id(self.to)
@@ -52,16 +65,43 @@ def roll_back(ctx: Context, asked: RollbackRequest) -> list[str]:
     Raises RollbackRefused naming who stands in the way, TerminalError for an unknown batch or
     table; then every table is as it was.
     """
-    if asked.dry_run or not (asked.release or asked.user):
-        return _undo(ctx, asked)
     undone = _to_undo(ctx, asked)
+    if asked.dry_run:
+        return _would(ctx, asked, undone)
     lines = _undo(ctx, asked)
     if asked.release:
         count = sum(_release(ctx, batch) for batch in undone)
         lines.append(f"{count} files released: the next run takes them")
     for batch in undone if asked.user else ():
         _sign(ctx, batch, asked)
-    return lines
+    return [*lines, *(_held(ctx, undone) if asked.holds_files else ())]
+
+
+def _would(ctx: Context, asked: RollbackRequest, undone: Sequence[str]) -> list[str]:
+    """What would be done, which names all batches that go, and the changes that go with them."""
+    lines = _undo(ctx, asked)
+    named = [f"would undo: batch {', '.join(undone)}"] if asked.to and undone else []
+    if any(line.startswith(_FOLDS) for line in lines):
+        return named + lines
+    return [*named, *lines, *_changes(ctx, undone)]
+
+
+def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
+    """The changelogs that have changes of the batches, as a batch that failed may leave them."""
+    logs = undoable.changelogs(ctx) if batches else {}
+    for batch in batches:
+        for log in logs.values():
+            if files_of(log, batch):
+                yield f"would undo: {'.'.join(log.name()[-2:])}: changes of batch {batch}"
+
+
+def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
+    """How to have the files of each batch landed again, where it has any."""
+    held = Counter(file.batch_id for file in ctx.ledger.held_files(ctx.pipeline.name))
+    for batch in batches:
+        if held[batch]:
+            command = f"sluice release {ctx.pipeline.name} --batch {batch}"
+            yield f"{held[batch]} files of batch {batch} are held until: {command}"
 
 
 def _to_undo(ctx: Context, asked: RollbackRequest) -> list[str]:
@@ -72,10 +112,30 @@ def _to_undo(ctx: Context, asked: RollbackRequest) -> list[str]:
 
 def _undo(ctx: Context, asked: RollbackRequest) -> list[str]:
     if asked.rebuild:
-        return refolding.rebuild(ctx, asked.table, asked.dry_run)
+        return _rebuild(ctx, asked)
     if asked.to:
         return refolding.rollback_to(ctx, asked.to, asked.dry_run)
     return refolding.rollback(ctx, asked.batch, asked.dry_run)
+
+
+def _rebuild(ctx: Context, asked: RollbackRequest) -> list[str]:
+    targets = refolding.named_targets(ctx, asked.table)
+    lines = refolding.rebuild(ctx, asked.table, asked.dry_run)
+    if asked.dry_run:
+        return lines
+    moved = {line.partition(": ")[0] for line in lines}
+    return lines + [
+        f"{ctx.pipeline.full_name(target)}: nothing differs from its changelog"
+        for target in targets
+        if moved.isdisjoint(_tables_of(ctx, target))
+    ]
+
+
+def _tables_of(ctx: Context, target: str) -> set[str]:
+    """What a batch publishes of a target, each table in whichever of the two namespaces."""
+    namespace = ctx.pipeline.namespace
+    places = (namespace, changelog_namespace(namespace))
+    return {full_name(place, table) for place in places for table in published_tables(target)}
 
 
 def _release(ctx: Context, batch: str) -> int:
