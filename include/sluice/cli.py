@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -29,8 +30,10 @@ from sluice.driver.childprocess import stop_children_when_ended
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
 from sluice.lean import without_pandas
 from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import ROLLED_BACK
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.operations import maintenance, stages
+from sluice.operations.context import Context
 from sluice.operations.land import why_nothing
 from sluice.operations.preview import preview
 from sluice.operations.quarantined import resolutions
@@ -148,10 +151,14 @@ def run(
         for result in results:
             report.show_batch(out, result)
         if not results and failure is None:
-            why = why_nothing(ctx, asked)
-            out.print(for_terminal(f"{pipeline}: nothing to load; {why}"), soft_wrap=True)
+            _tell_nothing(ctx, asked)
     if failure is not None:
         raise failure
+
+
+def _tell_nothing(ctx: Context, asked: Selection) -> None:
+    why = why_nothing(ctx, asked)
+    out.print(for_terminal(f"{ctx.pipeline.name}: nothing to load; {why}"), soft_wrap=True)
 
 
 def _selection(since: datetime | None, to: datetime | None, files: list[str] | None) -> Selection:
@@ -180,6 +187,8 @@ def plan(
         _print_json(report.preview_json(found))
         return
     report.show_preview(out, found)
+    if not (found.files or found.unfinished or found.repeated or found.denied):
+        _tell_nothing(ctx, asked)
 
 
 @app.command()
@@ -237,7 +246,9 @@ def status(
     if as_json:
         _print_json(report.status_json(rows, resolved))
         return
-    report.show_status(out, rows, resolved)
+    undone = {row.pipeline for row in rows if row.state == ROLLED_BACK}
+    held = Counter(file.batch_id for name in undone for file in ledger.held_files(name))
+    report.show_status(out, rows, resolved, held)
 
 
 @app.command()

@@ -69,6 +69,15 @@ def test_every_name_of_a_batch_is_one() -> None:
     assert as_batch_id("") == ""
 
 
+def test_a_batch_that_is_undone_says_how_its_files_come_back(tmp_path: Path) -> None:
+    ctx = open_context(project(tmp_path), "shop")
+    ctx.ledger.claim_files("shop", (SourceFile("a.jsonl", "file:///a.jsonl", 1),), lambda _: "b1")
+    ctx.ledger.record_batch("shop", "b1", FAILED, attempt="a1")
+    assert sluice(tmp_path, "rollback", "shop", "--batch", "b1").exit_code == 0
+    told = sluice(tmp_path, "status").stdout
+    assert "b1 is undone; 1 files held: sluice release shop --batch b1" in told
+
+
 def test_a_window_without_files_says_so(tmp_path: Path) -> None:
     done = sluice(project(tmp_path), "run", "shop", "--from", "2026-03-02T09:00:00")
     assert done.exit_code == 0
@@ -79,6 +88,8 @@ def test_why_nothing_is_loaded_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path)
     found = sluice(folder, "run", "shop")
     assert f"nothing to load; no file in {tmp_path}/landing matches **/*" in found.stdout
+    assert "shop: nothing to load; no file in" in sluice(folder, "plan", "shop").stdout
+    assert "nothing to load" not in sluice(folder, "plan", "shop", "--json").stdout
     (folder / "landing").rmdir()
     missing = sluice(folder, "run", "shop")
     assert missing.exit_code == 1

@@ -37,6 +37,16 @@ def test_an_epoch_that_the_file_names_is_raised_in_its_line(tmp_path: Path) -> N
     assert path.read_text() == SHOP + "epoch: 10  # since the failover\nschedule: null\n"
 
 
+@pytest.mark.parametrize("more", ["epoch: 9\nschedule: null\n", "schedule: null\n"])
+def test_a_file_keeps_its_line_ends(tmp_path: Path, more: str) -> None:
+    path = project(tmp_path, SHOP)
+    path.write_bytes((SHOP + more).replace("\n", "\r\n").encode())
+    raise_epoch(load_project(tmp_path), "shop", full_load=True)
+    raise_epoch(load_project(tmp_path), "shop", full_load=True)
+    text = path.read_bytes()
+    assert text.count(b"\n") == text.count(b"\r\n") > SHOP.count("\n")
+
+
 def test_an_epoch_that_the_file_leaves_out_is_added(tmp_path: Path) -> None:
     path = project(tmp_path, SHOP)
     assert raise_epoch(load_project(tmp_path), "shop") == 1

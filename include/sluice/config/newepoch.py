@@ -69,12 +69,18 @@ def _flow(value: Any) -> str:
     return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)
 
 
+def _line_end(path: Path) -> str:
+    """As all lines of a file end; what is read as text has none but the plain one."""
+    raw = path.read_bytes()
+    return "\r\n" if 0 < raw.count(b"\n") == raw.count(b"\r\n") else "\n"
+
+
 def _replace(path: Path, text: str, changed: dict[str, Any]) -> None:
     """Written beside the file and read back first: nothing else of it may change."""
     draft = path.with_name(f".{path.name}.draft")
     lines = " and ".join(f"{key}: {_flow(value)}" for key, value in changed.items())
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", newline=_line_end(path))
         if _content(draft) != _content(path) | changed:
             raise ConfigError(f"{path}: write {lines} into it by hand")
         shutil.copymode(path, draft)

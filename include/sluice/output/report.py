@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from sluice.ledger import details
-from sluice.ledger.rows import BatchRow
+from sluice.ledger.rows import ROLLED_BACK, BatchRow
 from sluice.names import changelog_namespace, changelog_table
 from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
@@ -21,6 +21,9 @@ from sluice.result import BatchResult, Counts, Nulled, TableResult
 from sluice.shown import LINES, shown
 
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
+_ANY_WIDTH: Final = 10_000
+_NEWEST: Final = "newest source time"
+NONE_HELD: Final[Mapping[str, int]] = {}
 _COUNTED: Final = (details.READ, details.APPLIED, details.QUARANTINED)
 
 
@@ -143,8 +146,45 @@ def status_json(rows: list[BatchRow], resolved: Mapping[str, str]) -> list[dict[
     ]
 
 
-def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, str]) -> None:
-    """The last batches for people."""
+def show_status(
+    console: Console,
+    rows: list[BatchRow],
+    resolved: Mapping[str, str],
+    held: Mapping[str, int] = NONE_HELD,
+) -> None:
+    """The last batches for people: a line each where there is room, else two.
+
+    `held`: how many files of each batch that is undone wait for their release.
+    """
+    table = _status_table(rows, resolved)
+    anywhere = console.options.update(max_width=_ANY_WIDTH)
+    if console.measure(table, options=anywhere).maximum <= console.width:
+        console.print(table)
+    else:
+        _show_in_blocks(console, rows, resolved)
+    for r in rows:
+        error = r.details.get(details.ERROR)
+        undone = r.state == ROLLED_BACK
+        if undone:
+            told = _undone(r, held.get(r.batch_id, 0))
+            console.print(for_terminal(told), highlight=False, soft_wrap=True)
+        elif error:
+            console.print(f"{for_terminal(r.batch_id)} is {r.state}:", highlight=False)
+        if error and undone:
+            console.print("  before that it had failed:", highlight=False)
+        if error:
+            style = "dim" if undone else "red"
+            # Set in, so that no line of an error can pass for one of Sluice's own.
+            text = f"[{style}]{for_terminal(error, LINES)}[/{style}]"
+            console.print(Padding(text, (0, 0, 0, 2)))
+
+
+def _undone(row: BatchRow, held: int) -> str:
+    command = f"sluice release {row.pipeline} --batch {row.batch_id}"
+    return f"{row.batch_id} is undone{f'; {held} files held: {command}' if held else ''}"
+
+
+def _status_table(rows: list[BatchRow], resolved: Mapping[str, str]) -> Table:
     table = Table(title="last batches")
     for name in (
         "pipeline",
@@ -153,22 +193,36 @@ def show_status(console: Console, rows: list[BatchRow], resolved: Mapping[str, s
         "at",
         *_COUNTED,
         "unresolved",
-        "newest source time",
+        _NEWEST,
     ):
-        table.add_column(name, overflow="fold", no_wrap=name in ("batch", "state"))
+        table.add_column(name, no_wrap=True)
     for r in rows:
-        d = r.details
-        told = [str(d.get(key, "")) for key in _COUNTED]
-        told += [str(unresolved_records(r, resolved))]
-        told += [for_terminal(str(d.get(details.NEWEST_SOURCE_TS, "")))]
-        at = f"{r.at:%Y-%m-%d %H:%M:%S}" if r.at else ""
-        table.add_row(r.pipeline, r.batch_id, r.state, at, *told)
-    console.print(table)
+        counts = (str(n) for n in _counts(r, resolved).values())
+        table.add_row(r.pipeline, r.batch_id, r.state, _at(r), *counts, _newest(r))
+    return table
+
+
+def _show_in_blocks(console: Console, rows: list[BatchRow], resolved: Mapping[str, str]) -> None:
     for r in rows:
-        if error := r.details.get(details.ERROR):
-            console.print(f"{for_terminal(r.batch_id)} is {r.state}:", highlight=False)
-            # Set in, so that no line of an error can pass for one of Sluice's own.
-            console.print(Padding(f"[red]{for_terminal(error, LINES)}[/red]", (0, 0, 0, 2)))
+        line = " ".join((r.pipeline, r.batch_id, r.state, _at(r)))
+        console.print(for_terminal(line), highlight=False, soft_wrap=True)
+        told = [f"{name} {n}" for name, n in _counts(r, resolved).items() if n != ""]
+        told += [f"{_NEWEST} {newest}"] if (newest := _newest(r)) else []
+        console.print(f"  {', '.join(told)}", highlight=False, soft_wrap=True)
+
+
+def _counts(row: BatchRow, resolved: Mapping[str, str]) -> dict[str, Any]:
+    counts = {key: row.details.get(key, "") for key in _COUNTED}
+    return {**counts, "unresolved": unresolved_records(row, resolved)}
+
+
+def _at(row: BatchRow) -> str:
+    return f"{row.at:%Y-%m-%d %H:%M:%S}" if row.at else ""
+
+
+def _newest(row: BatchRow) -> str:
+    """Without the fraction of its second, which only programs need."""
+    return for_terminal(str(row.details.get(details.NEWEST_SOURCE_TS) or "").partition(".")[0])
 
 
 def preview_json(found: Preview) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""`sluice status`: readable in any width, and of what is undone no advice that is out of date."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+from rich.console import Console
+
+from sluice.ledger.rows import FAILED, PUBLISHED, ROLLED_BACK, BatchRow
+from sluice.output.report import show_status
+
+BATCH: Final = "20260302T10-6fbcb278d1fa"
+AT: Final = datetime(2026, 3, 2, 10, 20, 30, 456_000, tzinfo=UTC)
+ADVICE: Final = "AuditFailed: 1 check found rows; sluice rollback shop goes on without its files"
+
+
+def row(state: str, **more: object) -> BatchRow:
+    return BatchRow("shop_postgres", BATCH, "a1", state, at=AT, detail=json.dumps(more))
+
+
+def printed(rows: list[BatchRow], width: int, held: dict[str, int] | None = None) -> list[str]:
+    to = io.StringIO()
+    show_status(Console(file=to, width=width), rows, {}, held or {})
+    return [line.rstrip() for line in to.getvalue().splitlines()]
+
+
+PUBLISHED_ROW: Final = row(
+    PUBLISHED, read=12_345, applied=12_000, quarantined=7,
+    newest_source_ts="2026-03-02 09:59:59.123",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [100, 110, 120])
+def test_in_a_narrow_terminal_a_batch_is_a_block(width: int) -> None:
+    assert printed([PUBLISHED_ROW, PUBLISHED_ROW], width)[-2:] == [
+        f"shop_postgres {BATCH} published 2026-03-02 10:20:30",
+        "  read 12345, applied 12000, quarantined 7, unresolved 7, newest source time 2026-03-02 "
+        "09:59:59",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 120, 200])
+def test_names_and_times_are_whole_in_any_width(width: int) -> None:
+    lines = printed([PUBLISHED_ROW], width)
+    for whole in ("shop_postgres", BATCH, "published", "2026-03-02 10:20:30"):
+        assert any(whole in line for line in lines), whole
+    text = " ".join(" ".join(lines).split())
+    assert "2026-03-02 09:59:59" in text
+    assert ".123" not in text
+
+
+def test_where_there_is_room_all_is_one_line() -> None:
+    (line,) = (line for line in printed([PUBLISHED_ROW], 200) if BATCH in line)
+    for told in ("shop_postgres", "2026-03-02 10:20:30", "12345", "2026-03-02 09:59:59"):
+        assert told in line
+
+
+def test_what_is_undone_says_how_its_files_come_back_and_its_error_is_of_the_past() -> None:
+    told = printed([row(ROLLED_BACK, error=ADVICE)], 200, {BATCH: 3})
+    assert told[-3:] == [
+        f"{BATCH} is undone; 3 files held: sluice release shop_postgres --batch {BATCH}",
+        "  before that it had failed:",
+        f"  {ADVICE}",
+    ]
+    assert printed([row(ROLLED_BACK)], 200)[-1] == f"{BATCH} is undone"
+    assert printed([row(FAILED, error=ADVICE)], 200)[-2:] == [f"{BATCH} is failed:", f"  {ADVICE}"]
