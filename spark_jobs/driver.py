@@ -91,7 +91,7 @@ class Driver:
             with self._renewing(), listening() as said:
                 refuse_replaced(self.pipeline, self.manifest)
                 result = self._work(bool(self.predecessor))
-            result = replace(result, notes=(*result.notes, *said))
+            result = replace(result, notes=tuple(dict.fromkeys((*result.notes, *said))))
             # What was read in between was read from what is there before and after.
             refuse_replaced(self.pipeline, self.manifest)
             # After the last renewal, which would make the lease this process's own again.

@@ -38,6 +38,7 @@ from spark_jobs.merging.merge import Merged, merge_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.planning.discover import Found
 from spark_jobs.planning.plan import TablePlan
+from spark_jobs.telling import tell
 
 
 def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> BatchResult:
@@ -57,6 +58,8 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     unassigned = _set_apart(job, batch, retried)
     made = [table.plan for table in batch.tables if table.created]
     told = notes(job, batch.envelope, batch.found, made)
+    for note in told:
+        tell(note)
     # Only with the lease nobody publishes: now it is known which changes count.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)

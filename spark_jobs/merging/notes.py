@@ -1,6 +1,6 @@
 """What an operator should know of a batch that is sound: names that are nobody's, a wrong format.
 
-The driver's own lines are shown where it fails; these are handed on with its result.
+They are in the driver's log, and handed on with its result for those who do not see that.
 """
 
 from __future__ import annotations

@@ -84,7 +84,13 @@ def test_what_a_driver_says_is_handed_on_with_its_result(
         context.ledger.acquire_lease(
             "shop", manifest.batch_id, driver.attempt, Lease(this_holder(), 60)
         )
-        return BatchResult("shop", manifest.batch_id, driver.attempt, (), notes=("look",))
+        return BatchResult(
+            "shop",
+            manifest.batch_id,
+            driver.attempt,
+            (),
+            notes=("look", "shop.orders: it was renamed"),
+        )
 
     monkeypatch.setattr(Driver, "_work", work)
     driver = Driver(context.project, manifest, lambda: None)  # type: ignore[arg-type, return-value]

@@ -101,7 +101,10 @@ def test_files_that_are_held_are_told_to_whoever_names_them(
     assert why_nothing(ctx, asked).endswith("are in the ledger already")
     refolding.rollback(ctx, result.batch_id)
     told = why_nothing(ctx, asked)
-    assert f"files of {result.batch_id} are held (sluice release shop --batch ID)" in told
+    assert (
+        f"files of {result.batch_id} are held (sluice release shop --batch {result.batch_id})"
+        in told
+    )
 
 
 def test_files_of_an_hour_that_is_yet_to_come_are_told(tmp_path: Path) -> None:
