@@ -40,6 +40,7 @@ from spark_jobs.decoding import transactions
 from spark_jobs.decoding.apart import may_go_without, say_left_out
 from spark_jobs.decoding.copies import is_of_a_file, with_copies, without_damage
 from spark_jobs.decoding.decode_batch import whole_envelope
+from spark_jobs.failures import typed
 from spark_jobs.job import Job, pipeline_for
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.writer import Attempt
@@ -324,9 +325,10 @@ class Driver:
                 tell(f"{table}: schema as before the batch")
             self._drop_branches()
             self._forget_undone()
+        told = typed(error) if isinstance(error, Exception) else error
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
-            more=failed(f"{type(error).__name__}: {error}"), expected=self._still_mine,
+            more=failed(f"{type(told).__name__}: {told}"), expected=self._still_mine,
         )  # fmt: skip
 
     def _drop_branches(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Never
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -32,6 +33,17 @@ from tests.unit.clocks import fails_once
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog
+
+
+class StackOfTheJvm(Py4JJavaError):  # type: ignore[misc]
+    """What py4j makes of an exception of the JVM."""
+
+    def __init__(self, message: str) -> None:
+        self.java_exception, self._message = None, message
+
+    def __str__(self) -> str:
+        told = f"java.io.IOException: {self._message}\n\tat org.example.Some.read(Some.java:49)\n"
+        return f"An error occurred while calling o1.load.\n: {told}"
 
 
 class NewColumns:
@@ -122,6 +134,25 @@ def test_a_driver_looks_at_its_files_before_it_reads_and_after(
     row = context.ledger.batch("shop", manifest.batch_id)
     assert row is not None
     assert row.state == FAILED
+
+
+def test_the_ledger_has_an_error_as_it_is_told(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sluice status` shows it: no stack of the JVM, and whether to try again."""
+
+    def work(driver: Driver, _: bool) -> Never:
+        raise StackOfTheJvm("the store is away")
+
+    monkeypatch.setattr(Driver, "_work", work)
+    _, manifest = landed(context)
+    with pytest.raises(StackOfTheJvm):
+        Driver(context.project, manifest, lambda: None).run()  # type: ignore[arg-type, return-value]
+    row = context.ledger.batch("shop", manifest.batch_id)
+    assert row is not None
+    assert row.details["error"] == (
+        "TransientError: StackOfTheJvm: java.io.IOException: the store is away"
+    )
 
 
 def test_a_table_is_left_out_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
