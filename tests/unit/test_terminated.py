@@ -12,9 +12,17 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import sys
+import subprocess
+from pathlib import Path
 from sluice import cli
 from sluice.driver.childprocess import run_child
+
+class Waited(subprocess.Popen):
+    def wait(self, timeout=None):
+        Path('waited').touch()
+        return super().wait(timeout)
+
+subprocess.Popen = Waited
 
 def driver():
     script = 'echo $$ > new; mv new pid; sleep 600'
@@ -27,9 +35,9 @@ SOON = 30.0
 
 
 def begun(folder: Path) -> int:
-    """The driver's process, once it is there."""
+    """The driver's process, once it is there and waited for."""
     until = time.monotonic() + SOON
-    while not (folder / "pid").exists():
+    while not ((folder / "pid").exists() and (folder / "waited").exists()):
         assert time.monotonic() < until
         time.sleep(0.05)
     return int((folder / "pid").read_text())

@@ -42,11 +42,11 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: f
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    output, errors = _Tail(child.stdout, MOST_OUTPUT), _Tail(child.stderr, MOST_ERRORS)
     code: int | None = None
     try:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        output, errors = _Tail(child.stdout, MOST_OUTPUT), _Tail(child.stderr, MOST_ERRORS)
         with suppress(subprocess.TimeoutExpired):
             code = child.wait(seconds)
     finally:
