@@ -44,7 +44,7 @@ _BESIDE_OTHERS: Final = re.compile(
     r"Found (new )?conflicting|Cannot commit|Missing required|.*snapshot"
 )
 _CALL: Final = re.compile(r"An error occurred while calling [\w.]+?\.?\n: ")
-_FRAME: Final = re.compile(r"\s*(at [\w$./<>]+\(|\.\.\. \d+ more)")
+_FRAME: Final = re.compile(r"\s*(Suppressed: |at [\w$./<>]+\(|\.\.\. \d+ more)")
 
 
 _GONE: Final = "[PATH_NOT_FOUND]"

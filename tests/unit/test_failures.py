@@ -64,6 +64,7 @@ class JavaError(Py4JJavaError):  # type: ignore[misc]
             f"An error occurred while calling o105.sql.\n: {thrown.kind}: {thrown.message}\n"
             "\tat org.example.Some.check(Some.java:49)\n"
             "\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+            "\tSuppressed: org.example.Full: all of the stack\n\t\tat a.B.c(B.java:1)\n"
             "Caused by: java.io.IOException: no route\n\tat org.example.Any.$f$1(Any.scala:1)\n"
             "\t... 12 more\n"
         )
