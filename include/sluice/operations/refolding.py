@@ -121,9 +121,10 @@ def _fold_without(ctx: Context, batches: list[str], why: str, dry_run: bool) -> 
 
 def _instead(ctx: Context, batches: list[str]) -> str:
     """What to do about batches without changes of their own, on which others are built."""
-    if any(UNDONE in undoable.known_batch(ctx, batch_id).details for batch_id in batches):
-        release = f"sluice release {ctx.pipeline.name} --batch ID"
-        return f"to have that back, release its files and run: {release}"
+    known = (undoable.known_batch(ctx, batch_id) for batch_id in batches)
+    if undone := [batch for row in known for batch in row.details.get(UNDONE, ())]:
+        releases = ", ".join(f"sluice release {ctx.pipeline.name} --batch {one}" for one in undone)
+        return f"to have that back, release its files and run: {releases}"
     return "what was made again from its changelog is what the batches say: nothing is to be undone"
 
 
