@@ -71,6 +71,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
     refolding.rollback = lambda ctx, batch, dry_run: for_good(fake, batch, dry_run)
     refolding.rollback_to = lambda ctx, batch, dry_run: for_good(fake, "after", batch, dry_run)
     refolding.rebuild = lambda ctx, table, dry_run: for_good(fake, "rebuild", table, dry_run)
+    refolding.named_targets = lambda ctx, table: []
     for name, stand_in in (("stages", module), ("reprocess", again)):
         monkeypatch.setattr(tasks, name, stand_in)
     for name, stand_in in (("undo", module), ("refolding", refolding)):
