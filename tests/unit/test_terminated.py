@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
+import signal
 import subprocess
 from pathlib import Path
 from sluice import cli
@@ -28,6 +29,8 @@ def driver():
     script = 'echo $$ > new; mv new pid; sleep 600'
     run_child(['/bin/sh', '-c', script], {'PATH': '/usr/bin:/bin'}, 600)
 
+# Tests may run below `nohup`, which has it ignored.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 cli.app = driver
 cli.main()
 """
