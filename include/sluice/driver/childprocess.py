@@ -17,7 +17,8 @@ MOST_OUTPUT: Final = 64 << 20
 MOST_ERRORS: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_SECONDS: Final = 10.0
-_SIGNALS: Final = 128
+SIGNALS: Final = 128
+"""What a shell adds to the number of the signal that ended a process, for its exit code."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def stop_children_when_ended() -> None:
 
 
 def _exit(number: int, _: FrameType | None) -> NoReturn:
-    raise SystemExit(_SIGNALS + number)
+    raise SystemExit(SIGNALS + number)
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:

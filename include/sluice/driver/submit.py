@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.driver import startup
-from sluice.driver.childprocess import run_child
+from sluice.driver.childprocess import SIGNALS, run_child
 from sluice.errors import SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import JSON_LINES, Manifest, SourceFile
 
@@ -18,7 +18,6 @@ LOAD_BATCH: Final = ENTRY_POINTS / "load_batch.py"
 PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
 _TRY_AGAIN: Final = TransientError.exit_code
 _LINES_SHOWN: Final = 15
-_SIGNALS: Final = 128
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Damaged bytes may claim any length: Avro would take the memory for it before it reads on.
 _AVRO_LIMITS: Final = " ".join(
@@ -146,7 +145,7 @@ def submit(project: Project, entry: Path, *arguments: str, small: bool = False) 
 def has_died(code: int) -> bool:
     """Whether a driver was killed or crashed, as its code or a shell's tells: what it said before
     does not say why it ended."""
-    return code < 0 or code > _SIGNALS
+    return code < 0 or code > SIGNALS
 
 
 def _told(output: str) -> str:
