@@ -113,23 +113,26 @@ class _Turn:
 
 def _agenda(upkeep: Upkeep) -> list[tuple[TableId, dict[str, StepOf]]]:
     """What is to be done of which table, the longest neglected first."""
-    work = {table: {"retention": forget, **_TABLE} for table in own_tables(upkeep)}
-    work |= {TableId(names.LEDGER_NAMESPACE, name): _LEDGER_TABLE for name in _LEDGER}
-    work[TableId(names.LEDGER_NAMESPACE, ledger_tables.FILES)] = {**_LEDGER_TABLE, **_BESIDE}
-    work[quarantine.TABLE] = _TABLE
-    work[transactions.TABLE] = {"retention": forget_ends, **_TABLE}
-    return sorted(work.items(), key=lambda task: steps.last_marked(upkeep, task[0]))
+    own = own_tables(upkeep)
+    work = {table: {"retention": forget, **_TABLE} for table in own}
+    shared = {TableId(names.LEDGER_NAMESPACE, name): _LEDGER_TABLE for name in _LEDGER}
+    shared[TableId(names.LEDGER_NAMESPACE, ledger_tables.FILES)] = {**_LEDGER_TABLE, **_BESIDE}
+    shared[quarantine.TABLE] = _TABLE
+    shared[transactions.TABLE] = {"retention": forget_ends, **_TABLE}
+    last = own | {table: steps.last_marked(upkeep, upkeep.lake.load(table)) for table in shared}
+    return sorted((work | shared).items(), key=lambda task: last[task[0]])
 
 
-def own_tables(upkeep: Upkeep) -> list[TableId]:
-    """The pipeline's targets, histories, tables of events, changelogs and tombstones."""
+def own_tables(upkeep: Upkeep) -> dict[TableId, str]:
+    """The pipeline's targets, histories, tables of events, changelogs and tombstones, and when each
+    was maintained last."""
     namespace = upkeep.pipeline.namespace
-    return [
-        TableId(*table.name()[-2:])
+    return {
+        TableId(*table.name()[-2:]): steps.last_marked(upkeep, table)
         for name in (namespace, names.changelog_namespace(namespace))
         for table in _tables(upkeep.lake, name)
         if table.properties.get(names.PROP_PIPELINE) == upkeep.pipeline.name
-    ]
+    }
 
 
 def _tables(lake: Lake, namespace: str) -> Iterable[Table]:

@@ -141,17 +141,19 @@ def mark(upkeep: Upkeep, table: TableId) -> None:
     """Let what time ran out for come first in the next run."""
     if not upkeep.dry_run and upkeep.lake.load(table) is not None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
-        upkeep.lake.set_property(table, _marked_by(upkeep, table), moment)
+        upkeep.lake.set_property(table, _marked_by(upkeep, table.namespace), moment)
 
 
-def last_marked(upkeep: Upkeep, table: TableId) -> str:
+def last_marked(upkeep: Upkeep, table: Table | None) -> str:
     """When this pipeline was through with a table; '' for never."""
-    return upkeep.lake.property(table, _marked_by(upkeep, table)) or ""
+    if table is None:
+        return ""
+    namespace = table.name()[-2]
+    return table.properties.get(_marked_by(upkeep, namespace), "")
 
 
-def _marked_by(upkeep: Upkeep, table: TableId) -> str:
+def _marked_by(upkeep: Upkeep, namespace: str) -> str:
     """Of tables that all pipelines share each has a mark of its own: what it does there is not what
     others do."""
-    shared = table.namespace == names.LEDGER_NAMESPACE
-    own = f".{upkeep.pipeline.name}" if shared else ""
+    own = f".{upkeep.pipeline.name}" if namespace == names.LEDGER_NAMESPACE else ""
     return f"{names.PROP_MAINTAINED}{own}"
