@@ -29,10 +29,10 @@ from sluice.ledger.ledger import Ledger
 from sluice.ledger.refusals import refuse_closed
 from sluice.manifest import Manifest
 from sluice.names import branch_name
-from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.batch_files import BatchFiles
 from sluice.objects.originals import refuse_replaced
 from sluice.operations.context import Context
-from sluice.operations.opentransactions import completed, holding_back
+from sluice.operations.open_transactions import completed, holding_back
 from sluice.operations.pointless import pointless
 from sluice.operations.undoable import publications
 from sluice.result import BatchResult

@@ -23,7 +23,7 @@ from pyspark.errors import (
 from sqlalchemy.exc import DBAPIError
 
 from sluice.errors import SluiceError, TerminalError, TransientError
-from sluice.shown import LINES
+from sluice.escaping import LINES
 from spark_jobs.telling import tell
 
 _MISTAKES: Final = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from sluice.config.project import Pipeline, Project
-from sluice.config.tablechoice import only
+from sluice.config.table_choice import only
 from sluice.errors import ConfigError
 from sluice.manifest import Manifest
 from spark_jobs.lake.tables import Lake

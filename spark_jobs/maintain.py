@@ -17,7 +17,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import load_sound
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.turns import Turns
-from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.batch_files import BatchFiles
 from sluice.operations.maintenance import MaintenanceResult
 from spark_jobs.failures import exit_code
 from spark_jobs.lake.tables import Lake

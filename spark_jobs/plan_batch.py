@@ -14,7 +14,7 @@ from sluice.catalog.client import open_catalog
 from sluice.config.project import Project, load_sound
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Manifest
-from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.batch_files import BatchFiles
 from sluice.operations.preview import Forecast
 from spark_jobs.failures import exit_code
 from spark_jobs.job import Job, pipeline_for

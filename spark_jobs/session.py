@@ -10,7 +10,7 @@ from sluice import __version__, names
 from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import Project
 from sluice.config.secrets import SECRET_NAMES
-from sluice.config.sparkconf import SETTLED
+from sluice.config.spark_conf import SETTLED
 
 DEFAULTS: Final = {
     **SETTLED,

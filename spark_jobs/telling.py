@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from sluice.shown import shown
+from sluice.escaping import shown
 
 _MOST_HEARD: Final = 100
 _LISTENERS: Final[list[list[str]]] = []

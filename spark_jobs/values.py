@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import (
+from sluice.types.columns import (
     BASE64,
     EXACT,
     LISTED,
@@ -26,7 +26,7 @@ from sluice.coltypes import (
     parse_type,
     widest_or_text,
 )
-from spark_jobs.numbertext import bound, decimal_text, shift_point, unscaled_text
+from spark_jobs.number_text import bound, decimal_text, shift_point, unscaled_text
 
 ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 """A time as text, by its column's type without or with a zone behind it."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sluice.catalog.client import open_catalog
-from sluice.config.livesource import LiveSource
+from sluice.config.live_source import LiveSource
 from sluice.config.project import Pipeline, load_sound
 from sluice.driver.verification import Verification
 from sluice.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--table")
     parser.add_argument(
-        "--source", help="Compare with this database instead: sluice.config.livesource"
+        "--source", help="Compare with this database instead: sluice.config.live_source"
     )
     parser.add_argument("--watermark", type=datetime.fromisoformat)
     given = parser.parse_args(arguments)

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from sluice.errors import FileDenied, FilesUnread, TransientError
-from sluice.objects.s3store import S3Store
+from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
@@ -75,7 +75,7 @@ def test_what_fails_for_good_is_an_error_to_try_again(
     store: S3Store, between: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("a", b"1")
-    monkeypatch.setattr("sluice.objects.s3store.ATTEMPTS", 2)
+    monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 2)
     between.share, between.fates = 1.0, ("reset",)
     for action in (lambda: list(store.list()), lambda: store.put("b", b"2")):
         with pytest.raises(TransientError):
@@ -97,7 +97,7 @@ def test_an_object_that_is_denied_says_nothing_of_the_others(
 @pytest.fixture
 def shop(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     """A pipeline whose three files are in the bucket; boto3 itself does not try again."""
-    monkeypatch.setattr("sluice.objects.s3store.ATTEMPTS", 1)
+    monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 1)
     url = f"s3://{store.bucket}/landing"
     context = open_shop(tmp_path, PIPELINE.replace("{url: landing}", f"{{url: '{url}'}}"))
     for key in ("a.jsonl", "b.jsonl", "c.jsonl"):

@@ -15,10 +15,10 @@ import pytest
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
-from sluice.config.projectfile import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, Lake, Spark
 from sluice.errors import TerminalError, TransientError, Unsettled
 from sluice.landing.landed import inspect
-from sluice.objects.s3store import S3Store
+from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
 from tests.s3_server import S3Server
 
@@ -141,7 +141,7 @@ def test_a_server_that_is_down_is_tried_again(
     store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_S3_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr("sluice.objects.s3store.ATTEMPTS", 1)
+    monkeypatch.setattr("sluice.objects.s3_store.ATTEMPTS", 1)
     with pytest.raises(TransientError, match="try again"):
         list(open_store(f"s3://{store.bucket}/x").list())
 

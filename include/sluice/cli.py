@@ -23,12 +23,23 @@ from sqlalchemy.exc import DBAPIError
 from sluice import __version__
 from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import in_words, is_hopeless
-from sluice.config import newepoch
-from sluice.config.livesource import LiveSource
+from sluice.cli_options import (
+    DEFAULT_PROJECT,
+    AsJson,
+    Changed,
+    Files,
+    ProjectDir,
+    Since,
+    Tables,
+    To,
+)
+from sluice.config import new_epoch
+from sluice.config.live_source import LiveSource
 from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
-from sluice.driver.childprocess import stop_children_when_ended
+from sluice.driver.child_process import stop_children_when_ended
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
-from sluice.lean import without_pandas
+from sluice.escaping import LINES, shown
+from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import ROLLED_BACK
 from sluice.manifest import Reprocess, as_batch_id
@@ -44,11 +55,9 @@ from sluice.operations.stages import open_context
 from sluice.operations.verify import refuse_differences
 from sluice.operations.verify import verify as verify_stage
 from sluice.operations.window import Window, as_utc
-from sluice.options import DEFAULT_PROJECT, AsJson, Changed, Files, ProjectDir, Since, Tables, To
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
 from sluice.output.rows import until_it_closes
-from sluice.shown import LINES, shown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
@@ -359,7 +368,7 @@ def raise_epoch(
     as_json: AsJson = False,
 ) -> None:
     """Rank what is loaded from now on above everything before: the source counts anew."""
-    epoch = newepoch.raise_epoch(load_sound(project), pipeline, full_load)
+    epoch = new_epoch.raise_epoch(load_sound(project), pipeline, full_load)
     begins = ", which begins with a full load" if full_load else ""
     _done([f"{pipeline}: epoch {epoch}{begins}"], as_json)
 

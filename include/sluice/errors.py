@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Self
 
-from sluice.shown import LINES, shown
+from sluice.escaping import LINES, shown
 
 FROM_BEFORE: Final = "from what was loaded before: sluice run PIPELINE --table TABLE"
 """How a target that has begun anew is filled."""

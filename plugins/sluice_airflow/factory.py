@@ -28,7 +28,7 @@ from sluice.config.fields import LONGEST_PIPELINE_NAME, is_pipeline_name
 from sluice.config.project import Pipeline, Project
 from sluice.errors import ConfigError, TerminalError, TransientError
 from sluice.manifest import Reprocess
-from sluice.objects.batchfiles import batch_of, pipeline_of
+from sluice.objects.batch_files import batch_of, pipeline_of
 from sluice_airflow import documents, tasks
 from sluice_airflow.forms import (
     LONGEST_NAME,

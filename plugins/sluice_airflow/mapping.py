@@ -6,7 +6,7 @@ import logging
 
 from airflow.sdk.configuration import conf
 
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batch_files import batch_of
 from sluice.operations.context import Context
 
 log = logging.getLogger(__name__)

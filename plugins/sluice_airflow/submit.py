@@ -19,7 +19,7 @@ from sluice.driver.submit import (
     spark_conf,
 )
 from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError, names_of
-from sluice.objects.batchfiles import BatchFiles, pipeline_of
+from sluice.objects.batch_files import BatchFiles, pipeline_of
 from sluice.operations.maintenance import MAINTAIN, arguments
 from sluice_airflow import tasks
 from sluice_airflow.connection import SPARK_CONNECTION, spark_master

@@ -14,10 +14,11 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.errors import FilesLeftOut, FilesUnread
+from sluice.escaping import LINES, shown
 from sluice.ledger.rows import CLOSED, FAILED, FINISHED, HALFWAY, LOADED, PUBLISHING
 from sluice.manifest import Reprocess
 from sluice.names import is_changelog_namespace
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batch_files import batch_of
 from sluice.operations import reprocess, rollback, stages
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
@@ -27,7 +28,6 @@ from sluice.operations.selection import landed
 from sluice.operations.shares import waiting_files
 from sluice.output.report import conflicting, misfitting
 from sluice.result import BatchResult, StagedTable
-from sluice.shown import LINES, shown
 from sluice_airflow.connection import require_spark_connection, use_connections_master
 from sluice_airflow.mapping import mappable
 from sluice_airflow.selection import RunSelection, select

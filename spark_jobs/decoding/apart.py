@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from sluice.config.project import Pipeline
 from sluice.errors import LakeMoved, ResetSuspected, TerminalError
+from sluice.escaping import LINES, shown
 from sluice.result import LeftOut
-from sluice.shown import LINES, shown
 from spark_jobs.decoding.copies import is_of_a_file
 from spark_jobs.decoding.decode import is_of
 from spark_jobs.failures import typed

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.result import Counts
 from spark_jobs.canonical import as_place, quoted
-from spark_jobs.decoding import ownchanges, quarantine
+from spark_jobs.decoding import own_changes, quarantine
 from spark_jobs.decoding.decode import BAD, RECORD, with_origin
 from spark_jobs.decoding.decode_batch import Decoded, typed_changes
 from spark_jobs.folding.floor import BEYOND, mark, mark_all, mark_between, mark_halves
@@ -35,7 +35,7 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     if floor is None or lowest is None or lowest > floor:
         return Counts()
     changelog = changelog_id(plan)
-    seen = ownchanges.seen(job, changelog)
+    seen = own_changes.seen(job, changelog)
     mine = F.col(names.BATCH_ID) == job.manifest.batch_id
     marked = keep(_marked(job, plan, job.spark.table(changelog.sql()).where(mine), floor))
     if marked.where(BEYOND).isEmpty():
@@ -46,7 +46,7 @@ def quarantine_beyond(job: Job, envelope: DataFrame, table: Decoded) -> Counts:
     found = counted.count()
     if found:
         _write(job, envelope, plan, counted, floor)
-    ownchanges.put(job, changelog, marked.where(~F.col(BEYOND)).drop(BEYOND), seen)
+    own_changes.put(job, changelog, marked.where(~F.col(BEYOND)).drop(BEYOND), seen)
     return Counts(read=found, quarantined=found)
 
 

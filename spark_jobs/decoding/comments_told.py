@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, Row
 
-from sluice.ddl import Altered, UnreadableDdl
-from sluice.ddlcomments import SPEAKS_OF_COMMENTS, Comment, comments
-from sluice.ledger.commentlog import ToldComment
-from sluice.sourcenames import is_reserved
-from spark_jobs.decoding.knowntables import KnownTables, known_tables
+from sluice.ddl.comments import SPEAKS_OF_COMMENTS, Comment, comments
+from sluice.ddl.statements import Altered, UnreadableDdl
+from sluice.ledger.comment_log import ToldComment
+from sluice.source_names import is_reserved
+from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.decoding.renames_told import named_by, placed_statements
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source, source_of

@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.coltypes import LISTED, TIME_UNITS, ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import KIND_ARRIVAL, ROLE_NEW, ROLE_OLD, encode_number, epoch_prefix
+from sluice.types.columns import LISTED, TIME_UNITS, ColumnType
 from spark_jobs.canonical import (
     ALL_BUT,
     OP_DDL,
@@ -28,12 +28,12 @@ from spark_jobs.canonical import (
     is_truncate,
     record_text,
 )
-from spark_jobs.decoding import wholerows
+from spark_jobs.decoding import whole_rows
 from spark_jobs.decoding.misfits import misfit
 from spark_jobs.formats.envelope import repeats, tells_nothing, with_facts
 from spark_jobs.planning.discover import Source, short_name
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.values import fitted
 
 BAD: Final = "_sluice_bad"
@@ -141,7 +141,7 @@ def _split_key_changes(events: DataFrame, plan: TablePlan) -> DataFrame:
     """An update that changes the key, or any of a table without one, becomes a delete of the old
     row and an upsert of the new."""
     if plan.found.partial and not plan.keyed:
-        events = wholerows.completed(events)
+        events = whole_rows.completed(events)
     if not _splits(plan):
         return _halved(events.withColumn(_SPLIT, F.lit(False)), F.lit(False))
     updates = (F.col("op") == OP_UPDATE) & F.col("before").isNotNull()

@@ -13,24 +13,24 @@ from pyspark.sql import functions as F
 from sluice import names
 from sluice.config.policies import APPLY, FAIL
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import truncate_policy
+from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, TransientError
 from sluice.faults import Point, reach
-from sluice.ledger import commentlog
+from sluice.ledger import comment_log
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.renamelog import ToldRename, record
+from sluice.ledger.rename_log import ToldRename, record
 from sluice.manifest import SourceFile
 from sluice.result import LeftOut, Nulled
 from spark_jobs.canonical import OUTCOME_IGNORE, OUTCOME_REJECT, PLACE, SOURCE_PARTS, quoted
 from spark_jobs.decoding import (
     apart,
-    dropsbefore,
-    droptables,
+    drop_tables,
+    drops_before,
     lookalikes,
     nulled,
-    ownchanges,
+    own_changes,
     quarantine,
-    tablerenames,
+    table_renames,
     transactions,
     truncates,
 )
@@ -165,12 +165,12 @@ def _decode_as_found(job: Job) -> DecodedBatch:
     transactions.remember(job, envelope)
     told = told_by(job, envelope, found)
     said = comments_by(job, envelope, found)
-    commentlog.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
+    comment_log.record(job.lake.catalog, job.pipeline.name, job.manifest.batch_id, said)
     # An attempt before may have told of the tables that are left out, or of one without a target.
     if told or job.left_out or any(table.drops for table in found):
         _record(job, told)
     plans = make_plans(job, found, told)
-    if dropped := dropsbefore.waiting(job.pipeline, found, plans):
+    if dropped := drops_before.waiting(job.pipeline, found, plans):
         _record(job, told, dropped)
     for plan in (plan for plan in plans if plan.source in told):
         tell_unfit(job.spark, plan.source.name, plan.types, plan.defaults, plan.additions)
@@ -216,12 +216,12 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
         found = discover(envelope)
     refuse_too_many(job.pipeline, found)
     truncates.tell_of_untold(job.pipeline, envelope, found)
-    tablerenames.by_policy(job, envelope, found)
+    table_renames.by_policy(job, envelope, found)
     respelled = as_rows_spell(job, envelope, found)
     if respelled is not None:
         envelope = _in_parts(respelled) if _PART in envelope.columns else respelled
         found = discover(envelope)
-    return droptables.by_policy(job, envelope, found)
+    return drop_tables.by_policy(job, envelope, found)
 
 
 def _may_seem(table: Found) -> bool:
@@ -344,7 +344,7 @@ def _decode_table(job: Job, envelope: DataFrame, plan: TablePlan) -> Decoded:
     planned = [c if c in typed.columns else F.lit(None).alias(c) for c in stored]
     rows = good.select(*(quoted(c) if isinstance(c, str) else c for c in planned))
     reach(Point.LOAD_PLANNED)
-    ownchanges.put(job, changelog_id(plan), rows, ownchanges.seen(job, changelog_id(plan)))
+    own_changes.put(job, changelog_id(plan), rows, own_changes.seen(job, changelog_id(plan)))
     found = seen.get
     span = Span(found["lowest"], found["highest"])
     if span.highest is None:

@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ENCODINGS
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from sluice.types.columns import ENCODINGS
+from spark_jobs.planning.planned_column import PlannedColumn
 
 _SHOWN: Final = 100
 

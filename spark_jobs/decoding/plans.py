@@ -8,22 +8,22 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-from sluice.columnrenames import Renames
+from sluice.column_renames import Renames
 from sluice.config.project import TableConfig
-from sluice.config.sourcetables import truncate_policy
+from sluice.config.source_tables import truncate_policy
 from sluice.errors import PlanError, UntoldKey
-from sluice.ledger.renamelog import ToldRename
+from sluice.ledger.rename_log import ToldRename
 from spark_jobs.decoding.dropped import refuse_dropped
-from spark_jobs.decoding.knowntables import known_tables
-from spark_jobs.decoding.othersource import refuse_other_source
+from spark_jobs.decoding.known_tables import known_tables
+from spark_jobs.decoding.other_source import refuse_other_source
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, target_id
 from spark_jobs.planning.additions import additions_of
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.keynames import key_told
-from spark_jobs.planning.othernames import known_names
-from spark_jobs.planning.partitionfields import refuse_fields, refuse_taken
+from spark_jobs.planning.key_names import key_told
+from spark_jobs.planning.other_names import known_names
+from spark_jobs.planning.partition_fields import refuse_fields, refuse_taken
 from spark_jobs.planning.plan import TablePlan, plan_table, table_config, target_name
 from spark_jobs.planning.renames_known import (
     following,
@@ -34,8 +34,8 @@ from spark_jobs.planning.renames_known import (
     refuse_renames,
     renames_of,
 )
-from spark_jobs.planning.sharedtargets import refuse_shared_targets
-from spark_jobs.planning.tablecolumns import target_columns
+from spark_jobs.planning.shared_targets import refuse_shared_targets
+from spark_jobs.planning.table_columns import target_columns
 
 NO_STATEMENTS: Final[Mapping[Source, list[ToldRename]]] = {}
 
@@ -93,7 +93,7 @@ def _is_planned(job: Job, asked: _Asked) -> bool:
 def _is_gone(job: Job, table: Found) -> bool:
     """Whether all that came of a table is that it was dropped, or made anew; it has no target yet.
 
-    The ledger remembers it, and rows from before it are refused (`dropsbefore`).
+    The ledger remembers it, and rows from before it are refused (`drops_before`).
     """
     only = bool(table.drops) and not table.images and len(table.drops) == table.truncates
     return only and job.lake.columns(_target(job, table)) is None

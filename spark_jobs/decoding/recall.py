@@ -22,7 +22,7 @@ from spark_jobs.decoding.decode import changes_key, hides_key, is_of
 from spark_jobs.decoding.lookalikes import seeming
 from spark_jobs.lake.tables import Lake
 from spark_jobs.planning.discover import Found, Source, short_name
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.planned_column import PlannedColumn
 
 MOST_TABLES: Final = 4
 MOST_SHAPES: Final = 32

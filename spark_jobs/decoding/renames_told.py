@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, Row
 
 from sluice import names
 from sluice.config.project import Pipeline
-from sluice.ddl import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
-from sluice.ddldefaults import kept_columns
+from sluice.ddl.defaults import kept_columns
+from sluice.ddl.stated_names import AS_TYPED, may_name
+from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
 from sluice.errors import PlanError
-from sluice.ledger.renamelog import ToldRename
-from sluice.sourcenames import is_column_name, is_reserved
-from sluice.statednames import AS_TYPED, may_name
+from sluice.ledger.rename_log import ToldRename
+from sluice.source_names import is_column_name, is_reserved
 from spark_jobs.decoding.decode import by_place, with_origin
-from spark_jobs.decoding.knowntables import KnownTables, known_tables
+from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
 from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job

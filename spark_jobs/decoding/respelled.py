@@ -13,12 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import listed_name
-from sluice.ddl import UnreadableDdl
-from sluice.statednames import may_name
+from sluice.config.source_tables import listed_name
+from sluice.ddl.stated_names import may_name
+from sluice.ddl.statements import UnreadableDdl
 from spark_jobs.canonical import OP_DDL, OP_TRUNCATE, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import is_of
-from spark_jobs.decoding.knowntables import KnownTables, known_tables
+from spark_jobs.decoding.known_tables import KnownTables, known_tables
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.telling import tell

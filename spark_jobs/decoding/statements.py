@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from sluice.ddl import LONGEST
+from sluice.ddl.statements import LONGEST
 from sluice.positions import epoch_prefix
 from spark_jobs.canonical import OP_DDL, OUTCOME_EVENT, SOURCE_PARTS
 from spark_jobs.decoding.decode import by_place

@@ -2,7 +2,7 @@
 
 `sluice.transactions` has the ends that published batches brought, for an end may come first. When
 one comes after events that wait, its batch decodes their files again beside its own
-(`sluice.operations.opentransactions`), so that a transaction is published whole.
+(`sluice.operations.open_transactions`), so that a transaction is published whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from sluice.errors import PlanError
 from sluice.ledger.tables import TRANSACTIONS, LedgerTables
 from sluice.names import LEDGER_NAMESPACE
-from sluice.operations.opentransactions import REASON, HoldingBack
+from sluice.operations.open_transactions import REASON, HoldingBack
 from sluice.positions import epoch_prefix
 from spark_jobs.canonical import (
     OP_DDL,

@@ -1,7 +1,7 @@
 """refold: what a table must hold, from all of its published changes at once, written plainly.
 
 It has to find what is broken in the incremental path, so it shares none of its rules (fold,
-resolve, merge, nokey): windows here, aggregates there. In common is the content hash alone, which
+resolve, merge, no_key): windows here, aggregates there. In common is the content hash alone, which
 by definition settles two events at one position.
 
 A changelog here has the source's columns and `sluice.names.CHANGELOG_METADATA`, and the events of

@@ -14,9 +14,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.containers.avrocheck import full_name
-from spark_jobs.numbertext import bound, shift_point, whole_number
+from sluice.containers.avro_check import full_name
+from sluice.types.columns import STRING, ColumnType, decimal
+from spark_jobs.number_text import bound, shift_point, whole_number
 from spark_jobs.values import ISO, decode
 
 Node = dict[str, Any]

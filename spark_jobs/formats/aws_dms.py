@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.containers import csvrows
-from sluice.landing.tablefolders import CHANGES_FILE, folders
+from sluice.containers import csv_rows
+from sluice.landing.table_folders import CHANGES_FILE, folders
 from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -44,7 +44,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_facts,
 )
-from spark_jobs.formats.rowimage import is_partial, left_out
+from spark_jobs.formats.row_image import is_partial, left_out
 from spark_jobs.formats.tabular import (
     META,
     REPEATS,
@@ -104,7 +104,7 @@ class AwsDms(Format):
 
 
 def _holds_rows(file: SourceFile) -> bool:
-    return file.container != JSON_LINES or csvrows.is_csv(file.key)
+    return file.container != JSON_LINES or csv_rows.is_csv(file.key)
 
 
 def _prefix(options: Mapping[str, Any]) -> str:

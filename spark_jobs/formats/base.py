@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType
-from sluice.ddldefaults import ENUM, SET
+from sluice.ddl.defaults import ENUM, SET
 from sluice.manifest import SourceFile
+from sluice.types.columns import ColumnType
 
 COUNTS: Final = frozenset({"int", "bigint", "float", "double", "boolean"})
 """Types whose values every format writes in one way."""

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType
-from sluice.ddldefaults import BIT, CHAR
+from sluice.ddl.defaults import BIT, CHAR
 from sluice.errors import PlanError
 from sluice.manifest import SourceFile
-from sluice.mysqltypes import is_known, mysql_type
+from sluice.types.columns import ColumnType
+from sluice.types.mysql import is_known, mysql_type
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,
@@ -57,8 +57,8 @@ from spark_jobs.formats.envelope import (
     tells_nothing,
     with_arrival,
 )
-from spark_jobs.formats.rowimage import is_partial, left_out
-from spark_jobs.formats.toldtable import ToldTable, in_database
+from spark_jobs.formats.row_image import is_partial, left_out
+from spark_jobs.formats.told_table import ToldTable, in_database
 
 COMMUNITY: Final = "community"
 SWAPPED: Final = "dts_before_20220320"

@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType
-from sluice.mysqltypes import BYTES
+from sluice.types.columns import ColumnType
+from sluice.types.mysql import BYTES
 from spark_jobs.canonical import IMAGE_TYPE
 from spark_jobs.values import decode
 

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from sluice.containers.avroschemas import Schemas
+from sluice.containers.avro_schemas import Schemas
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import PLACE, holds_record, place
 from spark_jobs.formats import connect_avro

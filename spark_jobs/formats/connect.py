@@ -9,9 +9,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from sluice.coltypes import LISTED, STRING, UNSCALED, VARIABLE, ColumnType, decimal, listed
+from sluice.types.columns import LISTED, STRING, UNSCALED, VARIABLE, ColumnType, decimal, listed
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.numbertext import MOST_SCALE
+from spark_jobs.number_text import MOST_SCALE
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"

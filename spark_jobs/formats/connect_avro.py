@@ -18,12 +18,12 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from sluice.containers.avrocheck import PRIMITIVES
+from sluice.containers.avro_check import PRIMITIVES
 from sluice.errors import TerminalError
 from spark_jobs.formats import avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect import DECIMAL, VARIABLE_DECIMAL
-from spark_jobs.numbertext import decimal_text
+from spark_jobs.number_text import decimal_text
 
 NAME: Final = "connect.name"
 PARAMETERS: Final = "connect.parameters"

@@ -68,8 +68,8 @@ from spark_jobs.formats.envelope import (
     union,
     with_arrival,
 )
-from spark_jobs.formats.firstlines import first_lines
-from spark_jobs.formats.toldtable import ToldTable, in_schema
+from spark_jobs.formats.first_lines import first_lines
+from spark_jobs.formats.told_table import ToldTable, in_schema
 from spark_jobs.formats.tombstones import NULL
 from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
 

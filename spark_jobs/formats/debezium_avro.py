@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice.containers import framed
-from sluice.containers.avroschemas import Schemas, open_schemas
+from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, place

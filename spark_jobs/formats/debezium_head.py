@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from sluice.manifest import SourceFile
-from spark_jobs.formats.firstlines import first_lines
+from spark_jobs.formats.first_lines import first_lines
 from spark_jobs.formats.tombstones import TOMBSTONE
 
 FORMS: Final = ("", "payload.", "value.", "value.payload.")

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.canonical import literal
 from spark_jobs.formats.debezium_order import KEYSPACE, MONGODB
-from spark_jobs.formats.toldtable import ToldTable
+from spark_jobs.formats.told_table import ToldTable
 
 
 def names(connector: str | None, told: ToldTable) -> dict[str, Column]:

@@ -16,10 +16,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from sluice.coltypes import STRING, ColumnType, decimal
 from sluice.containers import datums
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
+from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.canonical import (
     OP_DDL,
     OP_DELETE,

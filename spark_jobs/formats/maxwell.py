@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.ddldefaults import BIT, CHAR, ENUM
+from sluice.ddl.defaults import BIT, CHAR, ENUM
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from spark_jobs.canonical import (
@@ -45,8 +45,8 @@ from spark_jobs.formats.envelope import (
     with_arrival,
     with_numbers,
 )
-from spark_jobs.formats.rowimage import is_partial, left_out
-from spark_jobs.formats.toldtable import ToldTable, in_database
+from spark_jobs.formats.row_image import is_partial, left_out
+from spark_jobs.formats.told_table import ToldTable, in_database
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
 IGNORED: Final = ("bootstrap-start", "bootstrap-complete")

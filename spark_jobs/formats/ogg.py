@@ -43,7 +43,7 @@ from spark_jobs.formats.envelope import (
     with_numbers,
     with_row,
 )
-from spark_jobs.formats.toldtable import dotted
+from spark_jobs.formats.told_table import dotted
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
 _FIELDS: Final = {

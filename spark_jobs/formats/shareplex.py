@@ -51,7 +51,7 @@ from spark_jobs.formats.envelope import (
     with_numbers,
     with_row,
 )
-from spark_jobs.formats.firstlines import first_lines
+from spark_jobs.formats.first_lines import first_lines
 
 OLD_HALVES: Final = ("upd before", "update before")
 NEW_HALVES: Final = ("upd after", "update after")

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import EXACT, STRING, ColumnType
 from sluice.manifest import SourceFile
+from sluice.types.columns import EXACT, STRING, ColumnType
 from spark_jobs.canonical import (
     IMAGE_TYPE,
     OP_DDL,

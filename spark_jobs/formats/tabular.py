@@ -18,11 +18,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from sluice.containers import csvrows
-from sluice.containers.parquetfile import INT96
+from sluice.containers import csv_rows
+from sluice.containers.parquet_file import INT96
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, JSON_LINES, SourceFile
-from sluice.sourcenames import is_column_name
+from sluice.source_names import is_column_name
 from spark_jobs.canonical import IMAGE_TYPE, PLACE, as_landed, holds_record, place, quoted
 from spark_jobs.formats import avro
 from spark_jobs.formats.base import SourceColumn
@@ -33,7 +33,7 @@ from spark_jobs.formats.envelope import (
     repeats,
     union,
 )
-from spark_jobs.formats.firstlines import first_lines
+from spark_jobs.formats.first_lines import first_lines
 
 META: Final = "meta"
 ROW: Final = "row"
@@ -118,11 +118,11 @@ def _read_lines(
     """
     found = _names(spark, files, meta, table)
     of_file = {f.url: _all(n for (url, _), n in found.items() if url == f.url) for f in files}
-    lines = [f for f in files if not csvrows.is_csv(f.key)]
+    lines = [f for f in files if not csv_rows.is_csv(f.key)]
     of_lines = _all(of_file[f.url] for f in lines)
     groups: dict[_Names, list[SourceFile]] = {}
     for file in files:
-        names = of_file[file.url] if csvrows.is_csv(file.key) else of_lines
+        names = of_file[file.url] if csv_rows.is_csv(file.key) else of_lines
         groups.setdefault(names, []).append(file)
     scans = union([_scan(spark, names, group, meta) for names, group in groups.items()])
     return _own_columns(scans, found, table)

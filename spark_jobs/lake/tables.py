@@ -19,7 +19,7 @@ from sluice.faults import Point, reach
 from sluice.modes import APPEND, HISTORY
 from sluice.result import StagedTable
 from spark_jobs.canonical import literal, quoted
-from spark_jobs.lake.tableoptions import (
+from spark_jobs.lake.table_options import (
     TableOptions,
     changelog_options,
     events_options,
@@ -29,7 +29,7 @@ from spark_jobs.lake.tableoptions import (
 )
 from spark_jobs.planning import overtaken, told
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.tablecolumns import (
+from spark_jobs.planning.table_columns import (
     NewColumn,
     changelog_columns,
     events_columns,

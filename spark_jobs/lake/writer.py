@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import head
-from sluice.columnrenames import Rename
+from sluice.column_renames import Rename
 from sluice.faults import Point, reach
 from sluice.result import ComparedTable, StagedTable
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, is_delete, literal, of_batches, quoted
@@ -206,7 +206,7 @@ class Writer:
 
         `rows`: how many of the changes are no deletes, where it was counted; raises AuditFailed
         where another number of rows was written. A target that keeps deleted rows is left to
-        `softdelete`.
+        `soft_delete`.
         """
         if self.plan.soft_delete:
             return

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from sluice.config.project import Pipeline
 from sluice.ledger.ledger import Ledger
-from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.batch_files import BatchFiles
 from spark_jobs.lake.tables import Lake
 
 

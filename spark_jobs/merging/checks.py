@@ -27,7 +27,7 @@ from sluice.errors import AuditFailed
 from sluice.result import StagedTable
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, target_id
-from spark_jobs.modes.softdelete import living
+from spark_jobs.modes.soft_delete import living
 from spark_jobs.planning.plan import TablePlan
 
 _SHOWN: Final = 3

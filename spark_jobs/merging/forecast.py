@@ -8,18 +8,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.columnrenames import in_order
+from sluice.column_renames import in_order
 from sluice.operations.preview import Forecast, TableForecast
 from sluice.result import Counts, Nulled
 from spark_jobs.canonical import is_truncate, of_batches, quoted
 from spark_jobs.decoding import beyond, nulled
 from spark_jobs.decoding.decode import BAD
 from spark_jobs.decoding.decode_batch import look_through, typed_changes, whole_envelope
-from spark_jobs.decoding.dropsbefore import refuse_from_before
+from spark_jobs.decoding.drops_before import refuse_from_before
 from spark_jobs.decoding.plans import make_plans
 from spark_jobs.decoding.renames_told import told_by
 from spark_jobs.folding.fold import fold_counting
-from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
+from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import APPLY, STATUS, Stored, resolve, tally
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.job import Job
@@ -34,7 +34,7 @@ from spark_jobs.merging.load import refuse_by_place, unmerged, without_table
 from spark_jobs.merging.notes import notes
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.tablecolumns import target_columns
+from spark_jobs.planning.table_columns import target_columns
 from spark_jobs.planning.told import Told
 from spark_jobs.planning.widening import changes_as, fixed_columns, refuse_widening
 

@@ -13,13 +13,13 @@ from sluice import names
 from sluice.catalog.snapshots import drop_branches
 from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import truncate_policy
+from sluice.config.source_tables import truncate_policy
 from sluice.errors import AuditFailed, PlanError, ResetSuspected, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.manifest import Manifest
 from sluice.result import BatchResult, Counts, TableResult
 from spark_jobs.canonical import by_arrival
-from spark_jobs.decoding import apart, dropsbefore, rejected
+from spark_jobs.decoding import apart, drops_before, rejected
 from spark_jobs.decoding.beyond import quarantine_beyond
 from spark_jobs.decoding.decode_batch import Decoded, DecodedBatch, decode_batch
 from spark_jobs.decoding.transactions import count_held
@@ -63,7 +63,7 @@ def load(job: Job, hold_lease: Callable[[], tuple[str, ...]], retried: bool) -> 
     # Only with the lease nobody publishes: now it is known which changes count.
     job = _take_lease(job, hold_lease)
     reach(Point.LOAD_LEASED)
-    dropsbefore.refuse_made_since(job, batch.found, [table.plan for table in batch.tables])
+    drops_before.refuse_made_since(job, batch.found, [table.plan for table in batch.tables])
     tables = _merge_all(job, batch)
     result = BatchResult(
         pipeline=job.pipeline.name,
@@ -123,7 +123,7 @@ def _merge(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
 def _merge_and_count(job: Job, envelope: DataFrame, table: Decoded) -> TableResult:
     plan, found = table.plan, table.plan.found
     accepted = job.manifest.accepts_late
-    dropsbefore.refuse_from_before(job, plan, _mine(job, plan))
+    drops_before.refuse_from_before(job, plan, _mine(job, plan))
     with nothing_forgotten(job.lake, plan):
         beyond = quarantine_beyond(job, envelope, table)
         merged = merge_table(job.lake, plan, job.attempt, table.span, table.created, accepted)

@@ -16,7 +16,7 @@ from spark_jobs.folding import conflicts
 from spark_jobs.folding.floor import remembering, since_floor
 from spark_jobs.folding.fold import fold, fold_columns, fold_counting
 from spark_jobs.folding.moves import beside, completed, moves, tied
-from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
+from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.resolve import (
     APPLY,
     EQUAL,
@@ -39,7 +39,7 @@ from spark_jobs.lake.tables import Lake, history_id, target_id
 from spark_jobs.lake.writer import Attempt, Writer
 from spark_jobs.merging import retell
 from spark_jobs.merging.remains import remake
-from spark_jobs.modes import events, history, softdelete
+from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.gap import leave_behind
 from spark_jobs.planning import overtaken
 from spark_jobs.planning.plan import TablePlan
@@ -92,7 +92,7 @@ def merge_table(
     writer.truncate(truncated.position, stored)
     above = newer and not writer.refolds()
     if plan.soft_delete:
-        softdelete.write(writer, stored, above)
+        soft_delete.write(writer, stored, above)
     history.write(writer, stored, above)
     events.write(writer)
     retell.fill(writer)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import listed_name
+from sluice.config.source_tables import listed_name
 from spark_jobs.canonical import OUTCOME_REJECT
 from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found

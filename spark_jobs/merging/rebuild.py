@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sluice import names
-from sluice.coltypes import parse_type
 from sluice.config.project import TableConfig
 from sluice.manifest import Rebuild
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE
 from sluice.result import BatchResult, Counts, TableResult
+from sluice.types.columns import parse_type
 from spark_jobs.decoding.dropped import of_changes, refuse_unknown
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, events_id, history_id, target_id
@@ -26,7 +26,7 @@ from spark_jobs.merging.load import drop_older_branches
 from spark_jobs.merging.remains import Remains, settle
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan, table_config
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared
 from spark_jobs.planning.renames_known import follows
 from spark_jobs.threads import side_by_side

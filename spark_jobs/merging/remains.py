@@ -19,7 +19,7 @@ from spark_jobs.canonical import is_delete, is_truncate, of_batches, quoted
 from spark_jobs.folding.floor import since_floor
 from spark_jobs.folding.fold import fold_columns
 from spark_jobs.folding.moves import beside, completed, moves, tied
-from spark_jobs.folding.nokey import NoKeyChanges, plan_rows
+from spark_jobs.folding.no_key import NoKeyChanges, plan_rows
 from spark_jobs.folding.truncations import truncation
 from spark_jobs.folding.versions import versions
 from spark_jobs.kept import keep
@@ -28,7 +28,7 @@ from spark_jobs.lake.tables import TableId, history_id, target_id, tombstone_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.merging.before import Before, before_undone, forget_renames
 from spark_jobs.merging.retell import fill, rename
-from spark_jobs.modes import events, history, softdelete
+from spark_jobs.modes import events, history, soft_delete
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Kept, with_stored
 from spark_jobs.planning.defaults import as_standing
@@ -256,7 +256,7 @@ def _settle_versions(remains: Remains, data: list[str], rows: DataFrame) -> Data
         remains.settle(history_id(plan), history.rows_of(found, data), there, by)
     if not plan.soft_delete:
         return rows
-    return softdelete.newest(_versions(remains, data, _kept_rows(remains)), plan.key, data)
+    return soft_delete.newest(_versions(remains, data, _kept_rows(remains)), plan.key, data)
 
 
 def _kept_rows(remains: Remains) -> Kept:
@@ -267,12 +267,12 @@ def _kept_rows(remains: Remains) -> Kept:
     """
     rows = remains.standing()
     if rows is None or remains.floor is None:
-        return softdelete.kept(None)
+        return soft_delete.kept(None)
     if remains.writer.partial:
-        return softdelete.kept(remains.of_keys(rows), remains.floor)
+        return soft_delete.kept(remains.of_keys(rows), remains.floor)
     # They may be from before soft_delete was switched on.
-    rows = softdelete.with_marks(rows)
-    return softdelete.kept(_below(remains, rows, remains.floor, names.DELETED_POSITION))
+    rows = soft_delete.with_marks(rows)
+    return soft_delete.kept(_below(remains, rows, remains.floor, names.DELETED_POSITION))
 
 
 def _forgotten(remains: Remains, there: DataFrame) -> DataFrame | None:

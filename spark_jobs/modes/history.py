@@ -22,7 +22,7 @@ from spark_jobs.lake.tables import history_id, target_id
 from spark_jobs.lake.writer import Writer
 from spark_jobs.modes.gap import behind, written_by
 from spark_jobs.modes.replay import Forgotten, Kept, replay
-from spark_jobs.modes.softdelete import living
+from spark_jobs.modes.soft_delete import living
 
 
 def write(writer: Writer, stored: Stored, newer: bool) -> None:

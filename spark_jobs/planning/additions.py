@@ -11,18 +11,17 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from sluice.columnrenames import Renames, name_at
+from sluice.column_renames import Renames, name_at
 from sluice.config.project import TableConfig
-from sluice.ledger.renamelog import ToldRename
+from sluice.ledger.rename_log import ToldRename
 from spark_jobs.planning.defaults import NOTHING, Default, Defaults, StatedDefault
 from spark_jobs.telling import tell
 
 
 @dataclass(frozen=True)
 class Addition:
-    """`at`: the statement's position; the rest as `sluice.ddldefaults.AddedColumn` has it, the name
-    as the table has it now. `stored`: the type of that column in the table, '' where it is not
-    kept."""
+    """`at`: the statement's position; the rest as in `sluice.ddl.defaults.AddedColumn`, the name as
+    the table has it now. `stored`: the column's type in the table, '' where it is not kept."""
 
     at: str
     name: str

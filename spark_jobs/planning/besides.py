@@ -16,14 +16,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType, parse_type, widest
 from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
+from sluice.types.columns import ColumnType, parse_type, widest
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found, short_name
 from spark_jobs.planning.spelling import Described, Spelling
-from spark_jobs.planning.storedtypes import KnownTypes, stored_form
+from spark_jobs.planning.stored_types import KnownTypes, stored_form
 
 # Types that widen to one another share a column, in whatever order they come.
 _FAMILIES: Final = {"int": "number", "bigint": "number", "decimal": "number", "float": "double"}

@@ -25,8 +25,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.coltypes import STRING, ColumnType, parse_type
 from sluice.positions import KIND_ARRIVAL, KIND_AT, KIND_FULL_LOAD, KIND_SOURCE, epoch_prefix
+from sluice.types.columns import STRING, ColumnType, parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found

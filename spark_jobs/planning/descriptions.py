@@ -8,10 +8,10 @@ from typing import Any
 
 from sluice.config.project import Pipeline
 from sluice.errors import PlanError
-from sluice.sourcenames import is_column_name
+from sluice.source_names import is_column_name
 from spark_jobs.formats.base import Format, SourceColumn
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.planned_column import PlannedColumn
 
 
 def descriptions(

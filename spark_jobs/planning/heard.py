@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from sluice.config.collations import source_name
 from sluice.config.project import Pipeline, TableConfig
-from sluice.sourcenames import is_reserved
+from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.descriptions import descriptions, refuse_too_many_columns
 from spark_jobs.planning.discover import Found
-from spark_jobs.planning.othernames import KnownNames
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.other_names import KnownNames
+from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.spelling import Described, Spelling, spelling
-from spark_jobs.planning.storedtypes import KnownTypes, planned
+from spark_jobs.planning.stored_types import KnownTypes, planned
 
 
 @dataclass(frozen=True)

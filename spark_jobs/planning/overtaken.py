@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sluice.coltypes import parse_type, widest, widest_or_text
-from sluice.columnrenames import Rename
+from sluice.column_renames import Rename
 from sluice.errors import TransientError
-from sluice.sourcenames import is_reserved
+from sluice.source_names import is_reserved
+from sluice.types.columns import parse_type, widest, widest_or_text
 from spark_jobs.planning import defaults
 from spark_jobs.planning.plan import TablePlan
 from spark_jobs.planning.span import Span

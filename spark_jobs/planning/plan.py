@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluice.columnrenames import Renames
+from sluice.column_renames import Renames
 from sluice.config.collations import rules
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.project import Pipeline, TableConfig
-from sluice.config.sourcetables import listed_name, truncate_policy
+from sluice.config.source_tables import listed_name, truncate_policy
+from sluice.ddl.stated_names import AS_TYPED
 from sluice.errors import ELSEWHERE, PlanError, UntoldKey
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
     IS_DELETED,
     full_name,
 )
-from sluice.sourcenames import is_reserved
-from sluice.statednames import AS_TYPED
+from sluice.source_names import is_reserved
 from spark_jobs.formats.base import Format
 from spark_jobs.planning import defaults
 from spark_jobs.planning.additions import Additions
@@ -27,8 +27,8 @@ from spark_jobs.planning.descriptions import as_read
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.heard import Heard, Stored, column_names, hear, planned_columns
 from spark_jobs.planning.opening import Opening, opening_of
-from spark_jobs.planning.othernames import NOTHING_RENAMED, KnownNames
-from spark_jobs.planning.plannedcolumn import PlannedColumn, key_by_rules
+from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
+from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 
 
 @dataclass(frozen=True)

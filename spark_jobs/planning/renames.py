@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluice import names
-from sluice.columnrenames import Rename, Renames, name_at
+from sluice.column_renames import Rename, Renames, name_at
 from sluice.positions import KIND_AT, KIND_SOURCE
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.values import as_type_sql

@@ -8,22 +8,22 @@ from functools import cache
 
 from pyiceberg.catalog import Catalog
 
-from sluice.coltypes import ColumnType, widest, widest_or_text
-from sluice.columnrenames import Rename, Renames, in_order, name_at
+from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
+from sluice.ddl.stated_names import AS_TYPED, is_of
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
-from sluice.ledger.renamelog import ToldRename, recorded
+from sluice.ledger.rename_log import ToldRename, recorded
 from sluice.names import dropped_column
-from sluice.statednames import AS_TYPED, is_of
+from sluice.types.columns import ColumnType, widest, widest_or_text
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.halfhinted import refuse_half_hinted
-from spark_jobs.planning.keynames import KeyNames, key_names, without_key
+from spark_jobs.planning.half_hinted import refuse_half_hinted
+from spark_jobs.planning.key_names import KeyNames, key_names, without_key
 from spark_jobs.planning.plan import TablePlan, table_config
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames import declared, used_again, wanted
 
 

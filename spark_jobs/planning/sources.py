@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from sluice.config.fields import PLACEHOLDER
 from sluice.config.policies import FAIL
 from sluice.config.project import Pipeline, TableConfig
-from sluice.config.sourcetables import (
+from sluice.config.source_tables import (
     claimants,
     listed_name,
     partial_truncate_policy,
@@ -57,7 +57,7 @@ def _dotted_name() -> Column:
 
 
 def _listed(tables: Iterable[str]) -> Column:
-    """`sourcetables.listed_name` as an expression."""
+    """`source_tables.listed_name` as an expression."""
     by_parts: defaultdict[int, list[str]] = defaultdict(list)
     for table in tables:
         by_parts[len(table.split("."))].append(table)

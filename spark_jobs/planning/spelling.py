@@ -13,14 +13,14 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluice.coltypes import STRING
-from sluice.config.ddlfiles import DdlTable
+from sluice.config.ddl_files import DdlTable
 from sluice.config.project import TableConfig
 from sluice.errors import PlanError
-from sluice.sourcenames import is_column_name
+from sluice.source_names import is_column_name
+from sluice.types.columns import STRING
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found
-from spark_jobs.planning.keynames import KeyNames
+from spark_jobs.planning.key_names import KeyNames
 
 NO_SCRIPT: Final = DdlTable("", "", {})
 Described = Mapping[int, Mapping[str, SourceColumn]]

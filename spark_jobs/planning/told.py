@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluice.columnrenames import Rename, Renames, name_at
+from sluice.column_renames import Rename, Renames, name_at
 from sluice.names import RENAMES_IN_DEFAULTS
 from sluice.positions import KIND_SOURCE
 from spark_jobs.planning import defaults

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice.config.project import Pipeline
 from sluice.errors import PlanError
-from sluice.sourcenames import is_column_name, is_table_name
+from sluice.source_names import is_column_name, is_table_name
 from spark_jobs.canonical import OUTCOME_EVENT, OUTCOME_REJECT, SOURCE_PARTS
 from spark_jobs.planning.descriptions import refuse_too_many_columns
 from spark_jobs.planning.discover import Found, Source
@@ -65,7 +65,7 @@ class Unfit:
 
 
 def unfit_names(pipeline: Pipeline, found: Sequence[Found]) -> Unfit:
-    """The names of a batch that fit no table and no column (see `sluice.sourcenames`)."""
+    """The names of a batch that fit no table and no column (see `sluice.source_names`)."""
     # A statement makes no table, and one on a database or a role names none.
     ours = [f for f in found if f.records > f.ddl and table_config(pipeline, f.source) is not None]
     tables = [f.source for f in ours if not is_table_name(target_name(pipeline, f.source))]

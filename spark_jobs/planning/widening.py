@@ -25,10 +25,10 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.patience import pause
-from sluice.catalog.replacedcolumns import replace_columns
+from sluice.catalog.replaced_columns import replace_columns
 from sluice.catalog.snapshots import head
-from sluice.coltypes import parse_type
 from sluice.errors import ELSEWHERE, PlanError, PublishRefused, TransientError
+from sluice.types.columns import parse_type
 from spark_jobs.canonical import quoted
 from spark_jobs.values import as_type
 

@@ -6,8 +6,8 @@ from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
-from sluice.config.livesource import MARIADB, MYSQL
-from spark_jobs.verifying.sourcedatabase import LiveColumn, SourceDatabase, SourceTable, TextForm
+from sluice.config.live_source import MARIADB, MYSQL
+from spark_jobs.verifying.source_database import LiveColumn, SourceDatabase, SourceTable, TextForm
 
 _SESSION: Final = {
     "driver": "org.mariadb.jdbc.Driver",

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.verifying.sourcedatabase import LiveColumn, SourceDatabase, SourceTable, TextForm
+from spark_jobs.verifying.source_database import LiveColumn, SourceDatabase, SourceTable, TextForm
 
 _DRIVER: Final = "org.postgresql.Driver"
 _SESSION: Final = (

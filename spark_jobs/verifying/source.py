@@ -17,23 +17,23 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.config.collations import source_name
-from sluice.config.livesource import POSTGRES, LiveSource
+from sluice.config.live_source import POSTGRES, LiveSource
 from sluice.config.project import Pipeline
 from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
 from sluice.ledger.changelogs import stored_sources
-from sluice.sourcenames import is_reserved
+from sluice.source_names import is_reserved
 from spark_jobs.canonical import quoted
 from spark_jobs.compare import Layout
 from spark_jobs.folding.refold import refold, rows_of
 from spark_jobs.lake.cut import Cut, Cutter, TargetTables
 from spark_jobs.lake.published import changes_at, is_partial, living_at
-from spark_jobs.planning.keynames import KeyNames
+from spark_jobs.planning.key_names import KeyNames
 from spark_jobs.planning.renames_known import names_at_source, published
 from spark_jobs.verifying.comparison import compared
 from spark_jobs.verifying.mariadb import Mariadb
 from spark_jobs.verifying.postgres import Postgres
-from spark_jobs.verifying.sourcedatabase import LiveColumn, SourceDatabase, SourceTable
+from spark_jobs.verifying.source_database import LiveColumn, SourceDatabase, SourceTable
 from spark_jobs.verifying.texts import comparable, spelled_source, spelled_target
 
 

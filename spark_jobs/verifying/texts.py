@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_jobs.verifying.sourcedatabase import LiveColumn, TextForm
+from spark_jobs.verifying.source_database import LiveColumn, TextForm
 
 Types = tuple[type[DataType], ...]
 

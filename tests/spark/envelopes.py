@@ -12,9 +12,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from sluice.coltypes import STRING, ColumnType
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
+from sluice.types.columns import STRING, ColumnType
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.base import Format
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import PlanError
 from sluice.operations import stages
-from sluice.sourcenames import is_reserved
+from sluice.source_names import is_reserved
 from tests.spark.sandbox import Sandbox
 
 pytestmark = pytest.mark.spark

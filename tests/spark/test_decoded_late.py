@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import LeaseHeld
 from sluice.faults import Point
 from sluice.ledger.changelogs import files_of
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batch_files import batch_of
 from sluice.operations import stages
 from sluice.operations.undo import rollback
 from spark_jobs.decoding import decode_batch

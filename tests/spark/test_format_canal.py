@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.coltypes import ColumnType
 from sluice.errors import PlanError
+from sluice.types.columns import ColumnType
 from spark_jobs.formats.canal import Canal
 from tests.spark.canal_messages import Rows, decode, message, row, statement
 from tests.spark.envelopes import at, jsonl

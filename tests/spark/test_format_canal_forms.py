@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.coltypes import ColumnType
+from sluice.types.columns import ColumnType
 from spark_jobs.formats.canal import Canal
 from tests.spark.canal_messages import DRS, DRS_C, SWAPPED, Rows, decode, message, row
 

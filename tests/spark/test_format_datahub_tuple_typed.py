@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.coltypes import ColumnType, decimal
-from sluice.containers.parquetfile import avro_schema
+from sluice.containers.parquet_file import avro_schema
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
+from sluice.types.columns import ColumnType, decimal
 from spark_jobs.formats.datahub_tuple import DatahubTuple
 from tests.spark.sandbox import Sandbox
 from tests.spark.tuple_records import record

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType, decimal
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
+from sluice.types.columns import ColumnType, decimal
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.datastream import Datastream
 from spark_jobs.values import decode

@@ -11,7 +11,7 @@ import fastavro
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.coltypes import ColumnType, decimal
+from sluice.types.columns import ColumnType, decimal
 from spark_jobs.formats import connect_avro
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.avroevents import (

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sluice.coltypes import ColumnType
+from sluice.types.columns import ColumnType
 from spark_jobs.formats.dts_avro import DtsAvro
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats]

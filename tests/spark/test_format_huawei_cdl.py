@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.coltypes import STRING, ColumnType
+from sluice.types.columns import STRING, ColumnType
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2

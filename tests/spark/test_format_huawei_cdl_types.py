@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.coltypes import STRING, ColumnType, decimal
+from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import schema

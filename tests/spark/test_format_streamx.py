@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from sluice.coltypes import ColumnType
+from sluice.types.columns import ColumnType
 from spark_jobs.formats.streamx import StreamX
 from tests.spark.envelopes import (
     assert_rejected,

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice import names
-from sluice.columnrenames import Rename
+from sluice.column_renames import Rename
 from sluice.errors import PlanError
 from sluice.operations import stages
 from spark_jobs.planning.renames import renamed

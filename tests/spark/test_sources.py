@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import claimants
-from sluice.config.tablechoice import only
+from sluice.config.source_tables import claimants
+from sluice.config.table_choice import only
 from sluice.errors import PlanError
 from sluice.operations import stages
 from sluice.result import BatchResult

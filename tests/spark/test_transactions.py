@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from sluice.errors import RollbackRefused
 from sluice.manifest import Reprocess
 from sluice.operations import refolding, stages
-from sluice.operations.opentransactions import REASON, holding_back
+from sluice.operations.open_transactions import REASON, holding_back
 from sluice.operations.quarantined import unresolved
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import ColumnType, parse_type
+from sluice.types.columns import ColumnType, parse_type
 from spark_jobs.formats.connect import connect_type
 from spark_jobs.values import decode
 

@@ -15,7 +15,7 @@ from sluice.errors import TerminalError, TransientError
 from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.compare import Layout
-from spark_jobs.folding import nokey, resolve
+from spark_jobs.folding import no_key, resolve
 from spark_jobs.lake.cut import Cut, Cutter
 from spark_jobs.lake.tables import TableId
 from spark_jobs.lake.writer import Writer
@@ -325,7 +325,7 @@ def test_the_wrong_one_of_two_in_a_batch(lake: Sandbox, monkeypatch: pytest.Monk
 
 @pytest.mark.long
 def test_a_repeat_counted_again(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nokey, "_fresh", lambda rows, known: rows)
+    monkeypatch.setattr(no_key, "_fresh", lambda rows, known: rows)
     one = Change("keyless", "c", (1, 1), after=row({"x": 1, "text": "a"}))
     load(lake, "again", [one], [one])
     report = verified(lake, "again_keyless")
@@ -335,7 +335,7 @@ def test_a_repeat_counted_again(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.long
 def test_a_delete_without_a_key_ignored(lake: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nokey, "is_delete", lambda: F.lit(False))
+    monkeypatch.setattr(no_key, "is_delete", lambda: F.lit(False))
     equal = row({"x": 1, "text": "a"})
     made = [Change("keyless", "c", (1, n), after=equal) for n in (1, 2)]
     load(lake, "ignored", made, [Change("keyless", "d", (1, 3), before=equal)])

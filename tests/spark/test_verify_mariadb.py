@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from sluice.config.livesource import ENV_USER, LiveSource
+from sluice.config.live_source import ENV_USER, LiveSource
 from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.source import verify_source
-from spark_jobs.verifying.sourcedatabase import LiveColumn, TextForm
+from spark_jobs.verifying.source_database import LiveColumn, TextForm
 from spark_jobs.verifying.texts import spelled_source, spelled_target
 from tests import mariadb
 from tests.spark.sandbox import NAMESPACE

@@ -13,7 +13,7 @@ import psycopg2
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.config.livesource import ENV_USER, LiveSource
+from sluice.config.live_source import ENV_USER, LiveSource
 from sluice.driver.verification import TableReport, Verification
 from sluice.errors import TerminalError
 from spark_jobs.lake.cut import Cutter

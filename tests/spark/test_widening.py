@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sluice.coltypes import parse_type
 from sluice.errors import PlanError
 from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release, rollback
+from sluice.types.columns import parse_type
 from spark_jobs.values import as_type, as_type_sql
 from tests.spark.connect import BIGINT, INT, TEXT, money
 from tests.spark.sandbox import Sandbox

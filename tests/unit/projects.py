@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config.project import Project
-from sluice.config.projectfile import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, Lake, Spark
 from sluice.operations import stages
 from sluice.operations.context import Context, Say, open_context
 from sluice.result import BatchResult

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from sluice.landing.landed import Inspection, inspect
 from sluice.landing.reading import Reading
 from sluice.objects.store import LocalStore

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ddl import altered
-from sluice.ddldefaults import BIT, CHAR, ENUM, SET, AddedColumn
+from sluice.ddl.defaults import BIT, CHAR, ENUM, SET, AddedColumn
+from sluice.ddl.statements import altered
 
 TOLD = [
     ("ADD COLUMN c INT NOT NULL DEFAULT 7 AFTER b", "7", True),

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.config.places import refuse_landing
 from sluice.config.project import load_project, load_sound
-from sluice.config.yamlfile import Document
+from sluice.config.yaml_file import Document
 from sluice.errors import ConfigError
 from tests.unit.configured import SHOP, project
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.containers.documents import CUT_ARRAY, UNPARSEABLE, Line, split
-from sluice.containers.jsonlines import LineCheck
+from sluice.containers.json_lines import LineCheck
 
 LIMIT = 1 << 20
 INDENTED = """[

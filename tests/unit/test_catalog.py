@@ -17,7 +17,7 @@ from sluice.catalog import client as catalog_module
 from sluice.catalog.client import open_catalog
 from sluice.catalog.spark import spark_catalog_conf, uses_s3
 from sluice.config.project import Project
-from sluice.config.projectfile import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, Lake, Spark
 
 pytestmark = pytest.mark.catalog
 

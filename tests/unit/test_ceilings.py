@@ -11,7 +11,7 @@ import pytest
 
 from sluice.landing.landed import inspect
 from sluice.ledger.rows import FILE_LOADED, PUBLISHED
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batch_files import batch_of
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess as reprocess_module
 from sluice.operations.context import Context

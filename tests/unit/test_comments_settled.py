@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField, StringType
 
 from sluice.ledger import rows as states
-from sluice.ledger.commentlog import ToldComment, record, recorded
+from sluice.ledger.comment_log import ToldComment, record, recorded
 from sluice.names import PROP_DEFAULTS
 from sluice.operations import comments
 from sluice.operations.context import Context

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sluice.coltypes import ColumnType
 from sluice.config.partitions import Partition
 from sluice.config.project import (
     ENV_CATALOG_URI,
@@ -17,6 +16,7 @@ from sluice.config.project import (
     load_sound,
 )
 from sluice.errors import ConfigError
+from sluice.types.columns import ColumnType
 from tests.unit.configured import LAKE, SHOP, mistake, project
 
 ROOT = Path(__file__).resolve().parents[2]

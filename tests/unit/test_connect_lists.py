@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.coltypes import STRING, ColumnType, element_of, listed
+from sluice.types.columns import STRING, ColumnType, element_of, listed
 from spark_jobs.formats import connect_avro
 from spark_jobs.formats.connect import DECIMAL, VARIABLE_DECIMAL, connect_type
 

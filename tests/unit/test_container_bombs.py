@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 from sluice.bounds import MEBIBYTE, Bounds
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from sluice.landing.landed import Inspection
 from sluice.manifest import AVRO, PARQUET
 from tests.unit.folders import AVRO_SCHEMA, ROWS, Lake

@@ -23,7 +23,7 @@ from sluice.containers.documents import (
     Refused,
     split,
 )
-from sluice.containers.jsonlines import BLOCK_BYTES, LineCheck
+from sluice.containers.json_lines import BLOCK_BYTES, LineCheck
 
 LIMIT = 1 << 16
 PRETTY = '{\n  "a": 1.10,\r\n  "b": [\n    {}\n  ]\n}'

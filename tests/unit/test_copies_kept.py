@@ -10,7 +10,7 @@ import pytest
 from sluice.errors import TerminalError
 from sluice.ledger.rows import FILE_LOADED, PUBLISHED
 from sluice.manifest import Manifest
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batch_files import batch_of
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.land import land

@@ -9,8 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.ddl import LONGEST, Altered, UnreadableDdl, altered, dropped_tables, replaces_table
-from sluice.ddlcomments import comments
+from sluice.ddl.comments import comments
+from sluice.ddl.statements import (
+    LONGEST,
+    Altered,
+    UnreadableDdl,
+    altered,
+    dropped_tables,
+    replaces_table,
+)
 
 ONE = [
     ("ALTER TABLE t RENAME COLUMN OLD TO NO#", "OLD", "NO#"),

@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 from rich.console import Console
 
 from sluice.errors import FileDenied, FilesLeftOut, TerminalError, TransientError
-from sluice.objects.s3store import S3Store
+from sluice.objects.s3_store import S3Store
 from sluice.operations import land as land_module
 from sluice.operations import preview as preview_module
 from sluice.operations import reprocess, stages

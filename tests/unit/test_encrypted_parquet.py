@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from tests.unit.tablefiles import look
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config.newepoch import raise_epoch
+from sluice.config.new_epoch import raise_epoch
 from sluice.config.project import load_project, load_sound
 from sluice.errors import ConfigError
 

@@ -9,12 +9,12 @@ from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import CommitFailedException
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
-from sluice.config.livesource import ENV_PASSWORD
+from sluice.config.live_source import ENV_PASSWORD
 from sluice.errors import PlanError, TerminalError, TransientError
 from spark_jobs import failures
 from spark_jobs.failures import typed
-from spark_jobs.verifying import sourcedatabase
-from spark_jobs.verifying.sourcedatabase import refusal
+from spark_jobs.verifying import source_database
+from spark_jobs.verifying.source_database import refusal
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_java(cause: Any, kind: str) -> bool:
         return str(cause.kind) == kind or (cause.state and kind == "java.sql.SQLException")
 
-    for module in (failures, sourcedatabase):
+    for module in (failures, source_database):
         monkeypatch.setattr(module, "is_java", is_java)
 
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import FilesUnread, NoRoom
 from sluice.landing import landed as landed_module
 from sluice.objects.store import LocalStore

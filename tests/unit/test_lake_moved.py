@@ -11,7 +11,7 @@ from sluice.catalog import client as catalog_module
 from sluice.catalog import patience
 from sluice.errors import TerminalError, names_of
 from sluice.ledger import tables as ledger_tables
-from sluice.ledger.renamelog import record, recorded
+from sluice.ledger.rename_log import record, recorded
 from sluice.ledger.rows import PUBLISHING
 from sluice.operations import stages
 from sluice.operations.context import Context

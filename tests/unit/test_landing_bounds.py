@@ -14,7 +14,7 @@ import zstandard
 
 from sluice.bounds import MEBIBYTE, Bounds, rejects_of
 from sluice.containers.compression import Damage, Plain
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.documents import Refused
 from sluice.containers.rejects import (
     RAW_BYTES,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from sluice.landing.landed import Inspection
-from sluice.landing.tablefolders import folders
+from sluice.landing.table_folders import folders
 from sluice.manifest import AVRO, JSON_LINES, PARQUET
 from tests.unit.tablefiles import look, parquet_bytes
 

@@ -20,6 +20,8 @@ FORBIDDEN = {
 # Each package imports only those before it.
 LAYERS = {
     "include/sluice": (
+        "ddl",
+        "types",
         "config",
         "objects",
         "containers",

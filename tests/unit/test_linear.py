@@ -9,8 +9,8 @@ from itertools import repeat
 import pytest
 
 from sluice.containers import datums
-from sluice.containers.avrofile import walk
-from sluice.containers.csvrows import CsvStyle, documents
+from sluice.containers.avro_file import walk
+from sluice.containers.csv_rows import CsvStyle, documents
 from sluice.containers.documents import Line, split
 from tests.unit.folders import avro_bytes
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.coltypes import parse_type
 from sluice.config.policies import NEW_COLUMN
 from sluice.errors import PlanError
+from sluice.types.columns import parse_type
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.besides import Besides, besides
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.keynames import NO_NAMES
+from spark_jobs.planning.key_names import NO_NAMES
 from spark_jobs.planning.spelling import Spelling
-from spark_jobs.planning.storedtypes import KnownTypes
+from spark_jobs.planning.stored_types import KnownTypes
 
 EARLY, LATE = 1, 2
 FOUND = Found(

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.containers import avrocheck
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers import avro_check
+from sluice.containers.csv_rows import CsvStyle
 from sluice.errors import SluiceError, TransientError
 from sluice.landing.landed import Inspection, inspect
 from sluice.manifest import JSON_LINES, Manifest
@@ -200,7 +200,7 @@ GOOD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_schema_that_can_be_read_is(name: str) -> None:
-    assert avrocheck.is_sound(json.dumps(GOOD[name]))
+    assert avro_check.is_sound(json.dumps(GOOD[name]))
 
 
 def test_blocks_that_spark_cannot_decompress_refuse_their_file(lake: Lake) -> None:

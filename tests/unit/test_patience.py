@@ -25,7 +25,7 @@ from sluice.catalog import rest as restcatalog
 from sluice.catalog.client import open_catalog
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project
-from sluice.config.projectfile import CatalogConfig, Lake, Spark
+from sluice.config.project_file import CatalogConfig, Lake, Spark
 from sluice.errors import CommitStateUnknown, LakeMoved, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.ledger.ledger import Ledger

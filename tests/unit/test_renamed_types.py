@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sluice.coltypes import parse_type
-from sluice.columnrenames import Rename
+from sluice.column_renames import Rename
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
+from sluice.types.columns import parse_type
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.plannedcolumn import PlannedColumn
+from spark_jobs.planning.planned_column import PlannedColumn
 from spark_jobs.planning.renames_known import following
 
 ORDERS = Source("shop", "", "orders")

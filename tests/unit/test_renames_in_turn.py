@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.columnrenames import Rename, Renames
+from sluice.column_renames import Rename, Renames
 from spark_jobs.planning.renames import _Into, _stretches, clash, moves_of_rows
 
 COLUMNS = dict.fromkeys(("a", "a__dropped", "d"), "string")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ledger.renamelog import ToldRename, record, recorded
+from sluice.ledger.rename_log import ToldRename, record, recorded
 from tests.unit.projects import open_shop
 
 pytestmark = pytest.mark.catalog

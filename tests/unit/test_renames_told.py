@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import Row
 
-from sluice.ddl import Altered, altered
-from spark_jobs.decoding import knowntables, renames_told
-from spark_jobs.decoding.knowntables import KnownTables
+from sluice.ddl.statements import Altered, altered
+from spark_jobs.decoding import known_tables, renames_told
+from spark_jobs.decoding.known_tables import KnownTables
 from spark_jobs.decoding.renames_told import _of_statement
 from spark_jobs.planning.discover import Found, Source
 
@@ -96,7 +96,7 @@ def test_a_default_is_a_text_as_the_format_writes_labels_and_short_ones(
     )
     row = Row(database="db", schema="", table="t", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
-    monkeypatch.setattr(knowntables, "_stored", lambda _: [])
+    monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     of = Source("db", "", "t")
     told = renames_told.told_by(
         job_of(format_, None), cast(Any, None), [Found(of, records=1, ddl=1)]
@@ -110,7 +110,7 @@ def test_what_is_of_no_known_table_is_told_where_tables_are_listed(
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
     row = Row(database="", schema="", table="", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
-    monkeypatch.setattr(knowntables, "_stored", lambda _: [])
+    monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     job = job_of("canal", {"db.t": None})
     told = renames_told.told_by(job, cast(Any, None), [Found(NOWHERE, records=1, ddl=1)])
     assert [one.problem is not None for one in told[NOWHERE]] == [True]
@@ -230,7 +230,7 @@ def test_what_may_be_of_a_listed_table_without_rows_is_told(
     ddl = "ALTER TABLE Emp RENAME COLUMN a TO b"
     row = Row(database="pg", schema="", table="", at="1", lost=False, ddl=ddl)
     monkeypatch.setattr(renames_told, "placed_statements", lambda *_: [row])
-    monkeypatch.setattr(knowntables, "_stored", lambda _: [])
+    monkeypatch.setattr(known_tables, "_stored", lambda _: [])
     found = [Found(POSTGRESQL, records=1, ddl=1)]
     all_told = renames_told.told_by(job_of(format_, {listed: None}), cast(Any, None), found)
     assert [source.name for source in all_told] == (["pg.Emp"] if told else [])

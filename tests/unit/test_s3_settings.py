@@ -10,7 +10,7 @@ from sluice.catalog.spark import spark_catalog_conf
 from sluice.config.project import load_project
 from sluice.errors import ConfigError, TerminalError
 from sluice.names import ENV_S3_ENDPOINT
-from sluice.objects.s3store import S3Store
+from sluice.objects.s3_store import S3Store
 from tests.unit.projects import PIPELINE
 
 PROJECT = "lake: {catalog: {type: jdbc, uri: 'sqlite:///lake.db'}, warehouse: 's3://bucket/w'}\n"

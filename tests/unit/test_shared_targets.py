@@ -10,7 +10,7 @@ from sluice.config.project import TableConfig
 from sluice.errors import PlanError
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan
-from spark_jobs.planning.sharedtargets import refuse_shared_targets
+from spark_jobs.planning.shared_targets import refuse_shared_targets
 
 ONE, TWO = Source("", "public", "t"), Source("cdl", "public", "t")
 APART = "tell them apart in `table_name`, for example {database}_{table}"

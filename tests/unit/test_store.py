@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from sluice.errors import TerminalError, TransientError
 from sluice.globs import glob_pattern, is_hidden
-from sluice.objects.s3store import S3Store
+from sluice.objects.s3_store import S3Store
 from sluice.objects.store import StoredObject, open_store
 from sluice.operations.selection import hour_start
 from tests.unit.folders import LINES, Lake

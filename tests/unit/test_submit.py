@@ -10,9 +10,9 @@ import pytest
 
 from sluice.catalog.patience import CatalogAwayError
 from sluice.config.project import Project, load_sound
-from sluice.driver import childprocess, startup
+from sluice.driver import child_process, startup
 from sluice.driver import submit as submit_module
-from sluice.driver.childprocess import run_child
+from sluice.driver.child_process import run_child
 from sluice.driver.submit import (
     JAVA_OPTIONS,
     LOAD_BATCH,
@@ -131,7 +131,7 @@ def test_a_driver_that_does_not_end_is_stopped_with_all_that_it_started(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     runs(monkeypatch, f"trap '' TERM; sleep 600 & echo $! > {tmp_path}/pid; echo last words; wait")
-    monkeypatch.setattr(childprocess, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(child_process, "_GRACE_SECONDS", 0.5)
     hasty = project.model_copy(
         update={"spark": project.spark.model_copy(update={"max_load_seconds": 1})}
     )
@@ -163,7 +163,7 @@ def test_whoever_interrupts_a_load_stops_its_driver(
 
 
 def test_of_endless_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(childprocess, "MOST_ERRORS", 1000)
+    monkeypatch.setattr(child_process, "MOST_ERRORS", 1000)
     script = "yes 'a line of noise' | head -c 5000000 >&2; echo 'the end' >&2; echo '{}'"
     done = run_child(["/bin/sh", "-c", script], {"PATH": "/usr/bin:/bin"}, 60)
     assert (done.code, done.output) == (0, "{}\n")

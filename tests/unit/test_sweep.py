@@ -13,7 +13,7 @@ import pytest
 
 from sluice.ledger.rows import FAILED, LANDED, PUBLISHED, PUBLISHING
 from sluice.manifest import Manifest, SourceFile
-from sluice.objects.batchfiles import BatchFiles
+from sluice.objects.batch_files import BatchFiles
 from sluice.operations.context import Context, open_context
 from sluice.operations.sweep import clean_up, sweep
 

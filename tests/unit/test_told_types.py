@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from sluice.coltypes import STRING, ColumnType, decimal
-from sluice.config.ddlfiles import DdlTable
+from sluice.config.ddl_files import DdlTable
 from sluice.config.project import Landing, Pipeline, TableConfig
 from sluice.errors import PlanError
+from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.formats import FORMATS
 from spark_jobs.formats.base import SourceColumn
 from spark_jobs.planning.discover import Found, Source
 from spark_jobs.planning.plan import TablePlan, plan_table
-from spark_jobs.planning.plannedcolumn import PlannedColumn
-from spark_jobs.planning.storedtypes import KnownTypes, planned
+from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.stored_types import KnownTypes, planned
 
 TOLD = {
     "Id": ColumnType("bigint"), "total": decimal(9, 2), "ok": ColumnType("boolean"),

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from sluice.config.project import TableConfig
-from sluice.ledger.renamelog import ToldRename, tables_told
-from sluice.statednames import is_of, named
+from sluice.ddl.stated_names import is_of, named
+from sluice.ledger.rename_log import ToldRename, tables_told
 from spark_jobs.decoding import respelled
-from spark_jobs.decoding.knowntables import KnownTables, _sources
+from spark_jobs.decoding.known_tables import KnownTables, _sources
 from spark_jobs.planning.discover import Found, Source
 
 pytestmark = pytest.mark.catalog

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.coltypes import UNSCALED, VARIABLE, ColumnType, decimal, parse_type
+from sluice.types.columns import UNSCALED, VARIABLE, ColumnType, decimal, parse_type
 from spark_jobs.formats.base import SourceColumn
-from spark_jobs.planning.storedtypes import KnownTypes, planned
+from spark_jobs.planning.stored_types import KnownTypes, planned
 
 OWN_SCALE, FIXED = ColumnType("string", VARIABLE), decimal(12, 2, "base64")
 OF_TWO, PLAIN = f"{UNSCALED}2", ColumnType("double")

@@ -29,7 +29,7 @@ from sluice.catalog.spark import (
 )
 from sluice.config.places import s3_endpoint
 from sluice.config.project import Project
-from sluice.config.projectfile import CatalogConfig
+from sluice.config.project_file import CatalogConfig
 from sluice.errors import TerminalError
 from sluice.names import CATALOG, full_name
 

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, u
 
 from sluice.config.places import s3_endpoint
 from sluice.config.project import Project
-from sluice.config.projectfile import CatalogConfig
+from sluice.config.project_file import CatalogConfig
 from sluice.config.secrets import is_secret
 from sluice.names import CATALOG
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final
 from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from sluice.coltypes import parse_type
 from sluice.config.partitions import parse_partition
 from sluice.globs import glob_pattern, matches_nothing
 from sluice.names import LEDGER_NAMESPACE, NAMESPACES_OF_SQL, is_changelog_namespace
+from sluice.types.columns import parse_type
 
 _NAME: Final = r"^[a-z0-9_-]+$"
 _PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")

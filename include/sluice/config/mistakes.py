@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sluice.config.secrets import is_secret, shortened
-from sluice.config.yamlfile import Document, KeyPath, dotted
+from sluice.config.yaml_file import Document, KeyPath, dotted
 
 
 def explain(model: type[BaseModel], error: ValidationError, document: Document) -> str:

@@ -11,7 +11,7 @@ from sluice.names import beside_target
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
-    from sluice.config.yamlfile import Document
+    from sluice.config.yaml_file import Document
 
 _MOST: Final = 5
 

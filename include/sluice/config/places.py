@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sluice.config.yamlfile import refused
+from sluice.config.yaml_file import refused
 from sluice.errors import ConfigError
 from sluice.globs import glob_pattern, is_hidden
 from sluice.names import BATCH_FILES, ENV_S3_ENDPOINT, LEDGER_NAMESPACE, changelog_namespace
 
 if TYPE_CHECKING:
     from sluice.config.project import Pipeline
-    from sluice.config.projectfile import Lake
-    from sluice.config.yamlfile import Document, KeyPath
+    from sluice.config.project_file import Lake
+    from sluice.config.yaml_file import Document, KeyPath
 
 LANDING: Final = ("landing", "url")
 WAREHOUSE: Final = ("lake", "warehouse")

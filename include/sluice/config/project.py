@@ -17,10 +17,9 @@ from pydantic import (
 )
 
 from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
-from sluice.coltypes import ColumnType, parse_type
 from sluice.config.checks import Check
 from sluice.config.collations import Collations, NullKeys, beside_key, of_key
-from sluice.config.ddlfiles import ToldTables, with_ddl
+from sluice.config.ddl_files import ToldTables, with_ddl
 from sluice.config.epochs import MAX_EPOCH, FullLoads
 from sluice.config.fields import (
     Hints,
@@ -36,15 +35,15 @@ from sluice.config.fields import (
     Strict,
     TableName,
 )
+from sluice.config.format_versions import refuse_unwritable
 from sluice.config.formats import FormatName, refuse_unknown_ends, refuse_unknown_options
-from sluice.config.formatversions import refuse_unwritable
 from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
 from sluice.config.partitions import Partition, parse_partition
 from sluice.config.places import S3_SCHEME, WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.policies import EVOLVE, FAIL
-from sluice.config.projectfile import (
+from sluice.config.project_file import (
     CATALOG_SCHEMES,
     SQLITE,
     CatalogConfig,
@@ -53,18 +52,19 @@ from sluice.config.projectfile import (
     Spark,
 )
 from sluice.config.renames import RenamedColumns
-from sluice.config.schemachange import OnSchemaChange, OnTypeChange, refuse_unheeded
+from sluice.config.schema_change import OnSchemaChange, OnTypeChange, refuse_unheeded
 from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses, shortened
-from sluice.config.sourcetables import (
+from sluice.config.source_tables import (
     OnTruncate,
     SourceTables,
     refuse_patterns,
     refuse_shared_sources,
 )
-from sluice.config.yamlfile import Document, by_name, read_yaml
+from sluice.config.yaml_file import Document, by_name, read_yaml
 from sluice.errors import ConfigError
 from sluice.modes import CURRENT, Modes, needs_key
 from sluice.names import full_name
+from sluice.types.columns import ColumnType, parse_type
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sluice.config.fields import Strict
 from sluice.config.project import Pipeline
-from sluice.config.projectfile import ProjectFile
+from sluice.config.project_file import ProjectFile
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Final[dict[str, type[Strict]]] = {

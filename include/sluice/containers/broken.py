@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sluice.containers.jsontext import NEAR_END
-from sluice.containers.textwindow import TextWindow
+from sluice.containers.json_text import NEAR_END
+from sluice.containers.text_window import TextWindow
 
 # What kafka-console-consumer writes behind a key by default; a null value is a word there.
 TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sluice.containers.broken import FOLLOWS, STRAY, TAB, Ends, ends_another, next_start
-from sluice.containers.jsontext import NEAR_END, Document, is_lossy
-from sluice.containers.textwindow import TextWindow
+from sluice.containers.json_text import NEAR_END, Document, is_lossy
+from sluice.containers.text_window import TextWindow
 
 BOM: Final = "\ufeff"
 JSON_BEGINS: Final = (b"{", b"[")

@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice.config.project import PROJECT_FILE, Project
 from sluice.driver import startup
-from sluice.driver.childprocess import SIGNALS, run_child
+from sluice.driver.child_process import SIGNALS, run_child
 from sluice.errors import SluiceError, TerminalError, TransientError, names_of
 from sluice.manifest import JSON_LINES, Manifest, SourceFile
 

@@ -13,20 +13,20 @@ from typing import BinaryIO, Final, TypeVar
 
 from sluice.bounds import MEBIBYTE
 from sluice.containers import (
-    avrocheck,
-    avrofile,
+    avro_check,
+    avro_file,
     compression,
-    csvrows,
+    csv_rows,
     datums,
     framed,
-    parquetfile,
-    plaintext,
+    parquet_file,
+    plain_text,
 )
-from sluice.containers.avrofile import AvroFile
+from sluice.containers.avro_file import AvroFile
 from sluice.containers.compression import Damage
-from sluice.containers.csvrows import CsvStyle
+from sluice.containers.csv_rows import CsvStyle
 from sluice.containers.documents import Line, Refused, split
-from sluice.containers.jsonlines import LineCheck
+from sluice.containers.json_lines import LineCheck
 from sluice.containers.rejects import RAW_BYTES, Rejects
 from sluice.errors import Unsettled
 from sluice.landing.reading import PLAIN, Reading
@@ -206,15 +206,15 @@ def _look_inside(plain: Iterator[bytes], key: str, reading: Reading) -> _Look:
     """By the first bytes, then by the name; to the end, for damage."""
     look = _Look(
         split=bool(reading.layout),
-        csv=reading.tables if csvrows.is_csv(key) else None,
+        csv=reading.tables if csv_rows.is_csv(key) else None,
         framed_as=reading.layout,
         keys=reading.keys,
     )
     try:
         head, plain = _peek(plain)
-        if head.startswith(avrofile.MAGIC):
+        if head.startswith(avro_file.MAGIC):
             return _look_at_avro(_until_damage(plain), head, reading)
-        if reading.tables and head.startswith(parquetfile.MAGIC):
+        if reading.tables and head.startswith(parquet_file.MAGIC):
             with room_for_a_copy(key):
                 return _look_at_parquet(plain, head, reading)
         if reading.framing and datums.are_in(head):
@@ -240,14 +240,14 @@ def _misread(lines: Iterator[bytes], limit: int) -> bool:
 
 def _look_at_avro(plain: Iterator[bytes], head: bytes, reading: Reading) -> _Look:
     """Without its header, which tells the schema, nothing of it can be read."""
-    avro = avrofile.walk(plain, reading.thorough, reading.bounds)
+    avro = avro_file.walk(plain, reading.thorough, reading.bounds)
     deque(plain, maxlen=0)  # to the end, for what is too much behind a damaged place
     if not avro.whole:
         return _Look(reason=avro.damage, head=head[:RAW_BYTES])
-    if not avrocheck.is_sound(avro.schema):
-        return _Look(reason=avrofile.BAD_SCHEMA)
+    if not avro_check.is_sound(avro.schema):
+        return _Look(reason=avro_file.BAD_SCHEMA)
     if not avro.known:
-        return _Look(reason=avrofile.BAD_CODEC)
+        return _Look(reason=avro_file.BAD_CODEC)
     return _Look(container=AVRO, avro=avro)
 
 
@@ -257,16 +257,16 @@ def _look_at_parquet(plain: Iterator[bytes], head: bytes, reading: Reading) -> _
         try:
             copy.writelines(plain)
             copy.seek(0)
-            schema = parquetfile.avro_schema(copy)  # type: ignore[arg-type]
-            parquetfile.refuse_bomb(copy, reading.bounds)  # type: ignore[arg-type]
-            if not parquetfile.is_codec_known(copy):  # type: ignore[arg-type]
-                return _Look(reason=parquetfile.BAD_CODEC, head=head[:RAW_BYTES])
+            schema = parquet_file.avro_schema(copy)  # type: ignore[arg-type]
+            parquet_file.refuse_bomb(copy, reading.bounds)  # type: ignore[arg-type]
+            if not parquet_file.is_codec_known(copy):  # type: ignore[arg-type]
+                return _Look(reason=parquet_file.BAD_CODEC, head=head[:RAW_BYTES])
             if reading.thorough:
-                parquetfile.read_through(copy)  # type: ignore[arg-type]
+                parquet_file.read_through(copy)  # type: ignore[arg-type]
         except (Damage, ValueError) as error:
             if isinstance(error, Damage) and error.reason in compression.TOO_MUCH:
                 raise
-            return _Look(reason=parquetfile.DAMAGED, head=head[:RAW_BYTES])
+            return _Look(reason=parquet_file.DAMAGED, head=head[:RAW_BYTES])
     return _Look(container=PARQUET, avro=AvroFile(schema))
 
 
@@ -280,11 +280,11 @@ def _until_damage(plain: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unreadable(head: bytes, csv: bool) -> str:
-    if plaintext.is_utf16(head):
+    if plain_text.is_utf16(head):
         return _UTF16
     # Text with a damaged place in it is still worth reading.
     named = csv and b"\0" not in head.partition(b"\n")[0]
-    is_text = named or b"\0" not in head[: plaintext.HEAD_BYTES] or plaintext.is_text(head)
+    is_text = named or b"\0" not in head[: plain_text.HEAD_BYTES] or plain_text.is_text(head)
     return "" if is_text else _NOT_TEXT
 
 
@@ -373,7 +373,7 @@ def _parts(plain: Iterator[bytes], look: _Look, limit: int) -> Iterator[Line | R
     if look.framed_as:
         return framed.split(plain, limit, look.framed_as)
     if look.csv:
-        return csvrows.documents(plain, look.csv, limit)
+        return csv_rows.documents(plain, look.csv, limit)
     return split(plain, limit, look.keys)
 
 
@@ -382,7 +382,7 @@ def _copy_avro(plain: Iterator[bytes], copy: Copy, avro: AvroFile, rejects: Reje
     left, rest = avro.whole, b""
     damage = avro.damage
     try:
-        for chunk in avrofile.without(plain, avro.bad):
+        for chunk in avro_file.without(plain, avro.bad):
             copy.write(chunk[:left])
             rest += chunk[left:][: RAW_BYTES - len(rest)]
             left -= min(left, len(chunk))

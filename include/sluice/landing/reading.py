@@ -9,7 +9,7 @@ from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
 from sluice.config.formats import CSV_NULLS, DATUM_FORMATS, KEYED_FORMATS, TABLE_FORMATS
 from sluice.config.project import Pipeline
 from sluice.containers import datums, framed
-from sluice.containers.csvrows import NOTHING, CsvStyle, style_of
+from sluice.containers.csv_rows import NOTHING, CsvStyle, style_of
 
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 _LAYOUT: Final = "layout"

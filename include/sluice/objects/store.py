@@ -139,7 +139,7 @@ def written_again(key: str) -> Unsettled:
 def open_store(url: str, region: str | None = None) -> ObjectStore:
     """The store of a folder, or of `s3://bucket/prefix`."""
     if url.startswith(S3_SCHEME):
-        from sluice.objects.s3store import S3Store  # boto3 takes a while to import
+        from sluice.objects.s3_store import S3Store  # boto3 takes a while to import
 
         bucket, _, prefix = url.removeprefix(S3_SCHEME).partition("/")
         return S3Store(bucket, prefix, region)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from sluice.config.tablechoice import only
-from sluice.landing.tablefolders import content_of
+from sluice.config.table_choice import only
+from sluice.landing.table_folders import content_of
 from sluice.ledger import details
 from sluice.ledger import rows as states
 from sluice.ledger.claims import Content, fresh_content, is_free, is_replaced, may_be_replaced
@@ -23,7 +23,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out
 from sluice.operations.land import batches_of
-from sluice.operations.loadedfiles import arrivals, of_one_load, told_apart
+from sluice.operations.loaded_files import arrivals, of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing, selected
 
 

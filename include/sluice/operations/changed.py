@@ -16,7 +16,7 @@ from sluice.objects.store import StoredObject
 from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.copies import without_copies
-from sluice.operations.loadedfiles import arrivals
+from sluice.operations.loaded_files import arrivals
 from sluice.positions import arrival_changed
 
 

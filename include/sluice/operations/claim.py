@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from sluice.faults import Point, reach
 from sluice.landing.landed import Inspection
-from sluice.landing.tablefolders import content_of
+from sluice.landing.table_folders import content_of
 from sluice.ledger import rows as states
 from sluice.ledger.leases import Lease
 from sluice.ledger.rows import FileRow, landed_anew, seq_of
 from sluice.manifest import LandingReject, Manifest, SourceFile, name_batch, name_by_content
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.loadedfiles import of_one_load
+from sluice.operations.loaded_files import of_one_load
 from sluice.operations.sweep import forget_copies, left_to_maintenance
 
 

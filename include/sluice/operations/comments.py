@@ -19,10 +19,10 @@ from pyiceberg.table import Table, Transaction
 
 from sluice.catalog.client import find_table
 from sluice.catalog.patience import in_words, retry
-from sluice.columnrenames import Rename, Renames, name_at
+from sluice.column_renames import Rename, Renames, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
-from sluice.ledger.commentlog import ToldComment, recorded
+from sluice.ledger.comment_log import ToldComment, recorded
 from sluice.names import PROP_DEFAULTS, RENAMES_IN_DEFAULTS, full_name
 from sluice.operations.context import Context
 

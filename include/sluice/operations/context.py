@@ -10,10 +10,10 @@ from pyiceberg.catalog import Catalog
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Pipeline, Project, load_sound
+from sluice.escaping import shown
 from sluice.ledger.leases import Lease, this_holder
 from sluice.ledger.ledger import Ledger
-from sluice.objects.batchfiles import BatchFiles
-from sluice.shown import shown
+from sluice.objects.batch_files import BatchFiles
 
 Say = Callable[[str], None]
 

@@ -7,11 +7,11 @@ the reading.
 
 from __future__ import annotations
 
-from sluice.landing.tablefolders import content_of
+from sluice.landing.table_folders import content_of
 from sluice.ledger.claims import is_replaced
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Context
-from sluice.operations.loadedfiles import of_one_load
+from sluice.operations.loaded_files import of_one_load
 
 
 def without_copies(

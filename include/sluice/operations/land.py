@@ -14,6 +14,7 @@ from typing import Final
 
 from sluice.bounds import rejects_of_a_batch
 from sluice.errors import SluiceError
+from sluice.escaping import shown
 from sluice.landing.landed import Inspection, inspect, refuse
 from sluice.landing.reading import Reading, reading_of
 from sluice.ledger.claims import is_free, may_be_replaced
@@ -26,7 +27,6 @@ from sluice.operations.claim import Inspected, claim
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied, files_left_out, or_left_out
 from sluice.operations.selection import EVERYTHING, Selection, landed, open_landing, selected
-from sluice.shown import shown
 
 INSPECTED_AT_ONCE: Final = 4
 UNREADABLE: Final = "unreadable_file"

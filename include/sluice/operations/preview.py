@@ -14,7 +14,7 @@ from typing import Any, Final
 from sluice.bounds import rejects_of_a_batch
 from sluice.driver.submit import PLAN_BATCH, submit
 from sluice.landing.landed import Inspection
-from sluice.landing.tablefolders import content_of
+from sluice.landing.table_folders import content_of
 from sluice.ledger.claims import fresh_content
 from sluice.ledger.leases import new_attempt
 from sluice.ledger.rows import ROLLING_BACK
@@ -25,7 +25,7 @@ from sluice.operations.claim import Inspected
 from sluice.operations.context import Context
 from sluice.operations.denied import Denied
 from sluice.operations.land import candidates, chunks, inspect_all
-from sluice.operations.loadedfiles import of_one_load, told_apart
+from sluice.operations.loaded_files import of_one_load, told_apart
 from sluice.operations.selection import EVERYTHING, Selection, open_landing
 from sluice.result import Counts, Nulled
 

@@ -20,7 +20,7 @@ from sluice.errors import Followed, RollbackRefused, SluiceError, TerminalError
 from sluice.ledger import rows as states
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import REBUILT, UNDONE, of_rebuild
-from sluice.ledger.renamelog import recorded
+from sluice.ledger.rename_log import recorded
 from sluice.ledger.rows import landed_anew
 from sluice.manifest import Manifest, Rebuild, name_by_content
 from sluice.names import (

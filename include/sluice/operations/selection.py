@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from sluice.errors import TerminalError
+from sluice.escaping import shown
 from sluice.objects.store import ObjectStore, StoredObject, open_store
 from sluice.operations.context import Context
 from sluice.operations.window import Window
-from sluice.shown import shown
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sluice.config.project import Pipeline
-from sluice.config.sourcetables import listed_name
+from sluice.config.source_tables import listed_name
 from sluice.errors import TablesLeftOut
 from sluice.ledger import details
 from sluice.ledger import rows as states

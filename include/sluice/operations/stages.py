@@ -16,7 +16,7 @@ from sluice.ledger import rows as states
 from sluice.ledger.leases import this_holder
 from sluice.ledger.rows import landed_anew, seq_of
 from sluice.manifest import Manifest
-from sluice.objects.batchfiles import batch_of
+from sluice.objects.batch_files import batch_of
 from sluice.operations import comments
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context

@@ -11,7 +11,7 @@ from sluice.errors import SluiceError, TerminalError
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import PUBLISHING
 from sluice.manifest import Manifest, SourceFile
-from sluice.objects.batchfiles import SCRATCH, BatchFiles
+from sluice.objects.batch_files import SCRATCH, BatchFiles
 from sluice.objects.store import StoredObject
 from sluice.operations.context import Say
 

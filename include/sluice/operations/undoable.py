@@ -18,7 +18,7 @@ from sluice.ledger import rows as states
 from sluice.ledger.changelogs import batches_in, changelogs_of, files_of
 from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
 from sluice.ledger.newest import told_since_undone
-from sluice.ledger.renamelog import ToldRename, recorded, tables_told
+from sluice.ledger.rename_log import ToldRename, recorded, tables_told
 from sluice.ledger.rows import BatchRow, Publication
 from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
 from sluice.names import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluice.config.livesource import LiveSource
+from sluice.config.live_source import LiveSource
 from sluice.driver.submit import ENTRY_POINTS, submit
 from sluice.driver.verification import KINDS, Comparison, Verification
 from sluice.errors import VerifyFailed

@@ -25,7 +25,7 @@ from sluice.config.project import Project
 from sluice.errors import ConfigError, TerminalError
 from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
 from sluice.output.rows import FORMATS, write_rows
-from sluice.output.sqlfilter import BASE_TABLE, Node, nodes, row_filter
+from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
 
 # A schema of such a name is one of two meanings of it: DuckDB refuses to choose.
 _DATABASES: Final = ("memory", "system", "temp", CATALOG)

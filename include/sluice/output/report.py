@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from sluice.escaping import LINES, shown
 from sluice.ledger import details
 from sluice.ledger.rows import ROLLED_BACK, BatchRow
 from sluice.names import changelog_namespace, changelog_table
@@ -18,7 +19,6 @@ from sluice.operations.maintenance import MaintenanceResult
 from sluice.operations.preview import Preview, TableForecast
 from sluice.operations.quarantined import unresolved_records
 from sluice.result import BatchResult, Counts, Nulled, TableResult
-from sluice.shown import LINES, shown
 
 _OUTCOMES: Final = [f.name for f in fields(Counts)]
 _ANY_WIDTH: Final = 10_000

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sluice.shown import shown
+from sluice.escaping import shown
 
 FORMATS: Final = ("table", "jsonl", "csv")
 _EXACT_IN_JSON: Final = 1 << 53

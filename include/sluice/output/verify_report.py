@@ -17,9 +17,9 @@ from sluice.driver.verification import (
     TableReport,
     Verification,
 )
+from sluice.escaping import shown
 from sluice.operations.verify import differences_in_words
 from sluice.output.report import for_terminal
-from sluice.shown import shown
 
 _HEADINGS: Final = ("table", "expected", "found", "differing keys", "result")
 _STYLE: Final = """

@@ -1,0 +1,198 @@
+"""`ddl:` of a pipeline: scripts with CREATE TABLE statements, which tell what events do not.
+
+They are read with the configuration, for they are part of it: whoever has its folder has them. A
+source table is known by as much of its dotted name as both the script and the events have.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, Field, PrivateAttr
+
+from sluice.bounds import MEBIBYTE
+from sluice.config.fields import Strict, refuse_odd_path
+from sluice.config.places import resolved
+from sluice.config.source_tables import ListedTables, listed_name
+from sluice.config.yaml_file import Document, refused
+from sluice.ddl.create_table import CreatedTable, Script, UnreadableScript, script
+from sluice.errors import ConfigError
+from sluice.types.columns import STRING, ColumnType
+from sluice.types.source import column_type
+
+MOST_BYTES: Final = 4 * MEBIBYTE
+"""Of all of a pipeline's scripts: each reading of the configuration reads them."""
+_MOST_FILES: Final = 1000
+_FILES: Final = ("ddl", "files")
+_SCRIPTS: Final = "*.sql"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def _some(value: list[str]) -> list[str]:
+    if not value or "" in value:
+        raise ValueError(f"one path or more: files, or folders of {_SCRIPTS}")
+    for path in value:
+        refuse_odd_path(path)
+    return value
+
+
+class DdlFiles(Strict):
+    """Which scripts, and in whose words."""
+
+    dialect: Literal["mysql", "postgres", "oracle", "tsql"] = Field(
+        description="mysql is MariaDB's too, tsql SQL Server's"
+    )
+    files: Annotated[list[str], AfterValidator(_some)] = Field(
+        description="files, or folders of *.sql, relative to sluice.yaml and inside its folder"
+    )
+
+
+@dataclass(frozen=True)
+class DdlTable:
+    """What a script tells of a table; `where`: file and line.
+
+    `unknown`: the columns, text among `columns`, whose types nobody knows, and these.
+    """
+
+    name: str
+    where: str
+    columns: Mapping[str, ColumnType]
+    key: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+class ToldTables(ListedTables):
+    """A pipeline's tables, of which scripts may tell what the events do not."""
+
+    ddl: DdlFiles | None = Field(
+        None, description="CREATE TABLE statements: types and keys that nobody else tells"
+    )
+    _told: Mapping[str, DdlTable] = PrivateAttr(default_factory=dict)
+
+    def telling(self, tables: Mapping[str, DdlTable]) -> Self:
+        """The same, with what its scripts tell, by the tables' names in lower case."""
+        copy = self.model_copy()
+        copy._told = tables
+        return copy
+
+    def ddl_table(self, source: str) -> DdlTable | None:
+        """What the scripts tell of a source table; None where they do not say which one it is."""
+        name = source.lower()
+        told = listed_name(self._told, name)
+        longer = [told] if told else [other for other in self._told if other.endswith(f".{name}")]
+        return self._told[longer[0]] if len(longer) == 1 else None
+
+    @property
+    def unknown_types(self) -> list[str]:
+        """Where the scripts have types that nobody knows, a line each."""
+        return [
+            f"{table.where}: {table.name}.{column} is text: nobody knows its type {kind}"
+            for table in self._told.values()
+            for column, kind in table.unknown.items()
+        ]
+
+
+_T = TypeVar("_T", bound=ToldTables)
+
+
+def with_ddl(root: Path, document: Document, pipeline: _T) -> _T:
+    """The pipeline with what its scripts tell; raises ConfigError where that cannot be read."""
+    if pipeline.ddl is None:
+        return pipeline
+    paths = (path for place in pipeline.ddl.files for path in _scripts(root, document, place))
+    tables = _tables(document, dict.fromkeys(paths), pipeline.ddl.dialect)
+    if not tables:
+        raise refused(document, _FILES, "CREATE TABLE statements in them, and there is none")
+    return pipeline.telling(tables)
+
+
+def _scripts(root: Path, document: Document, place: str) -> list[Path]:
+    path = _inside(root, document, place, Path(resolved(root, place)))
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise refused(document, _FILES, f"a file or folder, found no {place}")
+    found = (_inside(root, document, place, p.resolve()) for p in sorted(path.glob(_SCRIPTS)))
+    scripts = [script for script in found if script.is_file()]
+    if not 0 < len(scripts) <= _MOST_FILES:
+        raise refused(document, _FILES, f"files {_SCRIPTS} in {place}, {_MOST_FILES} at most")
+    return scripts
+
+
+def _inside(root: Path, document: Document, place: str, path: Path) -> Path:
+    """A resolved path; no link leads out of the project."""
+    if not path.is_relative_to(root):
+        raise refused(document, _FILES, f"a path inside the project's folder, got {place!r}")
+    return path
+
+
+def _tables(document: Document, paths: Iterable[Path], dialect: str) -> dict[str, DdlTable]:
+    tables: dict[str, DdlTable] = {}
+    keys: dict[str, tuple[str, ...]] = {}
+    for path, text in _texts(document, paths):
+        found = _parsed(path, text, dialect)
+        keys |= {name.lower(): key for name, key in found.keys.items()}
+        for table in (_told(path, dialect, made) for made in found.tables):
+            _refuse_another(tables.setdefault(table.name.lower(), table), table)
+    return {n: replace(t, key=t.key or keys.get(n, ())) for n, t in tables.items()}
+
+
+def _texts(document: Document, paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+    left = MOST_BYTES
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                raw = file.read(left + 1)
+            left -= len(raw)
+            if left < 0:
+                raise refused(document, _FILES, f"no more than {MOST_BYTES} bytes in all of them")
+            # As SQL Server's programs save scripts.
+            text = raw.decode("utf-16" if raw.startswith(_UTF_16) else "utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: expected a readable UTF-8 file: {error}") from error
+        yield path, text
+
+
+@lru_cache(maxsize=16)
+def _parsed(path: Path, text: str, dialect: str) -> Script:
+    try:
+        return script(text, dialect)
+    except UnreadableScript as error:
+        raise ConfigError(f"{path}: expected a script in {dialect}: {error}") from error
+
+
+def _told(path: Path, dialect: str, made: CreatedTable) -> DdlTable:
+    where = f"{path}:{made.line}"
+    types = {name: _type_of(name, where, dialect, made) for name in made.columns}
+    return DdlTable(
+        made.name,
+        where,
+        {name: kind or STRING for name, kind in types.items()},
+        made.key,
+        {name: made.columns[name].text for name, kind in types.items() if kind is None},
+    )
+
+
+def _type_of(name: str, where: str, dialect: str, made: CreatedTable) -> ColumnType | None:
+    """None for a type that nobody knows."""
+    named = made.columns[name]
+    try:
+        return column_type(dialect, named)
+    except ValueError as error:
+        raise ConfigError(
+            f"{where}: expected column {name} of table {made.name} in {dialect}, got the type "
+            f"{named.text}: {error}"
+        ) from error
+
+
+def _refuse_another(first: DdlTable, table: DdlTable) -> None:
+    """A table may stand in several scripts, as the same one."""
+    if (first.columns, first.key) != (table.columns, table.key):
+        raise ConfigError(
+            f"{table.where}: expected table {table.name} once, or as it is in {first.where}"
+        )

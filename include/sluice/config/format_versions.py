@@ -1,0 +1,24 @@
+"""Iceberg's format version of a table: what the lake's catalog can publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluice.config.yaml_file import refused
+
+if TYPE_CHECKING:
+    from sluice.config.project import Pipeline
+    from sluice.config.project_file import Lake
+    from sluice.config.yaml_file import Document
+
+_WRITTEN: Final = 2
+
+
+def refuse_unwritable(document: Document, pipeline: Pipeline, lake: Lake) -> None:
+    """Raise ConfigError for a table that could be staged and never published: with a `jdbc` catalog
+    pyiceberg writes the tables' metadata itself, and none of version 3."""
+    for name, table in (pipeline.tables or {}).items():
+        if table.format_version > _WRITTEN and lake.catalog.type == "jdbc":
+            key = ("tables", name, "format_version")
+            expected = f"{_WRITTEN} with a jdbc catalog, for 3 needs a rest catalog"
+            raise refused(document, key, expected)

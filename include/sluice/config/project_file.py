@@ -1,0 +1,71 @@
+"""`sluice.yaml`: the lake that a project's tables are in, and the Spark that writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sluice.config.fields import Location, Strict, refuse_odd_path
+from sluice.config.places import S3_SCHEME
+from sluice.config.spark_conf import SparkConf
+
+MOST_LOAD_SECONDS: Final = 30 * 24 * 3600
+SQLITE: Final = "sqlite:///"
+CATALOG_SCHEMES: Final = {"jdbc": (SQLITE, "postgresql://"), "rest": ("http://", "https://")}
+
+
+class CatalogConfig(Strict):
+    """Which Iceberg catalog. Its password is never here: see `SLUICE_CATALOG_URI`."""
+
+    type: Literal["jdbc", "rest"]
+    uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
+
+    @model_validator(mode="after")
+    def _scheme(self) -> Self:
+        schemes = CATALOG_SCHEMES[self.type]
+        if not self.uri.startswith(schemes) or self.uri == SQLITE:
+            raise ValueError(f"a {self.type} catalog's uri that begins with {' or '.join(schemes)}")
+        if self.is_sqlite:
+            refuse_odd_path(self.uri.removeprefix(SQLITE))
+        return self
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for the embedded default."""
+        return self.uri.startswith(SQLITE)
+
+    @property
+    def sqlite_path(self) -> Path:
+        """The database file of a sqlite URI."""
+        return Path(self.uri.removeprefix(SQLITE))
+
+
+class Lake(Strict):
+    """Where the tables are."""
+
+    catalog: CatalogConfig
+    warehouse: Location = Field(description="a folder, relative to this file, or s3://bucket/path")
+
+    @property
+    def on_s3(self) -> bool:
+        """True when the warehouse is a bucket."""
+        return self.warehouse.startswith(S3_SCHEME)
+
+
+class Spark(Strict):
+    """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
+
+    master: str = "local[*]"
+    conf: SparkConf = Field(default_factory=dict)
+    max_load_seconds: int = Field(
+        21_600, ge=60, le=MOST_LOAD_SECONDS, description="a driver that takes longer is stopped"
+    )
+
+
+class ProjectFile(Strict):
+    """The content of `sluice.yaml`."""
+
+    lake: Lake
+    spark: Spark = Spark()

@@ -1,0 +1,1 @@
+"""Statements of DDL: what they say of tables, columns and defaults; parsed, never executed."""

@@ -1,0 +1,179 @@
+"""Comments of tables and columns that statements of DDL tell: read by grammars, never executed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sluice.ddl.create_table import MYSQL
+from sluice.ddl.spelling import (
+    as_known,
+    executed,
+    has_in_order,
+    outside_quotes,
+    readable,
+    words,
+)
+from sluice.ddl.statements import SLIPS, UnreadableDdl, read_by, refuse_long
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+LONGEST: Final = 1024
+"""Characters of a comment that a table keeps: MySQL's columns have no more."""
+SPEAKS_OF_COMMENTS: Final = r"(?i)\b(comment|change|modify|add)\b"
+"""What every statement that tells a comment, or takes one back, has in it."""
+_ON: Final = re.compile(r"(\A|;)\s*COMMENT\s+ON\s+(TABLE|COLUMN)\b", re.IGNORECASE)
+_NOTHING: Final = re.compile(r"\bIS\s+NULL\s*(?=;|\Z)", re.IGNORECASE)
+_BESIDE: Final = re.compile(r"\bCOMMENT\b", re.IGNORECASE)
+_OF_MYSQL: Final = words("ALTER", "TABLE", r"(CHANGE|MODIFY\s+COLUMN)")
+# Oracle and PostgreSQL write a backslash as it is, MySQL has no COMMENT ON.
+_GRAMMARS: Final = ("oracle", "postgres")
+
+
+@dataclass(frozen=True)
+class Comment:
+    """What a statement says of a table or, where it names one, of a column; `text` None: nothing.
+
+    `schema` as in `sluice.ddl.Altered`.
+    """
+
+    table: str
+    column: str | None
+    text: str | None
+    schema: str = ""
+
+
+def comments(text: str) -> list[Comment]:
+    """What the statements of a text say, one after the other.
+
+    `COMMENT ON COLUMN t.a IS '…'` and `COMMENT ON TABLE` of PostgreSQL and Oracle, where NULL and
+    an empty text take the comment back; MySQL's `COMMENT '…'` of a column and of a table in CREATE
+    and ALTER TABLE. A column that MySQL's CHANGE or MODIFY COLUMN defines anew, and a CREATE TABLE
+    or ADD with comments, has none but what is said there. A bare MODIFY without a comment may be
+    Oracle's, and takes none back.
+
+    Raises UnreadableDdl for a statement that tells a comment and that no grammar reads.
+    """
+    plain = readable(text)
+    if _ON.search(plain):
+        refuse_long(text)
+        return _said_on(outside_quotes(text, partial(_NOTHING.sub, "IS ''")))
+    anew = has_in_order(plain, _OF_MYSQL)
+    if not (_BESIDE.search(plain) or anew):
+        return []
+    refuse_long(text)
+    told = _said_beside(as_known(executed(text), MYSQL), anew=anew)
+    if told is None and _BESIDE.search(plain):
+        raise UnreadableDdl("no grammar reads it")
+    return told or []
+
+
+def harmless(text: str) -> str | None:
+    """A comment as a table keeps it: without what speaks to a terminal, LONGEST characters at most;
+    None where nothing is left."""
+    shown = "".join(" " if unicodedata.category(one)[0] in "CZ" else one for one in text).strip()
+    return (shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…") or None
+
+
+def _said_on(text: str) -> list[Comment]:
+    from sqlglot import exp
+
+    for grammar in _GRAMMARS:
+        read = read_by(grammar, text)
+        if read is not None:
+            told = [_of_comment(one) for one in read if isinstance(one, exp.Comment)]
+            return [one for one in told if one is not None]
+    raise UnreadableDdl("no grammar reads it")
+
+
+def _of_comment(statement: exp.Comment) -> Comment | None:
+    """None for a comment of something else than a table or a column."""
+    from sqlglot import exp
+
+    of, text = statement.this, harmless(statement.expression.name)
+    if isinstance(of, exp.Table):
+        return Comment(of.name, None, text, of.db)
+    if isinstance(of, exp.Column) and of.table:
+        return Comment(of.table, of.name, text, of.db)
+    return None
+
+
+def _said_beside(text: str, *, anew: bool) -> list[Comment] | None:
+    """None where MySQL's grammar does not read all of it, or makes of it what nobody knows."""
+    read = read_by(MYSQL, text)
+    try:
+        return None if read is None else [one for part in read for one in _beside(part, anew)]
+    except SLIPS:
+        return None
+
+
+def _beside(statement: exp.Expr | None, anew: bool) -> Iterator[Comment]:
+    """What one statement of MySQL says."""
+    from sqlglot import exp
+
+    if isinstance(statement, exp.Alter):
+        yield from _of_alter(statement, anew)
+    elif isinstance(statement, exp.Create) and not statement.args.get("exists"):
+        yield from _of_create(statement)
+
+
+def _of_alter(statement: exp.Alter, anew: bool) -> Iterator[Comment]:
+    from sqlglot import exp
+
+    table = statement.this
+    if statement.args.get("kind") != "TABLE" or not isinstance(table, exp.Table):
+        return
+    for action in statement.args.get("actions") or ():
+        for column, defined in _definitions(action):
+            text = _text_of(column)
+            if text is not None or anew or not defined:
+                yield Comment(table.name, column.name, text, table.db)
+    yield from _of_options(table, statement.args.get("options") or ())
+
+
+def _definitions(action: exp.Expr) -> Iterator[tuple[exp.ColumnDef, bool]]:
+    """The columns that a part of an ALTER TABLE defines, and whether they were there before."""
+    from sqlglot import exp
+
+    if isinstance(action, exp.ModifyColumn):
+        yield action.this, True
+        return
+    listed = action.expressions if isinstance(action, exp.Schema) else [action]
+    yield from ((one, False) for one in listed if isinstance(one, exp.ColumnDef))
+
+
+def _of_create(statement: exp.Create) -> Iterator[Comment]:
+    """Nothing of a statement without any comment: other databases tell them apart."""
+    from sqlglot import exp
+
+    schema = statement.this
+    if statement.args.get("kind") != "TABLE" or not isinstance(schema, exp.Schema):
+        return
+    table = schema.this
+    properties = statement.args.get("properties")
+    told = list(_of_options(table, properties.expressions if properties else ()))
+    columns = [one for one in schema.expressions if isinstance(one, exp.ColumnDef)]
+    told += [Comment(table.name, one.name, _text_of(one), table.db) for one in columns]
+    if any(one.text is not None for one in told):
+        yield from told
+
+
+def _of_options(table: exp.Table, options: Any) -> Iterator[Comment]:
+    from sqlglot import exp
+
+    for option in options:
+        if isinstance(option, exp.SchemaCommentProperty):
+            yield Comment(table.name, None, harmless(option.this.name), table.db)
+
+
+def _text_of(column: exp.ColumnDef) -> str | None:
+    from sqlglot import exp
+
+    kinds = (part.kind for part in column.args.get("constraints") or ())
+    found = [kind.this.name for kind in kinds if isinstance(kind, exp.CommentColumnConstraint)]
+    return harmless(found[-1]) if found else None

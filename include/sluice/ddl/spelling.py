@@ -1,0 +1,108 @@
+"""DDL statements in the spelling that the grammars know, with and without their comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from sluice.ddl.brackets import each_alone
+from sluice.ddl.create_table import MYSQL
+
+_EXECUTED_COMMENT: Final = re.compile(r"/\*!\d*([\s\S]*?)\*/")
+_COMMENT: Final = re.compile(r"/\*[\s\S]*?\*/|--[^\n]*")
+_LINE_COMMENT: Final = re.compile(r"--[^\n]*")
+_SPELLED: Final = tuple(
+    (re.compile(unknown, re.IGNORECASE), known)
+    for unknown, known in (
+        # MySQL and MariaDB
+        (r"\bALTER\s+(ONLINE|OFFLINE|IGNORE)\s+TABLE\b", "ALTER TABLE"),
+        (r"(\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?\S+)\s+(NOWAIT|WAIT\s+\d+)\b", r"\1"),
+        (r"\bADD\s+COLUMN\s+\(", "ADD ("),
+        (r"\bCHANGE\s+(COLUMN\s+)?IF\s+EXISTS\b", "CHANGE"),
+        (
+            r"\bCONVERT\s+TO\s+(CHARACTER\s+SET|CHARSET)\s+[^\s,;]+(\s+COLLATE\s+[^\s,;]+)?",
+            "ENGINE = x",
+        ),
+        (r"\bSRID\s+\d+", ""),
+        # Oracle
+        (r"(\bNULL|\bUNIQUE|\bKEY)\s+ENABLE\b", r"\1"),
+        (r"\b(DROP|SET\s+UNUSED)\s*(COLUMNS?\s*)?\(([^()]*)\)", r"DROP COLUMN \3"),
+        (r"\bSET\s+UNUSED\s+COLUMN\b", "DROP COLUMN"),
+        (r"\bDROP\s+UNUSED\s+COLUMNS\b", ""),
+        (r"(?<!\s)\s++CASCADE\s++CONSTRAINTS\b", ""),
+        # SQL Server
+        (r"\bDROP\s+(CONSTRAINT\s[^,;]+),\s*COLUMN\b", r"DROP \1, DROP COLUMN"),
+        (r",\s*COLUMN\s+(IF\s+EXISTS\b)?", ", "),
+        # It fills the rows that are there, as a column that is not nullable does.
+        (r"\bWITH\s+VALUES\b", "NOT NULL"),
+    )
+)
+"""What the grammars do not know, and as they know it; a part that concerns no column may go."""
+QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]")
+# The second part is outside of what others have in quotes.
+_BACKTICK: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(`)")
+_ASIDE: Final = re.compile("\0([0-9]+)\0")
+
+
+def readable(text: str) -> str:
+    """A text with what MySQL executes of its comments, and without the others."""
+    plain = executed(text)
+    end = _after_comments(plain)
+    return _COMMENT.sub(" ", plain[:end]) + _LINE_COMMENT.sub(" ", plain[end:])
+
+
+def executed(text: str) -> str:
+    """A text with what MySQL executes of its comments."""
+    end = _after_comments(text)
+    return _EXECUTED_COMMENT.sub(r" \1 ", text[:end]) + text[end:]
+
+
+def _after_comments(text: str) -> int:
+    """Where no comment ends any more: to look there for the end of each that begins takes long."""
+    return text.rfind("*/") + 2 if "*/" in text else 0
+
+
+def as_known(text: str, grammar: str = "") -> str:
+    """With a grammar's own spelling, or that of all; what is in quotes stays as it is."""
+    return outside_quotes(text, partial(_spelled, every=grammar == MYSQL))
+
+
+def _spelled(plain: str, *, every: bool) -> str:
+    for unknown, known in _SPELLED:
+        plain = unknown.sub(known, plain)
+    return each_alone(plain, every=every)
+
+
+def outside_quotes(text: str, change: Callable[[str], str]) -> str:
+    """A text in which `change` was made to all but what is in quotes."""
+    quoted: list[str] = []
+
+    def aside(found: re.Match[str]) -> str:
+        quoted.append(found[0])
+        return f"\0{len(quoted) - 1}\0"
+
+    changed = change(QUOTED.sub(aside, text.replace("\0", " ")))
+    return _ASIDE.sub(lambda found: quoted[int(found[1])], changed)
+
+
+def words(*told: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns of words, for `has_in_order`."""
+    return tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in told)
+
+
+def has_in_order(text: str, patterns: Iterable[re.Pattern[str]]) -> bool:
+    """Whether a text has them one after the other; one pattern would take long to say no."""
+    at = 0
+    for pattern in patterns:
+        found = pattern.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
+def has_backtick(text: str) -> bool:
+    """Whether a text has one that is in no quotes: only MySQL has names in them."""
+    return any(found[1] for found in _BACKTICK.finditer(text))

@@ -1,0 +1,358 @@
+"""What a DDL statement does to columns and tables: read by grammars, never executed."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sluice.ddl.create_table import MYSQL, SQL_SERVER
+from sluice.ddl.defaults import AddedColumn, ColumnChange, added_column, source_of
+from sluice.ddl.spelling import (
+    QUOTED,
+    as_known,
+    executed,
+    has_backtick,
+    has_in_order,
+    outside_quotes,
+    readable,
+    words,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+LONGEST: Final = 64 * 1024
+"""Characters of a statement that are looked at."""
+SPEAKS_OF_COLUMNS: Final = r"(?i)\b(rename|change|sp_rename|drop|unused|add)\b"
+"""What every statement that renames, drops or adds a column has in it."""
+SPEAKS_OF_DROPS: Final = r"(?i)\b(drop|replace)\b[\s\S]*\btable\b"
+"""What every statement that drops a table has in it."""
+_SPEAKS: Final = re.compile(SPEAKS_OF_COLUMNS)
+# What nobody can read is reported where it may be one of these.
+_OF_NO_COLUMN: Final = (
+    r"(?!((SUB)?PARTITION|INDEX|KEY|PRIMARY|FOREIGN|CONSTRAINT|CHECK|UNIQUE|FULLTEXT|SPATIAL"
+    r"|SUPPLEMENTAL)\b)"
+)
+_CHANGES_COLUMNS: Final = re.compile(
+    r"\b(RENAME|CHANGE|SP_RENAME)\b|\bSET\s+UNUSED\b|,\s*COLUMN\b"
+    rf"|\b(DROP|ADD)\s+{_OF_NO_COLUMN}|\bADD\(",
+    re.IGNORECASE,
+)
+# A rename of a table, an index or a user changes no column.
+_CONCERNS: Final = (words("ALTER", "TABLE"), words("sp_rename", "COLUMN"))
+_COLUMNS_ALONE: Final = re.compile(
+    r"(\A|;)\s*((?:ADD|CHANGE|DROP|RENAME)\s+COLUMN\b)", re.IGNORECASE
+)
+_UNNAMED: Final = "sluice_unnamed"
+_DROPS_TABLE: Final = re.compile(r"(\A|;)\s*(DROP|CREATE\s+OR\s+REPLACE)\s+TABLE\b", re.IGNORECASE)
+_NAME_WITH_HASH: Final = re.compile(r"[\w$]#")
+_GRAMMARS: Final = (MYSQL, "oracle", "postgres", SQL_SERVER)
+_RENAMES: Final = "sp_rename"
+_RENAMES_GIVEN: Final = ("objname", "newname", "objtype")
+_KEYWORDS: Final = frozenset({"add", "alter", "change", "drop", "modify", "rename"})
+_ESCAPE: Final = "\\"
+SLIPS: Final = (TypeError, AttributeError, LookupError, ValueError)
+"""What a parser raises on a text that it does not know, and who reads what it made of one."""
+_TABLE: Final = "TABLE"
+_COLUMN: Final = "COLUMN"
+
+
+class UnreadableDdl(ValueError):
+    """No grammar reads a statement that may rename or drop a column, or drop a table."""
+
+
+@dataclass(frozen=True)
+class Altered:
+    """The columns of one table that changed their names, all at once.
+
+    `table`: empty where the text is about columns alone. `schema`: the schema, or MySQL's
+    database, that the statement names; empty where it names none. `added`: of the columns that
+    were added those of which the statement says what the rows that were there hold.
+    """
+
+    table: str
+    columns: tuple[ColumnChange, ...]
+    schema: str = ""
+    added: tuple[AddedColumn, ...] = ()
+
+
+def altered(text: str) -> list[Altered]:
+    """What the statements rename, drop and add; case counts for nothing in a column's name.
+
+    `ALTER TABLE … RENAME [COLUMN] a TO b`, MySQL's `CHANGE a b …`, SQL Server's `sp_rename`,
+    `DROP [COLUMN] a`, Oracle's `SET UNUSED (a)`, `ADD [COLUMN] a …`; of a table without a name what
+    a text tells of columns alone, as StreamX does (seed 000; docs/formats/streamx.md,
+    "Operations"): `ADD COLUMN a …`. Raises UnreadableDdl for a statement that may rename or drop a
+    column and that no grammar reads.
+    """
+    alone = _COLUMNS_ALONE.search(text)
+    if not (_SPEAKS.search(text) and (alone or any(has_in_order(text, one) for one in _CONCERNS))):
+        return []
+    refuse_long(text)
+    plain = executed(outside_quotes(text, _of_unnamed) if alone else text)
+    of_all = as_known(plain)
+    for grammar in _grammars(plain):
+        spelled = as_known(plain, grammar) if grammar == MYSQL else of_all
+        found = _altered(spelled, grammar)
+        if found is not None:
+            return [replace(a, table="") if a.table == _UNNAMED else a for a in found]
+    if _CHANGES_COLUMNS.search(of_all):
+        raise UnreadableDdl("no grammar reads it")
+    return []
+
+
+def _of_unnamed(plain: str) -> str:
+    return _COLUMNS_ALONE.sub(rf"\1ALTER TABLE {_UNNAMED} \2", plain)
+
+
+def in_turn(
+    first: tuple[ColumnChange, ...], then: tuple[ColumnChange, ...]
+) -> tuple[ColumnChange, ...]:
+    """Two changes of a table's columns, one after the other, as one that makes both at once."""
+    steps = {old.lower(): new for old, new in then if old is not None}
+    moved = [(old, new if new is None else steps.pop(new.lower(), new)) for old, new in first]
+    others = [(old, new) for old, new in then if old is None or old.lower() in steps]
+    return tuple(pair for pair in (*moved, *others) if _changes(*pair))
+
+
+def _changes(old: str | None, new: str | None) -> bool:
+    return (old or "").lower() != (new or "").lower()
+
+
+def dropped_tables(text: str) -> list[str]:
+    """The tables, without their schemas, that the statements drop; temporary ones are none.
+
+    MariaDB's CREATE OR REPLACE TABLE drops the one that is there.
+
+    Raises UnreadableDdl for a statement that begins as one of them and that no grammar reads.
+    """
+    plain = readable(text)
+    if not _DROPS_TABLE.search(plain):
+        return []
+    refuse_long(text)
+    read = statements(plain)
+    if read is None:
+        raise UnreadableDdl("no grammar reads it")
+    return [name for statement in read for name in _of_drop(statement)]
+
+
+def replaces_table(text: str) -> bool:
+    """Whether the first statement that drops a table is MariaDB's CREATE OR REPLACE TABLE."""
+    found = _DROPS_TABLE.search(readable(text))
+    return found is not None and found[2].upper() != "DROP"
+
+
+def refuse_long(text: str) -> None:
+    """Raise UnreadableDdl for a text that may be cut: LONGEST characters are looked at."""
+    if len(text) >= LONGEST:
+        raise UnreadableDdl(f"longer than {LONGEST} characters")
+
+
+def statements(text: str) -> list[exp.Expr | None] | None:
+    """The statements of a text by the first grammar that reads all of it; None where none does."""
+    found = (read_by(grammar, text) for grammar in _grammars(text))
+    return next((read for read in found if read is not None), None)
+
+
+def _grammars(text: str) -> list[str]:
+    """To MySQL's a `#`, which the others have in names, begins a comment; to the others a backtick,
+    in which MySQL alone has names, is a name of its own."""
+    if has_backtick(text):
+        return [MYSQL]
+    hash_in_name = _NAME_WITH_HASH.search(QUOTED.sub(" ", text))
+    return [grammar for grammar in _GRAMMARS if not (hash_in_name and grammar == MYSQL)]
+
+
+def _altered(text: str, grammar: str) -> list[Altered] | None:
+    """None where this grammar does not read all of it, or makes of it what nobody knows."""
+    from sqlglot import exp
+
+    statements = read_by(grammar, text)
+    if statements is None:
+        return None
+    try:
+        told = [
+            _of_call(s) if isinstance(s, exp.Execute) else _of_alter(s, text, grammar)
+            for s in statements
+            if isinstance(s, exp.Alter | exp.Execute)
+        ]
+    except SLIPS:
+        return None
+    return None if None in told else [t for t in told if t is not None and t.columns]
+
+
+def read_by(grammar: str, text: str) -> list[exp.Expr | None] | None:
+    """The statements of a text; None where this grammar does not read all of it."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        with _quiet():
+            statements = sqlglot.parse(_spelled_out(text, grammar), dialect=grammar)
+    except (SqlglotError, RecursionError, *SLIPS):
+        return None
+    return (
+        None if any(isinstance(s, exp.Command) or _is_call(s) for s in statements) else statements
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the parser's remarks: texts from files are not for the log."""
+    log = logging.getLogger("sqlglot")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _spelled_out(text: str, grammar: str) -> str:
+    """PostgreSQL's `RENAME a TO b` with its COLUMN, which the grammars ask for."""
+    from sqlglot import Dialect
+
+    tokens = Dialect.get_or_raise(grammar).tokenize(text)
+    # As they stand in the text: in quotes they are names.
+    words = [text[token.start : token.end + 1].upper() for token in tokens]
+    at = [
+        tokens[i + 1].start
+        for i in range(len(tokens) - 3)
+        if words[i] == "RENAME" and words[i + 2] == "TO"
+    ]
+    for start in reversed(at):
+        text = f"{text[:start]}COLUMN {text[start:]}"
+    return text
+
+
+def _of_alter(statement: exp.Expression, text: str, grammar: str) -> Altered | None:
+    """None where a name is written in a way that this grammar takes for something else."""
+    from sqlglot import exp
+
+    if statement.args.get("kind") != _TABLE:
+        return Altered("", ())
+    pairs: list[tuple[Any, Any]] = []
+    for action in statement.args.get("actions") or []:
+        if isinstance(action, exp.Command) or _is_cut(action):
+            return None
+        pairs.extend(_names_in(action))
+    if not all(_is_name(part) for pair in pairs for part in pair if part is not None):
+        return None
+    named = ((old and old.name, new and new.name) for old, new in pairs)
+    moved = tuple((old, new) for old, new in named if _changes(old, new))
+    # Grammars differ in what a backslash in a text means.
+    added = () if _ESCAPE in text else tuple(_added(statement, source_of(text, grammar)))
+    table = statement.this
+    name, schema = (table.name, table.db) if isinstance(table, exp.Table) else ("", "")
+    return Altered(name, moved, schema, added)
+
+
+def _added(statement: exp.Expression, source: str) -> Iterator[AddedColumn]:
+    for action in statement.args["actions"]:
+        for column in _definitions(action):
+            found = added_column(column, source)
+            if found is not None:
+                yield found
+
+
+def _definitions(action: exp.Expression) -> list[exp.ColumnDef]:
+    """The columns that a part of an ALTER TABLE adds."""
+    from sqlglot import exp
+
+    listed = action.expressions if isinstance(action, exp.Schema) else [action]
+    return [column for column in listed if isinstance(column, exp.ColumnDef)]
+
+
+def _is_call(statement: exp.Expr | None) -> bool:
+    """Of another procedure than the one that renames, which may do anything."""
+    from sqlglot import exp
+
+    return isinstance(statement, exp.Execute) and statement.this.name.lower() != _RENAMES
+
+
+def _of_call(call: exp.Execute) -> Altered | None:
+    """SQL Server's `sp_rename 'schema.table.column', 'name', 'COLUMN'`: the name is as it stands.
+
+    None where it is given what only the server knows, such as a variable.
+    """
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    given = dict(_given(call))
+    if None in given.values():
+        return None
+    if (given.get("objtype") or "").upper() != _COLUMN:
+        return Altered("", ())
+    try:
+        old = exp.to_column(given.get("objname") or "", dialect=SQL_SERVER)
+    except (SqlglotError, ValueError):
+        return None
+    new = given.get("newname")
+    if not isinstance(old, exp.Column) or not _is_name(old) or not old.table or not new:
+        return None
+    return Altered(old.table, ((old.name, new),), old.db)
+
+
+def _given(call: exp.Execute) -> Iterator[tuple[str, str | None]]:
+    """What a call of `sp_rename` is given, by its names or in their order; None: no text."""
+    from sqlglot import exp
+
+    for name, part in zip(_RENAMES_GIVEN, call.expressions, strict=False):
+        named = isinstance(part, exp.EQ)
+        value = part.expression if named else part
+        yield part.this.name.lower() if named else name, value.name if _is_text(value) else None
+
+
+def _is_text(value: exp.Expr) -> bool:
+    """A procedure takes a word without quotes, or in double ones, for a text too."""
+    from sqlglot import exp
+
+    word = isinstance(value, exp.Column) and len(value.parts) == 1
+    literal = isinstance(value, exp.Literal) and value.is_string
+    return word or literal or isinstance(value, exp.National)
+
+
+def _names_in(action: exp.Expression) -> Iterator[tuple[Any, Any]]:
+    """Former name and name since of each column that a part of an ALTER TABLE concerns."""
+    from sqlglot import exp
+
+    if isinstance(action, exp.RenameColumn):
+        yield action.this, action.args.get("to")
+    elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
+        yield action.args["rename_from"], action.this.this
+    elif isinstance(action, exp.Drop) and action.args.get("kind") == _COLUMN:
+        yield from ((named, None) for named in action.args["tables"])
+    else:
+        yield from ((None, column.this) for column in _definitions(action))
+
+
+def _of_drop(statement: exp.Expr | None) -> Iterator[str]:
+    from sqlglot import exp
+
+    if statement is None or statement.args.get("kind") != _TABLE:
+        return
+    if isinstance(statement, exp.Create) and statement.args.get("replace"):
+        yield from (table.name for table in [statement.find(exp.Table)] if table is not None)
+    elif isinstance(statement, exp.Drop) and not statement.args.get("temporary"):
+        yield from (table.name for table in statement.args["tables"])
+
+
+def _is_cut(action: exp.Expression) -> bool:
+    from sqlglot import exp
+
+    if isinstance(action, exp.Drop) and action.args.get("kind") == _COLUMN:
+        return not action.args.get("tables")
+    return isinstance(action, exp.RenameColumn) and not action.args.get("to")
+
+
+def _is_name(part: Any) -> bool:
+    from sqlglot import exp
+
+    if not isinstance(part, exp.Column | exp.Identifier) or not part.name:
+        return False
+    identifier = part if isinstance(part, exp.Identifier) else part.this
+    return bool(identifier.args.get("quoted")) or part.name.lower() not in _KEYWORDS

@@ -1,0 +1,112 @@
+"""Which tables a DDL statement gives another name: read by grammars, never executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sluice.ddl.spelling import has_in_order, readable, words
+from sluice.ddl.statements import UnreadableDdl, refuse_long, statements
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+SPEAKS_OF_TABLE_RENAMES: Final = r"(?i)\brename\b"
+"""What every statement that renames a table has in it."""
+# Possessive where texts could be cut in several ways: they are from files.
+_NAME: Final = r'(?:`(?:[^`]|``)++`|"(?:[^"]|"")++"|[\w$#]++)'
+_TABLE: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})?)"
+_PAIR: Final = rf"\s*+{_TABLE}\s++TO\s++{_TABLE}\s*+"
+# No grammar reads MySQL's RENAME TABLE, nor Oracle's RENAME of a table.
+_RENAME: Final = re.compile(r"\s*+RENAME\s++(TABLES?+\s++(?:IF\s++EXISTS\s++)?)?", re.IGNORECASE)
+_PAIRS: Final = re.compile(rf"{_PAIR}(?:,{_PAIR})*+;?\s*+", re.IGNORECASE)
+_ALTER_AS: Final = re.compile(r"\bRENAME\s++AS\b", re.IGNORECASE)
+_ALTERS: Final = words("ALTER", "TABLE", r"RENAME\s++TO")
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table; `schema`: its schema, or MySQL's database, empty where the statement names none."""
+
+    name: str
+    schema: str = ""
+
+    def may_be(self, other: TableName) -> bool:
+        """Whether both may be one table; case counts for nothing."""
+        schemas = {self.schema.lower(), other.schema.lower()} - {""}
+        return self.name.lower() == other.name.lower() and len(schemas) < 2
+
+
+@dataclass(frozen=True)
+class RenamedTable:
+    """A table's former name, and its name since."""
+
+    old: TableName
+    new: TableName
+
+
+def renamed_tables(text: str) -> list[RenamedTable]:
+    """The tables that the statements rename.
+
+    `ALTER TABLE … RENAME TO …`, MySQL's `RENAME TABLE a TO b, …`, Oracle's `RENAME a TO b`. Tables
+    that take one another's names in one statement are not renamed: so tools that change a table
+    online put a copy in its place. Raises UnreadableDdl for a statement that renames a table and
+    that nobody reads.
+    """
+    if not re.search(SPEAKS_OF_TABLE_RENAMES, text):
+        return []
+    refuse_long(text)
+    plain = readable(text)
+    begins = _RENAME.match(plain)
+    found = _of_rename(plain, begins) if begins else _of_alters(plain)
+    return [one for one in found if not any(_swap(one, other) for other in found)]
+
+
+def _swap(one: RenamedTable, other: RenamedTable) -> bool:
+    """Whether a table takes the name of another one, or gives its own to it."""
+    takes, gives = one.new.may_be(other.old), one.old.may_be(other.new)
+    return one != other and (takes or gives)
+
+
+def _of_rename(text: str, begins: re.Match[str]) -> list[RenamedTable]:
+    rest = text[begins.end() :]
+    if not _PAIRS.fullmatch(rest):
+        if begins[1]:
+            raise UnreadableDdl("no grammar reads it")
+        return []  # of a user, an index …
+    pairs = re.finditer(_PAIR, rest, re.IGNORECASE)
+    return [RenamedTable(_table(pair[1]), _table(pair[2])) for pair in pairs]
+
+
+def _table(dotted: str) -> TableName:
+    *schema, name = (_plain(part) for part in re.findall(_NAME, dotted))
+    return TableName(name, *schema)
+
+
+def _plain(name: str) -> str:
+    quote = name[0]
+    return name[1:-1].replace(quote * 2, quote) if quote in '`"' else name
+
+
+def _of_alters(text: str) -> list[RenamedTable]:
+    plain = _ALTER_AS.sub("RENAME TO", text)
+    read = statements(plain)
+    if read is not None:
+        return [renamed for statement in read for renamed in _of_statement(statement)]
+    if has_in_order(plain, _ALTERS):
+        raise UnreadableDdl("no grammar reads it")
+    return []
+
+
+def _of_statement(statement: exp.Expr | None) -> Iterator[RenamedTable]:
+    from sqlglot import exp
+
+    if not isinstance(statement, exp.Alter) or statement.args.get("kind") != "TABLE":
+        return
+    old = statement.this
+    for action in statement.args.get("actions") or []:
+        new = action.this if isinstance(action, exp.AlterRename) else None
+        if isinstance(old, exp.Table) and isinstance(new, exp.Table):
+            yield RenamedTable(TableName(old.name, old.db), TableName(new.name, new.db))

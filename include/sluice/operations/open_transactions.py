@@ -1,0 +1,73 @@
+"""Batches that hold back events of open transactions, and the batch that completes them.
+
+A batch that brings the end of a transaction decodes the files again that hold its other events,
+beside its own, and is the reprocess of the batches that landed them: published together, undone
+together. Nothing of that is in its manifest: each attempt looks anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyiceberg.expressions import And, In
+
+from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
+from sluice.manifest import Manifest
+from sluice.operations.context import Context
+from sluice.operations.loaded_files import epoch_of
+from sluice.operations.quarantined import Unresolved, unresolved
+from sluice.operations.reprocess import read_again, take
+
+REASON: Final = "transaction_open"
+
+
+@dataclass(frozen=True)
+class HoldingBack:
+    """A published batch that holds back events of open transactions.
+
+    `transactions`: one entry for each event held back, so an id may repeat.
+    """
+
+    unresolved: Unresolved
+    transactions: tuple[str, ...]
+
+
+def holding_back(ctx: Context) -> list[HoldingBack]:
+    """The published batches that hold events back, oldest first."""
+    published = unresolved(ctx)
+    if not published:
+        return []
+    batches = [one.batch_id for one in published]
+    mine = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
+    where = And(mine, In("batch_id", batches))  # type: ignore[call-arg]
+    rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows.to_pylist():
+        found[row["batch_id"]].append(row["detail"])
+    return [
+        HoldingBack(one, tuple(found[one.batch_id])) for one in published if one.batch_id in found
+    ]
+
+
+def completed(ctx: Context, manifest: Manifest, ended: Iterable[HoldingBack]) -> Manifest:
+    """The manifest with the files of batches that have `ended` transactions beside its own.
+
+    Batches of another epoch, or for other tables, are left to a reprocess. Raises TerminalError
+    naming a file that is gone or changed.
+    """
+    epoch = epoch_of(ctx, manifest.epoch)
+    found = [(take(ctx, one.unresolved), len(one.transactions)) for one in ended]
+    mine = [(one, waits) for one, waits in found if one.alike == (epoch, manifest.tables)]
+    if not mine:
+        return manifest
+    bad = sum(one.unresolved.records - waits for one, waits in mine)
+    again = read_again(ctx, [one for one, _ in mine])
+    return replace(
+        manifest,
+        files=(*manifest.files, *again.files),
+        rejects=(*manifest.rejects, *again.rejects),
+        reprocess=None if again.reprocess is None else replace(again.reprocess, records=bad),
+    )

@@ -1,0 +1,92 @@
+"""MySQL's type names, as `SHOW COLUMNS` and CREATE statements spell them, as column types."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sluice.types.columns import STRING, ColumnType, binary_width, decimal
+
+_NAME: Final = re.compile(
+    r"(?:unsigned\s+)?(?P<name>[a-z]\w*)\s*(?:\(\s*(?P<p>\d+)\s*(?:,\s*(?P<s>\d+)\s*)?\))?"
+)
+_POSITIVE: Final = re.compile(r"\b(unsigned|zerofill)\b")
+_SMALL: Final = ("tinyint", "smallint", "mediumint", "year")
+_BOOLEANS: Final = ("bool", "boolean")
+_INT: Final = ("int", "integer")
+_DECIMAL: Final = ("decimal", "numeric", "dec", "fixed")
+_PLAIN: Final = {
+    **dict.fromkeys(_SMALL, ColumnType("int")),
+    # MySQL writes numbers, others who use its names true and false.
+    **dict.fromkeys(_BOOLEANS, ColumnType("int", "boolean")),
+    "serial": decimal(20, 0),
+    "double": ColumnType("double"),
+    "real": ColumnType("double"),
+    "date": ColumnType("date"),
+    "time": ColumnType("time"),
+    # TIMESTAMP too comes as local text: nothing says in which zone the reader had its session.
+    **dict.fromkeys(("datetime", "timestamp"), ColumnType("timestamp_ntz")),
+}
+BYTES: Final = (
+    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point",
+    "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
+    "geometrycollection",
+)  # fmt: skip
+"""Types whose values are bytes."""
+_TEXTS: Final = (
+    "char", "varchar", "character", "nchar", "nvarchar", "tinytext", "text", "mediumtext",
+    "longtext", "enum", "set", "json", "uuid", "inet4", "inet6", "vector",
+)  # fmt: skip
+_KNOWN: Final = frozenset(
+    (*_PLAIN, *BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float")
+)  # fmt: skip
+# Bytes are written as the characters that they are in this charset.
+_BYTES_AS: Final = "latin1"
+_LONGEST_FLOAT: Final = 24
+_SIGNED_BITS: Final = 63
+
+
+def is_known(text: str) -> bool:
+    """Whether a text names a type of MySQL's; damaged or another's, it tells none."""
+    found = _NAME.match(text.strip().lower())
+    return found is not None and found["name"] in _KNOWN
+
+
+def mysql_type(text: str) -> ColumnType:
+    """The column type that holds every value of a MySQL type; text where the name tells too little.
+
+    A decimal without precision is text: some writers leave the precision out, and MySQL's default
+    of (10,0) would then be a guess.
+    """
+    lower = text.strip().lower()
+    found = _NAME.match(lower)
+    if found is None:
+        return STRING
+    name, positive = found["name"], bool(_POSITIVE.search(lower))
+    precision, scale = (None if found[part] is None else int(found[part]) for part in "ps")
+    if name in _INT:
+        return ColumnType("bigint" if positive else "int")
+    if name == "bigint":
+        return decimal(20, 0) if positive else ColumnType("bigint")
+    if name in _DECIMAL:
+        return _decimal(precision, scale or 0)
+    if name == "bit":
+        return _bits(precision)
+    if name == "float":
+        single = scale is not None or (precision or 0) <= _LONGEST_FLOAT
+        return ColumnType("float" if single else "double")
+    if name == "binary":
+        return ColumnType("binary", _BYTES_AS, width=binary_width(found["p"]))
+    return ColumnType("binary", _BYTES_AS) if name in BYTES else _PLAIN.get(name, STRING)
+
+
+def _decimal(precision: int | None, scale: int) -> ColumnType:
+    """Beyond 38 digits there is no such column: then the exact text."""
+    if precision is None or not 1 <= precision <= 38 or scale > precision:
+        return STRING
+    return decimal(precision, scale)
+
+
+def _bits(width: int | None) -> ColumnType:
+    """BIT comes as an unsigned number; without its width it may have 64 bits."""
+    return ColumnType("bigint") if (width or 64) <= _SIGNED_BITS else decimal(20, 0)

@@ -1,0 +1,146 @@
+"""The types that CREATE TABLE statements name, as types of columns whose texts say no more.
+
+A type tells how a column is stored at its source, not how a file writes its values. So bytes, bits
+and times of day are text here as they are in the file: base64 or hexadecimal, a number or a list of
+them is what only the format, or a hint, can say.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluice.ddl.create_table import MYSQL, ORACLE, POSTGRES, SQL_SERVER, SourceType
+from sluice.types.columns import STRING, ColumnType, decimal
+from sluice.types.mysql import is_known, mysql_type
+
+_INT: Final = ColumnType("int")
+_BIGINT: Final = ColumnType("bigint")
+_FLOAT: Final = ColumnType("float")
+_DOUBLE: Final = ColumnType("double")
+_BOOLEAN: Final = ColumnType("boolean")
+_DATE: Final = ColumnType("date")
+_LOCAL: Final = ColumnType("timestamp_ntz")
+_INSTANT: Final = ColumnType("timestamp")
+_DECIMAL: Final = ColumnType("decimal")
+"""With the digits that are told."""
+_BY_BITS: Final = ColumnType("double", "bits")
+"""Single or double, by the bits that are told."""
+_LONGEST_FLOAT: Final = 24
+_MOST_DIGITS: Final = 38
+_TEXTS: Final = {
+    POSTGRES: (
+        "bit", "bit varying", "box", "bpchar", "bytea", "char", "character", "character varying",
+        "cidr", "circle", "citext", "datemultirange", "daterange", "hstore", "inet", "int4range",
+        "int8range", "interval", "json", "jsonb", "line", "lseg", "ltree", "macaddr", "macaddr8",
+        "money", "name", "national character", "nchar", "numrange", "path", "pg_lsn", "point",
+        "polygon", "regclass", "text", "tid", "time", "timetz", "tsquery", "tsrange", "tstzrange",
+        "tsvector", "uuid", "varbit", "varchar", "xid", "xml",
+    ),
+    # FLOAT has up to 126 bits, which are no double. With a local time zone a text may be in any.
+    ORACLE: (
+        "anydata", "bfile", "blob", "char", "char varying", "character", "character varying",
+        "clob", "double precision", "float", "interval", "json", "long", "long raw",
+        "timestamp with local time zone",
+        "national char", "national character", "nchar", "nclob", "nvarchar2", "raw", "real",
+        "rowid", "urowid", "varchar", "varchar2", "xmltype",
+    ),
+    SQL_SERVER: (
+        "binary", "char", "character", "image", "json", "nchar", "ntext", "nvarchar", "rowversion",
+        "sql_variant", "sysname", "text", "time", "timestamp", "uniqueidentifier", "varbinary",
+        "varchar", "xml",
+    ),
+}  # fmt: skip
+_TYPES: Final[dict[str, dict[str, ColumnType]]] = {
+    POSTGRES: {
+        **dict.fromkeys(("smallint", "int2", "integer", "int", "int4"), _INT),
+        **dict.fromkeys(("smallserial", "serial2", "serial", "serial4"), _INT),
+        **dict.fromkeys(("bigint", "int8", "bigserial", "serial8", "oid"), _BIGINT),
+        **dict.fromkeys(("numeric", "decimal", "dec"), _DECIMAL),
+        **dict.fromkeys(("real", "float4"), _FLOAT),
+        **dict.fromkeys(("double precision", "float8"), _DOUBLE),
+        "float": _BY_BITS,
+        **dict.fromkeys(("boolean", "bool"), _BOOLEAN),
+        "date": _DATE,
+        "timestamp": _LOCAL,
+        **dict.fromkeys(("timestamp with time zone", "timestamptz"), _INSTANT),
+    },
+    ORACLE: {
+        **dict.fromkeys(("number", "numeric", "decimal", "dec"), _DECIMAL),
+        **dict.fromkeys(("integer", "int", "smallint"), decimal(_MOST_DIGITS, 0)),
+        "binary_float": _FLOAT,
+        "binary_double": _DOUBLE,
+        "boolean": _BOOLEAN,
+        # DATE has a time of day.
+        **dict.fromkeys(("date", "timestamp"), _LOCAL),
+        "timestamp with time zone": _INSTANT,
+    },
+    SQL_SERVER: {
+        **dict.fromkeys(("tinyint", "smallint", "int", "integer"), _INT),
+        "bigint": _BIGINT,
+        **dict.fromkeys(("decimal", "numeric", "dec"), _DECIMAL),
+        "money": decimal(19, 4),
+        "smallmoney": decimal(10, 4),
+        "real": _FLOAT,
+        "double precision": _DOUBLE,
+        "float": _BY_BITS,
+        "bit": _BOOLEAN,
+        "date": _DATE,
+        **dict.fromkeys(("datetime", "datetime2", "smalldatetime"), _LOCAL),
+        "datetimeoffset": _INSTANT,
+    },
+}
+_KNOWN: Final = {
+    dialect: {**dict.fromkeys(_TEXTS[dialect], STRING), **types}
+    for dialect, types in _TYPES.items()
+}
+_MOST_PLACES: Final = 6
+_UNTOLD_PLACES: Final = {"datetime2": 7, "datetimeoffset": 7}
+_UNTOLD_DIGITS: Final = {SQL_SERVER: (18, 0)}
+_FLAGS: Final = ("unsigned", "signed", "zerofill")
+# What BOOLEAN is: some writers have true and false for it.
+_TRUTH: Final = "tinyint(1)"
+
+
+def column_type(dialect: str, named: SourceType) -> ColumnType | None:
+    """The type of a column of which nothing else is told; None for a name that nobody knows."""
+    if dialect == MYSQL:
+        return _mysql(named)
+    if named.array:
+        return STRING
+    known = _KNOWN[dialect]
+    names = (" ".join(named.words[:n]) for n in range(len(named.words), 0, -1))
+    kind = next((known[name] for name in names if name in known), None)
+    if kind in (_LOCAL, _INSTANT) and _is_finer(dialect, named):
+        return STRING
+    if kind == _DECIMAL:
+        return _decimal(named.numbers or _UNTOLD_DIGITS.get(dialect, ()))
+    if kind == _BY_BITS:
+        bits = (*named.numbers, None)[0] or _LONGEST_FLOAT + 1
+        return _FLOAT if bits <= _LONGEST_FLOAT else _DOUBLE
+    return kind
+
+
+def _is_finer(dialect: str, named: SourceType) -> bool:
+    """Whether a time has more places than the microseconds that a column holds."""
+    untold = _UNTOLD_PLACES.get(named.words[0], 0) if dialect == SQL_SERVER else 0
+    places = (*named.numbers, None)[0]
+    return (untold if places is None else places) > _MOST_PLACES
+
+
+def _decimal(numbers: tuple[int | None, ...]) -> ColumnType:
+    """Text without a bound, and beyond 38 digits; Oracle's `*` is 38."""
+    if not numbers:
+        return STRING
+    precision, scale = numbers[0] or _MOST_DIGITS, (*numbers, None)[1] or 0
+    precision = max(precision - min(scale, 0), scale)
+    return decimal(precision, max(scale, 0)) if precision <= _MOST_DIGITS else STRING
+
+
+def _mysql(named: SourceType) -> ColumnType | None:
+    told = ",".join(str(n) for n in named.numbers if n is not None)
+    flags = (word for word in named.words[1:] if word in _FLAGS)
+    text = " ".join((named.words[0] + (f"({told})" if told else ""), *flags))
+    if not is_known(text):
+        return None
+    kind = mysql_type("boolean" if text == _TRUTH else text)
+    return STRING if named.words[0] == "bit" or kind.name in ("binary", "time") else kind

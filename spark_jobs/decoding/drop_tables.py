@@ -1,0 +1,141 @@
+"""DROP TABLE by `on_drop_table`: it changes nothing, empties the target, or stops the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from sluice.config.policies import APPLY, FAIL, KEEP
+from sluice.config.project import Pipeline
+from sluice.config.source_tables import matches, truncate_policy
+from sluice.ddl.statements import SPEAKS_OF_DROPS, UnreadableDdl, dropped_tables, replaces_table
+from sluice.errors import PlanError
+from spark_jobs.canonical import OP_TRUNCATE, PLACE
+from spark_jobs.decoding.decode import with_origin
+from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
+from spark_jobs.formats import FORMATS
+from spark_jobs.job import Job
+from spark_jobs.planning.discover import Found, Source, discover, source_of
+from spark_jobs.planning.plan import table_config
+from spark_jobs.telling import tell
+
+_MOST: Final = 1_000
+
+
+def by_policy(job: Job, envelope: DataFrame, found: list[Found]) -> tuple[DataFrame, list[Found]]:
+    """The records and what they are, a DROP TABLE as the TRUNCATE that it is to the target's rows.
+
+    Raises PlanError where the pipeline wants to fail for one, or nobody can tell what it drops.
+    """
+    if job.pipeline.on_drop_table == KEEP or not any(table.ddl for table in found):
+        return envelope, found
+    ordered = {f.source for f in found if f.records > f.ddl and not f.unordered}
+    rows = _statements(job, envelope)
+    drops = [row for row in rows if _drops(job, row, ordered)]
+    _tell_of_others(rows, drops)
+    if not drops:
+        return envelope, found
+    if job.pipeline.on_drop_table == FAIL:
+        raise PlanError("\n".join(sorted({_refusal(row) for row in drops})))
+    emptied = envelope.withColumn(
+        "op", F.when(_is_among(drops), F.lit(OP_TRUNCATE)).otherwise(F.col("op"))
+    )
+    found = discover(emptied)
+    for table in found:
+        mine = (row for row in drops if source_of(row) == table.source)
+        table.drops = tuple((row["at"], row["ddl"]) for row in mine)
+    return emptied, found
+
+
+def _statements(job: Job, envelope: DataFrame) -> list[Row]:
+    located = with_origin(ddl_events(envelope, SPEAKS_OF_DROPS), job.spark, job.manifest.files)
+    rows = located.select(*told_columns(), *PLACE, told_at(job).alias("at"))
+    found = rows.limit(_MOST + 1).collect()
+    if len(found) > _MOST:
+        raise PlanError(
+            f"the batch has more than {_MOST} DDL statements that may drop a table: load fewer "
+            "files at once (max_files_per_batch)"
+        )
+    return found
+
+
+def _drops(job: Job, row: Row, ordered: Collection[Source]) -> bool:
+    """Whether a statement drops the table that its event names, alone or with others; what is
+    unclear changes nothing."""
+    source = source_of(row)
+    try:
+        tables = dropped_tables(row["ddl"])
+        if not tables or (source.table and table_config(job.pipeline, source) is None):
+            return False
+        if not any(_is_of(job.pipeline, source, table) for table in tables):
+            raise UnreadableDdl(f"it drops {', '.join(tables)}, and its event names another")
+        if job.pipeline.on_drop_table != FAIL:
+            _refuse_unsafe(job.pipeline, row, ordered)
+    except UnreadableDdl as problem:
+        tell(
+            f"{source.name}: a DDL statement that may drop a table could not be followed "
+            f"({problem}); it changes nothing"
+        )
+        return False
+    return True
+
+
+def _refuse_unsafe(pipeline: Pipeline, row: Row, ordered: Collection[Source]) -> None:
+    """Raise UnreadableDdl for a DROP TABLE below which there may be rows that are not gone."""
+    source = source_of(row)
+    if FORMATS[pipeline.format].drops_to_load:
+        raise UnreadableDdl("a full load may begin with it, and its rows would go too")
+    if _of_a_part(pipeline, source):
+        raise UnreadableDdl(
+            "the target has several `sources`; `on_truncate: apply` of the table lets one of them "
+            "empty it"
+        )
+    if row["lost"] and source in ordered:
+        raise UnreadableDdl("its place in the source's order is not told")
+
+
+def _tell_of_others(rows: Sequence[Row], drops: Sequence[Row]) -> None:
+    """Name the tables that go untold: of a DROP of several, Maxwell 1.22.6 writes an event for
+    each, Canal 1.1.7 one for the first."""
+    told = {(row["table"].lower(), row["ddl"]) for row in rows}
+    for row in drops:
+        tables = dropped_tables(row["ddl"])
+        untold = [name for name in tables if (name.lower(), row["ddl"]) not in told]
+        if len(tables) > 1 and untold:
+            tell(
+                f"{source_of(row).name}: a DROP TABLE is of {', '.join(untold)} too, of which the "
+                "batch has no event: the rows stay"
+            )
+
+
+def _is_of(pipeline: Pipeline, source: Source, dropped: str) -> bool:
+    """Whether a statement drops the table of its event, which has the name of the target where it
+    is one of `sources`."""
+    config = table_config(pipeline, source)
+    patterns = [p.rpartition(".")[2] for p in (config and config.sources) or ()]
+    own = dropped.lower() == source.table.lower()
+    return own or (bool(patterns) and matches(patterns, dropped))
+
+
+def _of_a_part(pipeline: Pipeline, source: Source) -> bool:
+    """Whether the table is one of several that make a target, whose rows may not go with it."""
+    config = table_config(pipeline, source)
+    if config is None or not config.sources:
+        return False
+    return config.on_truncate is None and truncate_policy(pipeline, config) == APPLY
+
+
+def _refusal(row: Row) -> str:
+    statement = "CREATE OR REPLACE TABLE" if replaces_table(row["ddl"]) else "DROP TABLE"
+    return (
+        f"table {source_of(row).name}: a {statement} came, and on_drop_table is {FAIL}; set it to "
+        f"{KEEP} or empty and run again, or roll the batch back to go on without its files"
+    )
+
+
+def _is_among(rows: Sequence[Row]) -> Column:
+    places = (F.struct(*(F.lit(row[name]).alias(name) for name in PLACE)) for row in rows)
+    return F.struct(*PLACE).isin(*places)

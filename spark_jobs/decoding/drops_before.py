@@ -1,0 +1,99 @@
+"""DROP TABLE of a table of which no row has come, so that nobody tells its key.
+
+There is nothing yet that it could empty, and no table to keep it in. So the ledger remembers it
+among what statements tell (`sluice.renames`). Rows from above it need no more; where some come from
+below it, which would be gone in any other order, the batch stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from sluice import names
+from sluice.config.policies import APPLY, EMPTY
+from sluice.config.project import Pipeline, TableConfig
+from sluice.config.source_tables import truncate_policy
+from sluice.ddl.statements import dropped_tables
+from sluice.errors import PlanError, TransientError
+from sluice.ledger.rename_log import ToldRename
+from spark_jobs.canonical import is_truncate, of_batches
+from spark_jobs.job import Job
+from spark_jobs.lake.tables import TableId, changelog_id
+from spark_jobs.planning.discover import Found
+from spark_jobs.planning.plan import TablePlan, table_config, target_name
+from spark_jobs.planning.renames_known import told_of
+
+
+def waiting(
+    pipeline: Pipeline, found: Iterable[Found], plans: Iterable[TablePlan]
+) -> list[ToldRename]:
+    """The statements of a batch that drop tables which are not planned."""
+    planned = {plan.source for plan in plans}
+    return [
+        ToldRename(table.source.name, at, (), statement)
+        for table in found
+        if table.source not in planned and _empties(pipeline, table_config(pipeline, table.source))
+        for at, statement in sorted(set(table.drops))
+    ]
+
+
+def refuse_made_since(job: Job, found: Collection[Found], plans: Iterable[TablePlan]) -> None:
+    """Raise TransientError where a table that such a statement drops was made by another batch
+    while this one was decoded."""
+    for one in waiting(job.pipeline, found, plans):
+        source = next(table.source for table in found if table.source.name == one.source_table)
+        target = TableId(job.pipeline.namespace, target_name(job.pipeline, source))
+        if job.lake.columns(target) is not None:
+            raise TransientError(
+                f"{target.full_name}: it was made while {job.manifest.batch_id}, which drops it, "
+                "was decoded; run again"
+            )
+
+
+def _empties(pipeline: Pipeline, config: TableConfig | None) -> bool:
+    """Whether a DROP TABLE empties a table's target."""
+    if config is None or pipeline.on_drop_table != EMPTY:
+        return False
+    return truncate_policy(pipeline, config) == APPLY
+
+
+def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
+    """Raise PlanError where the changes of a batch begin below a statement that dropped their table
+    before it had a target, and that the table has not had since."""
+    if not _empties(job.pipeline, plan.config):
+        return
+    told = told_of(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
+    drops = [one for one in told if not one.columns and dropped_tables(one.statement)]
+    below = [one for one in drops if not mine.where(_position() < one.position).isEmpty()]
+    if not below:
+        return
+    newest = max(below, key=lambda one: one.position)
+    if _has_truncate(mine, newest.position) or _was_told_since(job, plan, newest.position):
+        return
+    raise PlanError(
+        f"table {plan.source.name}: batch {newest.batch_id} dropped it, or made it anew, at "
+        f"{newest.position}, before a row had come of it; this one has rows from before that, "
+        "which are gone at the source. Load that batch once more, now that the table has rows: "
+        f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
+        f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more"
+    )
+
+
+def _position() -> Column:
+    return F.col(names.POSITION)
+
+
+def _has_truncate(changes: DataFrame, position: str) -> bool:
+    return not changes.where(is_truncate() & (_position() >= position)).isEmpty()
+
+
+def _was_told_since(job: Job, plan: TablePlan, position: str) -> bool:
+    """Whether a batch that is published has a TRUNCATE that reaches as far."""
+    changelog = changelog_id(plan)
+    if job.lake.load(changelog) is None:
+        return False
+    published = of_batches(job.attempt.published)
+    return _has_truncate(job.spark.table(changelog.sql()).where(published), position)

@@ -1,0 +1,29 @@
+"""A target is one source table's, whichever batch brings another one of the same target."""
+
+from __future__ import annotations
+
+from sluice import names
+from sluice.config.project import TableConfig
+from sluice.errors import FROM_BEFORE, PlanError
+from spark_jobs.lake.tables import Lake, TableId
+from spark_jobs.planning.discover import Found
+
+
+def refuse_other_source(lake: Lake, target: TableId, found: Found, config: TableConfig) -> None:
+    """Raise PlanError where a target holds the rows of another source table.
+
+    `shared_targets.refuse_shared_targets` sees the tables of one batch alone. Nor is a name that
+    lacks the first parts of another the same table's: in one batch they are two, and of two longer
+    names nobody could tell whose it is. A table with `sources` has them all in one target, and may
+    have begun under the name of any.
+    """
+    told = lake.property(target, names.PROP_SOURCE)
+    changes = bool(found.images or found.truncates)
+    if told is None or config.sources or not changes or told == found.source.name:
+        return
+    raise PlanError(
+        f"tables {told} and {found.source.name} both go to {target.full_name}, which has rows of "
+        "the former: where they are one table, name the other in its `sources`; else tell them "
+        "apart in `table_name`, for example {database}_{table}, and fill the new targets "
+        f"{FROM_BEFORE}"
+    )

@@ -1,0 +1,84 @@
+"""Which partition fields Iceberg takes beside a table's columns.
+
+It gives each field a name, which no column may have (Iceberg's `PartitionSpec.Builder`), and takes
+each transform of some types alone (its specification, "Partition Transforms"). What it refuses it
+refuses in the middle of a batch, for ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from sluice.config.partitions import TIME_TRANSFORMS, Partition
+from sluice.errors import ELSEWHERE, PlanError
+from sluice.types.columns import parse_type
+
+_SUFFIXES: Final = {
+    "years": "year", "months": "month", "days": "day", "hours": "hour", "bucket": "bucket",
+    "truncate": "trunc",
+}  # fmt: skip
+_TIMES: Final = frozenset({"timestamp", "timestamp_ntz"})
+_DAYS: Final = _TIMES | {"date"}
+_EXACT: Final = frozenset({"int", "bigint", "decimal", "string", "binary"})
+_TAKES: Final[Mapping[str, frozenset[str]]] = {
+    "years": _DAYS, "months": _DAYS, "days": _DAYS, "hours": _TIMES, "truncate": _EXACT,
+    "bucket": _EXACT | _DAYS,
+}  # fmt: skip
+
+
+def refuse_fields(table: str, fields: Sequence[Partition], types: Mapping[str, str]) -> None:
+    """Raise PlanError for fields that no table with these columns, by Spark type, may have."""
+    problems = [*_unfit(fields, types), *_called_alike(fields, types), *_twice(fields)]
+    if problems:
+        raise PlanError(f"table {table}: partition_by has {'; '.join(problems)}")
+
+
+def refuse_taken(table: str, fields: Iterable[str], new: Collection[str]) -> None:
+    """Raise PlanError for new columns that are called as a field of the stored table is."""
+    if taken := sorted(set(fields).intersection(new)):
+        raise PlanError(
+            f"table {table}: its new columns {taken} are called as partition fields of the stored "
+            "table, which Iceberg refuses; leave them out with on_schema_change: ignore, or "
+            f"partition otherwise: {ELSEWHERE}"
+        )
+
+
+def _unfit(fields: Iterable[Partition], types: Mapping[str, str]) -> Iterator[str]:
+    for field in fields:
+        takes, kind = _TAKES.get(field.transform), types.get(field.column)
+        if takes is not None and kind is not None and parse_type(kind).name not in takes:
+            allowed = ", ".join(sorted(takes))
+            yield f"{_shown(field)}, and {field.column} is {kind}: it takes {allowed} alone"
+
+
+def _called_alike(fields: Iterable[Partition], types: Mapping[str, str]) -> Iterator[str]:
+    for field in fields:
+        name = _name(field)
+        if name in types and name != field.column:
+            yield (
+                f"{_shown(field)}, which Iceberg calls {name}, and so is a column of the table; "
+                "partition by another column or transform"
+            )
+
+
+def _twice(fields: Iterable[Partition]) -> Iterator[str]:
+    for column, count in Counter(map(_dimension, fields)).items():
+        if count > 1:
+            yield f"{column[0]} {count} times where Iceberg takes it once"
+
+
+def _dimension(field: Partition) -> tuple[str, str]:
+    """Of which a table has one field a column: the finer of two times tells the other."""
+    return field.column, "time" if field.transform in TIME_TRANSFORMS else field.transform
+
+
+def _name(field: Partition) -> str:
+    suffix = _SUFFIXES.get(field.transform)
+    return field.column if suffix is None else f"{field.column}_{suffix}"
+
+
+def _shown(field: Partition) -> str:
+    inner = field.column if field.argument is None else f"{field.argument}, {field.column}"
+    return f"{field.transform}({inner})"

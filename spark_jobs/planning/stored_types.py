@@ -1,0 +1,206 @@
+"""The type that a column of a table is stored as, and how its values are read.
+
+It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
+with `on_type_change: string`, `widest_or_text`; never by the order in which they came. A script of
+DDL tells the type of what none of them does. With
+`on_type_change: quarantine` a stored column's type stands against those that do not fit it, with
+`new_column` too (`besides`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sluice.config import policies
+from sluice.errors import ELSEWHERE, PlanError
+from sluice.types.columns import (
+    STRING,
+    UNSIGNED,
+    VARIABLE,
+    ColumnType,
+    as_described,
+    parse_type,
+    widest,
+    widest_or_text,
+)
+from spark_jobs.formats.base import SourceColumn
+from spark_jobs.planning.other_names import NO_OTHERS, OtherNames, Others
+from spark_jobs.planning.planned_column import PlannedColumn
+from spark_jobs.planning.widening import is_promoted
+
+
+@dataclass(frozen=True)
+class KnownTypes:
+    """What is known of a table's types beside its events: the hints, and the columns as stored.
+
+    `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
+    `ddl`: the types that a script tells, as far as texts of the format are read by them. `others`:
+    of columns that the source renamed. `bare`: the batch's events describe no column at all.
+    """
+
+    table: str
+    hints: Mapping[str, str]
+    existing: Mapping[str, str]
+    policy: str = policies.FAIL
+    used_again: Collection[str] = ()
+    ddl: Mapping[str, ColumnType] = field(default_factory=dict)
+    others: OtherNames = field(default_factory=dict)
+    bare: bool = False
+
+    def lender(self, column: str) -> str | None:
+        """The other name of a column without a hint that has one."""
+        lender = None if column in self.hints else self._first(column, self.hints)
+        stored = self.existing.get(column)
+        if lender is None or stored is None or self._others(column).alone:
+            return lender
+        # Of two columns: what is stored of another type may be of the other one.
+        return lender if stored_form(parse_type(self.hints[lender])).spark == stored else None
+
+    def scripted(self, column: str) -> ColumnType | None:
+        """What a script tells of a column, by its own name before the others."""
+        name = self._first(column, self.ddl)
+        return None if name is None else self.ddl[name]
+
+    def stored_as(self, column: str) -> ColumnType | None:
+        """The type that a column is stored as, be it under another name."""
+        name = self._first(column, self.existing)
+        return None if name is None else parse_type(self.existing[name])
+
+    def _others(self, column: str) -> Others:
+        return self.others.get(column.lower(), NO_OTHERS)
+
+    def _first(self, column: str, told: Collection[str]) -> str | None:
+        """The first of a column's names that is among these, as it is spelled there."""
+        if column in told or column.lower() not in self.others:
+            return column if column in told else None
+        known = {name.lower(): name for name in told}
+        names = (column.lower(), *self._others(column).names)
+        return next((known[name] for name in names if name in known), None)
+
+    def stands(self, column: str) -> bool:
+        """Whether the column's stored type stands against any other that does not fit it."""
+        asked = self.policy == policies.QUARANTINE and column.lower() not in self.used_again
+        return asked and column in self.existing
+
+    def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
+        """What tells the type that holds two others, or None."""
+        text = self.policy == policies.STRING or column.lower() in self.used_again
+        return widest_or_text if text else widest
+
+
+def planned(
+    name: str, described: Mapping[int, Mapping[str, SourceColumn]], types: KnownTypes
+) -> PlannedColumn:
+    """Plan one column; raises PlanError where no type holds all that is told of it."""
+    readings: dict[int | None, ColumnType] = {
+        ident: columns[name].type for ident, columns in described.items() if name in columns
+    }
+    if name in types.hints:
+        hint = parse_type(types.hints[name])
+        typed = {ident for ident in readings if ident is not None and described[ident][name].typed}
+        return PlannedColumn(name, _stored(name, [hint], types), _hinted(hint, readings, typed))
+    lender = types.lender(name)
+    if not readings:
+        return _untold(name, types) if lender is None else _lent(name, lender, types)
+    if lender is not None and changes_values(parse_type(types.hints[lender])):
+        raise half_hinted(types.table, lender, name)
+    kinds = list(readings.values())
+    if types.stands(name):
+        return PlannedColumn(name, _wider(parse_type(types.existing[name]), kinds), readings)
+    return PlannedColumn(name, _stored(name, kinds, types), readings)
+
+
+def _untold(name: str, types: KnownTypes) -> PlannedColumn:
+    """A column that no event describes. A type that is stored stands against that of a script, but
+    for one that Iceberg widens it to in place: no later script stops a batch."""
+    script = types.scripted(name)
+    told = script or STRING
+    kind = stored_form(told)
+    stored = types.stored_as(name) if script or name in types.existing else None
+    if stored is not None:
+        grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
+        kind = kind if grows else stored
+    return PlannedColumn(name, kind, {None: as_described(kind, told)}, told=script is not None)
+
+
+def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
+    """A column that no event describes, by the hint of another of its names; raises PlanError where
+    it is stored by another, for the rename was not known yet."""
+    hint = parse_type(types.hints[lender])
+    stored = types.existing.get(name)
+    if stored is not None and _is_otherwise(parse_type(stored), hint, types):
+        raise PlanError(
+            f"table {types.table}: columns {name!r} and {lender!r} are one that the source "
+            f"renamed, which was not known when rows of {name!r} were stored as {stored} and not "
+            f"by the hint of {lender!r}, {types.hints[lender]}; hint {name!r} too in `columns:`, "
+            f"with a type that its rows were stored by, or {ELSEWHERE}"
+        )
+    # What was described by events of other batches has a type that they told.
+    kind = parse_type(stored) if stored and not types.bare else _stored(name, [hint], types)
+    return PlannedColumn(name, kind, {None: hint})
+
+
+def _is_otherwise(stored: ColumnType, hint: ColumnType, types: KnownTypes) -> bool:
+    """Whether a stored column holds what was not read by a hint."""
+    both = widest(stored, stored_form(hint))
+    return types.bare if both is None else changes_values(hint) and both != stored
+
+
+def changes_values(hint: ColumnType) -> bool:
+    """Whether a hint says more of a value than a type: of a sign, or of zeros at the end."""
+    return hint.encoding == UNSIGNED or hint.width > 0
+
+
+def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
+    """What a table is refused with where events describe a renamed column under one name, and it
+    is hinted under another one."""
+    return PlanError(
+        f"table {table}: columns {hinted!r} and {bare!r} are one that the source renamed, and the "
+        f"hint of {hinted!r} changes its values; hint {bare!r} too in `columns:`, or, where its "
+        "values are right as they come, with the type that its events tell"
+    )
+
+
+def _hinted(
+    hint: ColumnType, described: Mapping[int | None, ColumnType], typed: Collection[int | None]
+) -> dict[int | None, ColumnType]:
+    """The hint, written as each description tells; of records that none tells of too, where one
+    tells of VARIABLE numbers: that reads plain ones as well."""
+    written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
+    kinds = set(written.values())
+    variable = replace(hint, encoding=VARIABLE)
+    rest = variable if variable in kinds else hint
+    return {None: rest} if kinds <= {rest} else {**written, None: rest}
+
+
+def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType:
+    existing = types.existing
+    everything = kinds + ([parse_type(existing[name])] if name in existing else [])
+    result = stored_form(everything[0])
+    join = types.join(name)
+    for kind in everything[1:]:
+        wider = join(result, stored_form(kind))
+        if wider is None:
+            raise PlanError(
+                f"table {types.table}, column {name!r}: {result.spark} and {kind.spark} do not "
+                f"fit together; say which in `columns: {{{name}: …}}`, or have the text of both "
+                "stored (on_type_change: string), which bytes have none of, what does not fit "
+                "the stored one in a column beside it (new_column), or quarantined (quarantine)"
+            )
+        result = wider
+    return result
+
+
+def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
+    """The stored type, or one that holds it and those kinds that fit it."""
+    for kind in sorted(kinds, key=str):
+        stored = widest(stored, stored_form(kind)) or stored
+    return stored
+
+
+def stored_form(kind: ColumnType) -> ColumnType:
+    """The type as the table has it: text for times of day."""
+    return (
+        STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
+    )

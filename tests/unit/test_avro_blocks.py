@@ -1,0 +1,172 @@
+"""Blocks of Avro containers that are looked at one by one."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+import pytest
+
+from sluice.containers import avro_file
+from sluice.containers.avro_file import _Alone
+
+SYNC = b"0123456789abcdef"
+LONG = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
+
+
+def bad(schema: Any, codec: str, records: int, body: bytes) -> int:
+    """How many of this one block are bad."""
+    file = io.BytesIO()
+    fastavro.writer(file, schema, [], codec=codec, sync_marker=SYNC)
+    header = fastavro.schemaless_reader(
+        io.BytesIO(file.getvalue()), avro_file._HEADER, avro_file._HEADER
+    )
+    alone = _Alone(header)
+    alone.look(0, 1, records, body, SYNC)
+    return len(alone.bad)
+
+
+@pytest.mark.parametrize(
+    ("kind", "logical", "value"),
+    [
+        ("long", "timestamp-micros", 9223372036825200000),
+        ("long", "timestamp-millis", 253402300800000),
+        ("long", "time-micros", 86400000000),
+        ("int", "date", 2932897),
+    ],
+)
+def test_a_value_beyond_pythons_own_dates_is_no_damage(kind: str, logical: str, value: int) -> None:
+    typed = {"type": kind, "logicalType": logical}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": typed}]}
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, LONG, {"a": value})
+    assert bad(schema, "null", 1, body.getvalue()) == 0
+    assert bad(schema, "null", 2, body.getvalue()) == 1
+
+
+def _deflated(plain: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(plain) + packer.flush()
+
+
+PACKERS = [("deflate", _deflated), ("bzip2", bz2.compress), ("xz", lzma.compress)]
+
+
+@pytest.mark.parametrize(("codec", "pack"), PACKERS)
+def test_a_block_that_does_not_end_is_damaged(codec: str, pack: Callable[[bytes], bytes]) -> None:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, LONG, {"a": 5})
+    packed = pack(body.getvalue())
+    assert [bad(LONG, codec, 1, packed[:end]) for end in (len(packed), -1)] == [0, 1]
+
+
+@pytest.mark.parametrize(("codec", "pack"), PACKERS)
+def test_a_block_unfolds_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch, codec: str, pack: Callable[[bytes], bytes]
+) -> None:
+    assert bad(LONG, codec, 1, pack(b"\x02")) == 0
+    monkeypatch.setattr(avro_file, "MOST_DECODED_BYTES", 1000)
+    assert bad(LONG, codec, 1, pack(b"\x00" * 1000)) == 0
+    assert bad(LONG, codec, 1, pack(b"\x00" * 1001)) == 1
+
+
+def test_a_schema_that_is_no_json_makes_every_block_bad() -> None:
+    meta = {"avro.schema": b"{", "avro.codec": b"null"}
+    alone = _Alone({"magic": b"Obj\x01", "meta": meta, "sync": SYNC})
+    alone.look(0, 1, 1, b"\x02", SYNC)
+    assert len(alone.bad) == 1
+
+
+def blocks_of(content: bytes) -> list[bytes]:
+    """Header and blocks, each with the marker at its end."""
+    return [part + SYNC for part in content.split(SYNC)[:-1]]
+
+
+def of_one_record_each(*values: int) -> list[bytes]:
+    file = io.BytesIO()
+    rows = [{"a": value} for value in values]
+    fastavro.writer(file, LONG, rows, sync_interval=1, sync_marker=SYNC)
+    return blocks_of(file.getvalue())
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("size", [1, 7, 16, 1000])
+@pytest.mark.parametrize("marker", [SYNC, b"\0" * 16, b"\x02" * 16])
+def test_a_marker_may_stand_in_a_block_and_overlap_its_body(
+    marker: bytes, size: int, thorough: bool
+) -> None:
+    file = io.BytesIO()
+    text = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+    rows = [{"a": value} for value in (b"", b"\0", marker * 3, b"\0", b"x" + marker, b"\5")]
+    fastavro.writer(file, text, rows, sync_interval=1, sync_marker=marker)
+    found, values = walked(file.getvalue(), size, thorough)
+    assert (found.bad, found.damage, found.whole) == ((), "", len(file.getvalue()))
+    assert values == [row["a"] for row in rows]
+    file = io.BytesIO()
+    fastavro.writer(
+        file, LONG, [{"a": n} for n in (0, 1, 0, 5)], sync_interval=1, sync_marker=marker
+    )
+    found, values = walked(file.getvalue(), size, thorough)
+    assert (found.bad, values) == ((), [0, 1, 0, 5])
+
+
+def walked(content: bytes, size: int, thorough: bool) -> tuple[avro_file.AvroFile, list[Any]]:
+    """What is found, and the records of what is left of it."""
+    pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    found = avro_file.walk(iter(pieces), thorough)
+    left = b"".join(avro_file.without(iter(pieces), found.bad))[: found.whole]
+    rows: Any = fastavro.reader(io.BytesIO(left))
+    return found, [row["a"] for row in rows]
+
+
+FRAMES = {
+    "negative count": b"\x01\x04\xaa\x02" + SYNC,
+    "negative size": b"\x02\x03\xaa\x02" + SYNC,
+    "size too small": b"\x02\x02\xaa\x02" + SYNC,
+    "size too large": b"\x02\x06\xaa\x02" + SYNC,
+    "size far too large": b"\x02\xfe\xff\xff\xff\x7f\xaa\x02" + SYNC,
+    "no number": b"\x02" + b"\xff" * 12 + SYNC,
+    "nothing": SYNC,
+    "half a marker": b"\x02\x04\xaa\x02" + SYNC[:8] + SYNC,
+}
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("size", [1, 7, 16, 1000])
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_damaged_frame_costs_its_own_block(name: str, size: int, thorough: bool) -> None:
+    start, first, second = of_one_record_each(1, 3)
+    frame = FRAMES[name]
+    for blocks in ([first, frame, second], [frame, first, second], [first, second, frame]):
+        found, rows = walked(start + b"".join(blocks), size, thorough)
+        (block,) = found.bad
+        at = len(start) + len(b"".join(blocks[: blocks.index(frame)]))
+        assert (block.start, block.end, block.raw) == (at, at + len(frame), frame)
+        assert (rows, found.damage) == ([1, 3], "")
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_damaged_marker_costs_the_next_block_too(size: int) -> None:
+    start, first, second, third = of_one_record_each(1, 2, 3)
+    changed = first[:-1] + b"?"
+    found, rows = walked(start + changed + second + third, size, False)
+    assert [block.raw for block in found.bad] == [changed + second]
+    assert rows == [3]
+    found, rows = walked(start + third + changed, size, False)
+    assert (found.bad, found.damage, rows) == ((), "damaged_avro", [3])
+    found, rows = walked(start + third + first[:-1], size, False)
+    assert (found.bad, found.damage, rows) == ((), "truncated_avro", [3])
+
+
+def test_many_damaged_frames_end_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, first = of_one_record_each(1)
+    monkeypatch.setattr(avro_file, "MOST_BAD_FRAMES", 2)
+    found, rows = walked(start + first + SYNC * 2 + first, 1000, False)
+    assert (len(found.bad), found.damage, rows) == (2, "", [1, 1])
+    found, rows = walked(start + first + SYNC * 3 + first, 1000, False)
+    assert (len(found.bad), found.damage, rows) == (2, "damaged_avro", [1])

@@ -1,0 +1,134 @@
+"""Schemas by id: from a folder, from a file, from a registry over HTTP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sluice.containers.avro_schemas import ENV_TOKEN, ENV_USER_INFO, open_schemas
+from sluice.errors import TerminalError, TransientError
+from tests.registry import serving
+
+ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENV_USER_INFO, raising=False)
+    monkeypatch.delenv(ENV_TOKEN, raising=False)
+
+
+def test_a_folder_has_a_file_for_each_id(tmp_path: Path) -> None:
+    (tmp_path / "1.avsc").write_text(json.dumps(ROW))
+    (tmp_path / "20.json").write_text('"string"')
+    schemas = open_schemas(str(tmp_path), "")
+    assert [schemas(i) for i in (1, 20, 2)] == [[ROW], ["string"], None]
+
+
+def test_a_file_has_schemas_as_json_or_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "schemas.json"
+    path.write_text(json.dumps({"1": ROW, "2": json.dumps(ROW), "3": "long"}))
+    schemas = open_schemas(str(path), "")
+    assert [schemas(i) for i in (1, 2, 3, 4)] == [[ROW], [ROW], ["long"], None]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "no JSON"), ("[1]", "JSON object"), (None, "there is no")]
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
+    path = tmp_path / "schemas.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TerminalError, match=message) as error:
+        open_schemas(str(path), "")
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "registry", "message"),
+    [
+        ("", "", "say in format_options"), ("/a", "http://r", "not both"),
+        ("relative", "", "no absolute path"), ("", "ftp://r", "expected http"),
+        ("", "http://user:secret@r", "without user"),
+    ],
+)  # fmt: skip
+def test_what_is_no_place_of_schemas_is_refused(location: str, registry: str, message: str) -> None:
+    with pytest.raises(TerminalError, match=message) as error:
+        open_schemas(location, registry)
+    assert "secret" not in str(error.value)
+
+
+def test_a_registry_is_asked_once_for_each_id() -> None:
+    with serving() as registry:
+        registry.add(7, ROW)
+        schemas = open_schemas("", f"{registry.url}/")
+        assert [schemas(i) for i in (7, 7, 8, 8)] == [[ROW], [ROW], None, None]
+    assert registry.asked == [("/schemas/ids/7", None), ("/schemas/ids/8", None)]
+
+
+def test_references_come_before_what_refers_to_them() -> None:
+    inner = {"type": "enum", "name": "x.Inner", "symbols": ["a"]}
+    middle = {"type": "record", "name": "x.Middle", "fields": [{"name": "i", "type": "x.Inner"}]}
+    to_inner = {"name": "x.Inner", "subject": "in%2Fner", "version": 3}
+    with serving() as registry:
+        registry.add_subject("in%252Fner", 3, inner)
+        registry.add_subject("middle", 1, middle, references=[to_inner])
+        to_middle = {"name": "x.Middle", "subject": "middle", "version": 1}
+        registry.add(1, ROW, references=[to_middle, to_inner])
+        assert open_schemas("", registry.url)(1) == [inner, middle, ROW]
+
+
+@pytest.mark.parametrize(
+    ("variables", "header"),
+    [
+        ({ENV_USER_INFO: "key:pass"}, "Basic a2V5OnBhc3M="),
+        ({ENV_TOKEN: "abc"}, "Bearer abc"),
+        ({}, None),
+    ],
+)
+def test_secrets_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], header: str | None
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with serving() as registry:
+        open_schemas("", registry.url)(1)
+    assert registry.asked == [("/schemas/ids/1", header)]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(500, TransientError), (503, TransientError), (429, TransientError), (401, TerminalError)],
+)
+def test_an_answer_that_is_none_says_what_to_do(status: int, kind: type[Exception]) -> None:
+    with serving() as registry:
+        registry.answers["/schemas/ids/1"] = (status, {})
+        with pytest.raises(kind, match=f"{status}"):
+            open_schemas("", registry.url)(1)
+
+
+@pytest.mark.parametrize("document", [{}, {"error_code": 404, "message": "HTTP 404"}, ["x"], "no"])
+def test_a_page_that_is_missing_is_no_schema_that_is(document: object) -> None:
+    """Of a wrong URL all records would be quarantined as of schemas that nobody knows."""
+    with serving() as registry:
+        registry.answers["/schemas/ids/1"] = (404, document)
+        with pytest.raises(TerminalError, match="base URL"):
+            open_schemas("", registry.url)(1)
+
+
+def test_a_registry_that_is_gone_is_tried_again_later() -> None:
+    with serving() as registry:
+        url = registry.url
+    with pytest.raises(TransientError, match="/schemas/ids/1"):
+        open_schemas("", url)(1)
+
+
+def test_schemas_of_other_kinds_are_refused() -> None:
+    with serving() as registry:
+        registry.add(1, ROW, schemaType="PROTOBUF")
+        with pytest.raises(TerminalError, match="PROTOBUF"):
+            open_schemas("", registry.url)(1)

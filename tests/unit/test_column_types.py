@@ -1,0 +1,112 @@
+"""Column types: what a hint may say, and the type that holds two."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from sluice.types.columns import ColumnType, decimal, parse_type, widest
+
+SAMPLES = [
+    parse_type(text)
+    for text in (
+        "int", "bigint", "float", "double", "string", "boolean", "binary", "date", "time",
+        "timestamp", "timestamp_ntz", "decimal(10,2)", "decimal(38,0)", "decimal(20,10)",
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("decimal(18,2)", ColumnType("decimal", "", 18, 2)),
+        (" DECIMAL( 18 , 2 ) ", ColumnType("decimal", "", 18, 2)),
+        ("numeric(5)", ColumnType("decimal", "", 5, 0)),
+        ("decimal", ColumnType("decimal", "", 10, 0)),
+        ("decimal(10,2)[base64]", ColumnType("decimal", "base64", 10, 2)),
+        ("timestamp[ms]", ColumnType("timestamp", "ms")),
+        ("timestamptz", ColumnType("timestamp")),
+        ("timestamp_ntz[us]", ColumnType("timestamp_ntz", "us")),
+        ("date[days]", ColumnType("date", "days")),
+        ("time[ns]", ColumnType("time", "ns")),
+        ("binary[hex]", ColumnType("binary", "hex")),
+        ("binary(16)[hex]", ColumnType("binary", "hex", width=16)),
+        ("binary(99999999)", ColumnType("binary")),
+        ("string[variable]", ColumnType("string", "variable")),
+        ("decimal(10,2)[variable]", ColumnType("decimal", "variable", 10, 2)),
+        ("smallint", ColumnType("int")),
+        ("long", ColumnType("bigint")),
+        ("varchar", ColumnType("string")),
+        ("varchar(20)", ColumnType("string")),
+        ("char(3)", ColumnType("string")),
+        ("CHARACTER(3)", ColumnType("string")),
+        ("dec", ColumnType("decimal", "", 10, 0)),
+        ("dec(5,2)[base64]", ColumnType("decimal", "base64", 5, 2)),
+    ],
+)
+def test_hints(text: str, kind: ColumnType) -> None:
+    assert parse_type(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("money", "known: bigint"),
+        ("", "unknown column type"),
+        ("decimal(39,0)", "38 digits"),
+        ("decimal(5,6)", "38 digits"),
+        ("int[ms]", "int takes"),
+        ("timestamp[days]", "timestamp takes s, ms, us or ns$"),
+        ("date[base64]", "date takes days, s, ms, us or ns$"),
+        ("int; drop table t", "unknown column type"),
+    ],
+)
+def test_mistaken_hints_say_what_is_allowed(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match="(?s)" + says.replace("(", r"\(")):
+        parse_type(text)
+
+
+def test_spark_types() -> None:
+    assert decimal(38, 10).spark == "decimal(38,10)"
+    assert parse_type("time[us]").spark == "string"
+    assert parse_type("timestamp_ntz[ms]").spark == "timestamp_ntz"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "both"),
+    [
+        ("int", "bigint", "bigint"),
+        ("float", "double", "double"),
+        ("int", "decimal(5,2)", "decimal(12,2)"),
+        ("bigint", "decimal(38,0)", "decimal(38,0)"),
+        ("decimal(10,2)", "decimal(8,6)", "decimal(14,6)"),
+        ("decimal(10,2)", "decimal(12,2)", "decimal(12,2)"),
+        ("timestamp[ms]", "timestamp[us]", "timestamp"),
+    ],
+)
+def test_the_wider_type_holds_both(one: str, two: str, both: str) -> None:
+    assert widest(parse_type(one), parse_type(two)) == parse_type(both)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("int", "string"),
+        ("double", "bigint"),
+        ("double", "decimal(10,2)"),
+        ("timestamp", "timestamp_ntz"),
+        ("date", "timestamp"),
+        ("decimal(38,0)", "decimal(38,1)"),
+        ("bigint", "decimal(38,20)"),
+        ("boolean", "int"),
+    ],
+)
+def test_nothing_holds_two_kinds_without_loss(one: str, two: str) -> None:
+    assert widest(parse_type(one), parse_type(two)) is None
+
+
+def test_widest_does_not_depend_on_order() -> None:
+    for one, two in itertools.product(SAMPLES, repeat=2):
+        assert widest(one, two) == widest(two, one)
+        assert widest(one, one) == one

@@ -1,0 +1,209 @@
+"""CSV files as JSON lines: quoting, NULL, line ends, and what is no row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sluice.containers.compression import Damage
+from sluice.containers.csv_rows import CsvStyle, documents, is_csv, style_of
+from sluice.containers.documents import Line, Refused
+from sluice.errors import ConfigError
+
+LIMIT = 1000
+
+
+def rows(content: bytes, style: CsvStyle | None = None, size: int = 1 << 20) -> list[str]:
+    """Each row as its JSON, each refusal as its reason and text."""
+    chunks = (content[at : at + size] for at in range(0, len(content), size))
+    return shown(chunks, style or CsvStyle())
+
+
+def shown(chunks: Iterator[bytes], style: CsvStyle) -> list[str]:
+    return [
+        part.text.decode() if isinstance(part, Line) else f"{part.reason}: {part.raw!r}"
+        for part in documents(chunks, style, LIMIT)
+    ]
+
+
+def test_without_its_names_no_row_is_read() -> None:
+    found = rows(b'"a"x,b\n1,2\n3,4\n')
+    assert found == [
+        "malformed_csv: b'\"a\"x,b\\n'",
+        "no_line_of_names: b'1,2\\n'",
+        "no_line_of_names: b'3,4\\n'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"1,x", '{"a":"1","b":"x"}'),
+        (b"1,", '{"a":"1","b":null}'),
+        (b",1", '{"a":null,"b":"1"}'),
+        (b'1,""', '{"a":"1","b":""}'),
+        (b'"",', '{"a":"","b":null}'),
+        (b'"a,b","c""d"', '{"a":"a,b","b":"c\\"d"}'),
+        (b'"a\r\nb\nc",""', '{"a":"a\\r\\nb\\nc","b":""}'),
+        (b'"""",""""""', '{"a":"\\"","b":"\\"\\""}'),
+        (b'"x"",",', '{"a":"x\\",","b":null}'),
+        (b" 1 ,\t", '{"a":" 1 ","b":"\\t"}'),
+        (b"\\N,NULL", '{"a":"\\\\N","b":"NULL"}'),
+        (b'5" pipe,x', '{"a":"5\\" pipe","b":"x"}'),
+        ("é\u2028x,\u0085".encode(), '{"a":"é\u2028x","b":"\u0085"}'),
+        (b"12345678901234567890.10,1e999", '{"a":"12345678901234567890.10","b":"1e999"}'),
+    ],
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_rows(line: bytes, expected: str, end: bytes, size: int) -> None:
+    assert rows(b"a,b\n" + line + end, size=size) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"\\N,x", '{"a":null,"b":"x"}'),
+        (b'"\\N",x', '{"a":"\\\\N","b":"x"}'),
+        (b',""', '{"a":"","b":""}'),
+        (b'"\\N",\\N', '{"a":"\\\\N","b":null}'),
+    ],
+)
+def test_another_text_is_null(line: bytes, expected: str) -> None:
+    assert rows(b"a,b\n" + line, CsvStyle(("\\N",))) == [expected]
+
+
+def test_of_one_column_a_blank_line_is_a_row() -> None:
+    assert rows(b'a\n1\n\n""\n') == ['{"a":"1"}', '{"a":null}', '{"a":""}']
+    assert rows(b"a,b\n1,2\n\n3,4\n") == ['{"a":"1","b":"2"}', '{"a":"3","b":"4"}']
+
+
+def test_other_delimiters_and_names() -> None:
+    style = CsvStyle(delimiter="|", columns=("a", "b"))
+    assert rows(b'1,2|"3|4"\n|""\n', style) == ['{"a":"1,2","b":"3|4"}', '{"a":null,"b":""}']
+
+
+def test_names_are_the_first_line() -> None:
+    assert rows(b'\xef\xbb\xbf\n"a ""x""",b\r\n\r\n1,2\r\n\r\n') == ['{"a \\"x\\"":"1","b":"2"}']
+    assert rows(b"") == []
+    assert rows(b"a,b\n") == []
+
+
+def test_a_name_that_comes_twice_is_left_to_the_decoder() -> None:
+    assert rows(b"a,a\n1,2") == ['{"a":"1","a":"2"}']
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"1,2,3\n", "wrong_field_count: b'1,2,3\\n'"),
+        (b"1\n", "wrong_field_count: b'1\\n'"),
+        (b'1,"a"b\n', "malformed_csv: b'1,\"a\"b\\n'"),
+        (b"1,\xff\n", "invalid_utf8: b'1,\\xff\\n'"),
+    ],
+)
+def test_what_is_no_row_is_refused_and_the_next_row_read(line: bytes, reason: str) -> None:
+    assert rows(b"a,b\n" + line + b"3,4\n") == [reason, '{"a":"3","b":"4"}']
+
+
+def test_a_quote_that_nothing_closes() -> None:
+    assert rows(b'a,b\n1,2\n3,"x\n4,5') == [
+        '{"a":"1","b":"2"}',
+        "malformed_csv: b'3,\"x\\n4,5'",
+    ]
+
+
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_a_row_above_the_limit_ends_the_file(size: int) -> None:
+    found = rows(b'a,b\n1,2\n3,"' + b"x\n" * LIMIT + b'"\n5,6\n', size=size)
+    assert found[0] == '{"a":"1","b":"2"}'
+    assert [part.partition(":")[0] for part in found[1:]] == ["document_too_large"]
+    assert rows(b"a,b\n1," + b"x" * 2 * LIMIT, size=7)[0].startswith("document_too_large: b'1,xx")
+
+
+@pytest.mark.parametrize("size", [7, 1 << 10, 1 << 20])
+@pytest.mark.parametrize("row", ["2," + "\u6f22" * 400, '2,"' + "\u6f22" * 400 + '"'])
+def test_the_limit_is_in_bytes_and_not_in_characters(row: str, size: int) -> None:
+    """A row that was cut at the limit was taken for whole, and those behind it vanished."""
+    *kept, large = rows(f"a,b\n1,x\n{row}\n3,y\n".encode(), size=size)
+    assert kept == ['{"a":"1","b":"x"}']
+    assert large.startswith("document_too_large: b'2,")
+
+
+def test_the_limit_behind_a_byte_order_mark() -> None:
+    content = "\ufeffa".encode() + b"," * (LIMIT - 2)
+    assert len(rows(content + b"b\n1,2\n", size=LIMIT + 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [(b"a,b\n1,2\n3,4", "b'3,4'"), (b"a,b\n1,2\n", "b''"), (b'a,b\n1,2\n3,"x\ny', "b'3,\"x\\ny'")],
+)
+def test_the_row_that_a_cut_fell_into_is_refused(content: bytes, refused: str) -> None:
+    def cut() -> Iterator[bytes]:
+        yield content
+        raise Damage("truncated_gzip", trusted=True)
+
+    assert shown(cut(), CsvStyle()) == ['{"a":"1","b":"2"}', f"truncated_gzip: {refused}"]
+
+
+def test_untrusted_damage_is_raised() -> None:
+    def damaged() -> Iterator[bytes]:
+        yield b"a,b\n"
+        raise Damage("damaged_gzip", trusted=False)
+
+    with pytest.raises(Damage):
+        shown(damaged(), CsvStyle())
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [("a.csv", True), ("x/a.CSV.gz", True), ("a.csv.zst", True), ("a.csv/b", False), ("a", False)],
+)
+def test_csv_by_name(key: str, found: bool) -> None:
+    assert is_csv(key) == found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"csv_null": None}, {"csv_delimiter": ""}, {"csv_delimiter": '"'}, {"csv_columns": "a,b"},
+     {"csv_columns": [1]}],
+)  # fmt: skip
+def test_wrong_styles_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        style_of(options)
+
+
+def test_styles() -> None:
+    assert style_of({"table": "t"}) == CsvStyle(("",), ",", ())
+    given = {"csv_null": "\\N", "csv_delimiter": "\t", "csv_columns": ["a"]}
+    assert style_of(given) == CsvStyle(("\\N",), "\t", ("a",))
+
+
+@pytest.mark.parametrize(
+    "names", [b"x" * (1 << 20) + b",y", b",".join(b"n%d" % n for n in range(10_001))]
+)
+def test_a_line_of_names_that_every_row_would_repeat_at_length_is_refused(names: bytes) -> None:
+    found = list(documents(iter([names + b"\n1,2\n3,4\n"]), CsvStyle(), 1 << 22))
+    assert [part.reason for part in found if isinstance(part, Refused)] == [
+        "line_of_names_too_long", "no_line_of_names", "no_line_of_names",
+    ]  # fmt: skip
+    assert len(found) == 3
+
+
+def test_a_full_load_of_aws_dms_lacks_the_operation() -> None:
+    style = CsvStyle(columns=("Op", "id", "v"))
+    assert rows(b"1,a\nI,2,\n3\n", style) == [
+        '{"id":"1","v":"a"}',
+        '{"Op":"I","id":"2","v":null}',
+        "wrong_field_count: b'3\\n'",
+    ]
+    assert rows(b"1,a\n", CsvStyle(columns=("op", "id", "v"))) == ["wrong_field_count: b'1,a\\n'"]
+
+
+def test_a_line_of_names_says_itself_whether_there_is_an_operation() -> None:
+    assert rows(b"Op,id,v\nU,1,x\nD,1\n") == [
+        '{"Op":"U","id":"1","v":"x"}',
+        "wrong_field_count: b'D,1\\n'",
+    ]

@@ -1,0 +1,162 @@
+"""`ddl:` of a pipeline: which files it takes, what it tells of source tables, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sluice.cli import app
+from sluice.config.ddl_files import MOST_BYTES
+from sluice.config.project import Pipeline, load_project, load_sound
+from sluice.config.table_choice import only
+from sluice.errors import ConfigError
+from sluice.types.columns import STRING, ColumnType, decimal
+from tests.unit.projects import PIPELINE, PROJECT
+
+ORDERS = "CREATE TABLE public.orders (id bigint PRIMARY KEY, total numeric(9,2), mood public.mood);"
+ITEMS = "CREATE TABLE public.items (id integer, at date);\n"
+
+
+def write(root: Path, ddl: str, **scripts: str | bytes) -> Path:
+    """A project whose pipeline has such a `ddl:`; `scripts`: files of its folder `schema`."""
+    (root / "pipelines").mkdir()
+    (root / "schema").mkdir()
+    (root / "sluice.yaml").write_text(PROJECT)
+    (root / "pipelines" / "shop.yaml").write_text(f"{PIPELINE}ddl: {ddl}\n")
+    for name, script in scripts.items():
+        text = script.encode() if isinstance(script, str) else script
+        (root / "schema" / f"{name}.sql").write_bytes(text)
+    return root
+
+
+def shop(root: Path, ddl: str, **scripts: str | bytes) -> Pipeline:
+    return load_project(write(root, ddl, **scripts)).pipeline("shop")
+
+
+def mistake(root: Path, ddl: str, **scripts: str | bytes) -> str:
+    with pytest.raises(ConfigError) as caught:
+        shop(root, ddl, **scripts)
+    return str(caught.value).replace(f"{root}/", "")
+
+
+@pytest.mark.parametrize(
+    "files", ["schema", "schema/a.sql, schema/b.sql", "schema/b.sql, schema", "schema/../schema"]
+)
+def test_files_folders_and_lists_of_them(tmp_path: Path, files: str) -> None:
+    found = shop(tmp_path, f"{{dialect: postgres, files: [{files}]}}", a=ORDERS, b=ITEMS)
+    orders, items = found.ddl_table("shop.public.orders"), found.ddl_table("public.items")
+    assert orders
+    assert items
+    assert orders.columns == {"id": ColumnType("bigint"), "total": decimal(9, 2), "mood": STRING}
+    assert orders.key == ("id",)
+    assert items.columns == {"id": ColumnType("int"), "at": ColumnType("date")}
+    assert items.key == ()
+
+
+def test_a_key_may_be_told_in_another_file(tmp_path: Path) -> None:
+    key = "ALTER TABLE ONLY PUBLIC.items ADD CONSTRAINT k PRIMARY KEY (id);"
+    found = shop(tmp_path, "{dialect: postgres, files: [schema]}", a=key, b=ITEMS)
+    items = found.ddl_table("items")
+    assert items
+    assert items.key == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("source", "table"),
+    [
+        ("public.orders", "public.orders"), ("db.PUBLIC.Orders", "public.orders"),
+        ("other.orders", None), ("archive.orders", "archive.orders"), ("orders", None),
+        ("items", "public.items"), ("lines", "lines"), ("shop.lines", "lines"), ("nes", None),
+    ],
+)  # fmt: skip
+def test_a_table_is_known_by_as_much_of_its_name_as_both_tell(
+    tmp_path: Path, source: str, table: str | None
+) -> None:
+    more = "CREATE TABLE archive.orders (a int); CREATE TABLE lines (a int)"
+    found = shop(tmp_path, "{dialect: postgres, files: [schema]}", a=ORDERS, b=ITEMS, c=more)
+    one = found.ddl_table(source)
+    assert (one and one.name) == table
+
+
+def test_what_it_tells_stays_where_a_run_names_tables(tmp_path: Path) -> None:
+    ddl = "{dialect: postgres, files: [schema]}\ntables: {orders: , items: }"
+    assert only(shop(tmp_path, ddl, a=ORDERS), ("orders",)).ddl_table("orders")
+
+
+def test_without_ddl_nothing_is_told(tmp_path: Path) -> None:
+    assert shop(tmp_path, "null").ddl_table("public.orders") is None
+
+
+def test_scripts_as_sql_server_saves_them(tmp_path: Path) -> None:
+    script = "CREATE TABLE [dbo].[Ø] ([Id] [int])\r\nGO\r\n".encode("utf-16")
+    assert shop(tmp_path, "{dialect: tsql, files: [schema]}", a=script).ddl_table("dbo.ø")
+
+
+def test_the_same_table_twice(tmp_path: Path) -> None:
+    assert shop(tmp_path, "{dialect: postgres, files: [schema]}", a=ITEMS, b=ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "scripts", "said"),
+    [
+        ("{dialect: postgres}", {}, "pipelines/shop.yaml:5: ddl.files: "),
+        ("{dialect: db2, files: [schema]}", {}, "ddl.dialect: expected 'mysql', 'postgres', "),
+        ("{dialect: mysql, files: []}", {}, "shop.yaml:5: ddl.files: expected one path or more"),
+        ("{dialect: mysql, files: [schema]}", {}, "ddl.files: expected files *.sql in schema"),
+        ("{dialect: mysql, files: [no.sql]}", {}, "expected a file or folder, found no no.sql"),
+        ("{dialect: mysql, files: [../x]}", {}, "a path inside the project's folder, got '../x'"),
+        ("{dialect: mysql, files: [/etc]}", {}, "a path inside the project's folder, got '/etc'"),
+        ("{dialect: mysql, files: ['s3://b/x']}", {}, "path inside the project's folder, got 's3:"),
+        ("{dialect: mysql, files: [schema]}", {"a": "SELECT 1;"}, "expected CREATE TABLE sta"),
+        ("{dialect: mysql, files: [schema]}", {"a": b"\xff"}, "schema/a.sql: expected a readable"),
+        (
+            "{dialect: mysql, files: [schema]}", {"a": "-- ok\nCREATE TABLE t (a int;\n"},
+            "schema/a.sql: expected a script in mysql: line 2: CREATE TABLE t: its ( is not close",
+        ),
+        (
+            "{dialect: mysql, files: [schema]}",
+            {"a": "CREATE TABLE t (a int)", "b": "\nCREATE TABLE T (b int)"},
+            "schema/b.sql:2: expected table T once, or as it is in ",
+        ),
+        (
+            "{dialect: oracle, files: [schema]}", {"a": "\nCREATE TABLE t (a INT, b NUMBER(,-2))"},
+            "schema/a.sql:2: expected column b of table t in oracle, got the type NUMBER(,-2)",
+        ),
+        (
+            "{dialect: mysql, files: [schema]}", {"a": " " * (MOST_BYTES + 1)},
+            f"ddl.files: expected no more than {MOST_BYTES} bytes",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path: Path, ddl: str, scripts: dict[str, str], said: str) -> None:
+    assert said in mistake(tmp_path, ddl, **scripts)
+
+
+@pytest.mark.parametrize("files", ["schema", "schema/out.sql"])
+def test_no_link_leads_out_of_the_project(tmp_path: Path, files: str) -> None:
+    (tmp_path / "out.sql").write_text(ITEMS)
+    (tmp_path / "project").mkdir()
+    root = write(tmp_path / "project", f"{{dialect: postgres, files: [{files}]}}", a=ORDERS)
+    (root / "schema" / "out.sql").symlink_to(tmp_path / "out.sql")
+    with pytest.raises(ConfigError, match="a path inside the project's folder"):
+        load_project(root)
+
+
+def test_a_mistake_stops_its_pipeline_alone(tmp_path: Path) -> None:
+    write(tmp_path, "{dialect: mysql, files: [none]}")
+    other = PIPELINE.replace("shop", "other")
+    (tmp_path / "pipelines" / "other.yaml").write_text(other)
+    found = load_sound(tmp_path)
+    assert (list(found.pipelines), list(found.broken)) == (["other"], ["shop"])
+
+
+def test_validate_names_types_that_nobody_knows(tmp_path: Path) -> None:
+    write(tmp_path, "{dialect: postgres, files: [schema]}", a=f"\n{ORDERS}")
+    told = f"{tmp_path}/schema/a.sql:2: public.orders.mood is text: nobody knows its type"
+    plain = CliRunner().invoke(app, ["validate", "--project", str(tmp_path)])
+    assert f"    {told} public.mood\n" in plain.output
+    coded = CliRunner().invoke(app, ["validate", "--project", str(tmp_path), "--json"])
+    assert json.loads(coded.output)["unknown_types"] == {"shop": [f"{told} public.mood"]}

@@ -1,0 +1,84 @@
+"""Which names the source had for the columns of a key."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.column_renames import Rename
+from sluice.config.project import TableConfig
+from sluice.errors import PlanError
+from sluice.ledger.rename_log import ToldRename
+from sluice.names import dropped_column
+from spark_jobs.planning.discover import Found, Source
+from spark_jobs.planning.key_names import key_names, key_told, without_key
+from spark_jobs.planning.renames import DECLARED
+
+FOUND = Found(Source("shop", "", "orders"))
+NOTHING = TableConfig()
+
+
+def rename(at: str, *pairs: tuple[str, str]) -> Rename:
+    return Rename(at, pairs)
+
+
+def told(at: str, *pairs: tuple[str | None, str | None]) -> ToldRename:
+    return ToldRename("shop.orders", at, pairs, "")
+
+
+def test_all_names_of_a_chain_are_the_key_s_column() -> None:
+    renames = (rename("1", ("Id", "num")), rename("2", ("num", "order_id"), ("a", "b")))
+    assert key_names(FOUND, ["num"], renames, []) == {"id": "num", "order_id": "num"}
+    assert key_names(FOUND, ["a"], renames, []) == {"b": "a"}
+    assert key_names(FOUND, ["c"], renames, []) == {}
+
+
+def test_what_is_left_is_of_other_columns() -> None:
+    renames = (rename("1", ("id", "num"), ("a", "b")), rename("2", ("num", "order_id")))
+    assert without_key(renames, ["order_id"]) == (rename("1", ("a", "b")),)
+    assert without_key(renames, ["other"]) == renames
+
+
+def test_a_dropped_column_whose_name_came_again_is_none_of_the_key_s() -> None:
+    renames = (rename("1", ("size", dropped_column("size"))), rename(DECLARED, ("id", "num")))
+    assert key_names(FOUND, ["id"], renames, []) == {"num": "id"}
+    assert without_key(renames, ["size"]) == renames
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [told("1", ("id", "num"), (None, "id"))],
+        [told("1", ("id", "num")), told("2", (None, "ID"))],
+        [told("0", ("num", None)), told("1", ("id", "num"))],
+    ],
+)
+def test_a_name_that_two_columns_had_is_refused(statements: list[ToldRename]) -> None:
+    with pytest.raises(PlanError, match="'id' of the key, and id and num are also names of"):
+        key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements)
+
+
+def test_a_key_that_was_added_before_its_rename_is_one_column() -> None:
+    statements = [told("0", (None, "id")), told("1", ("id", "num"))]
+    assert key_names(FOUND, ["id"], (rename("1", ("id", "num")),), statements) == {"num": "id"}
+
+
+def test_columns_of_the_key_that_changed_their_names_among_them_are_refused() -> None:
+    renames = (rename("1", ("a", "b"), ("b", "a")),)
+    with pytest.raises(PlanError, match="a and b are also"):
+        key_names(FOUND, ["a", "b"], renames, [])
+
+
+def test_a_row_with_both_names_is_of_two_columns() -> None:
+    found = Found(Source("shop", "", "orders"), images={1: ("ID", "num")})
+    with pytest.raises(PlanError, match="id and num"):
+        key_names(found, ["id"], (rename("1", ("id", "num")),), [])
+
+
+def test_who_tells_the_key() -> None:
+    renames = (rename("1", ("id", "num")),)
+    events = Found(Source("shop", "", "orders"), keys={1: ("id",), 2: ("num",)})
+    given = TableConfig(key=["k"])
+    assert key_told(events, given, ("_sluice_nocase_id",), (), renames) == ["id"]
+    assert key_told(events, given, None, (), renames) == ["k"]
+    assert key_told(events, NOTHING, None, ("s",), renames) == ["num"]
+    assert key_told(FOUND, NOTHING, None, ("s",), renames) == ["s"]

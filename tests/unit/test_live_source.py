@@ -1,0 +1,53 @@
+"""The address of a live source: what is refused in it, and how the driver gets it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from sluice import cli
+from sluice.config.live_source import ENV_PASSWORD, ENV_USER, LiveSource, credentials
+from sluice.errors import ConfigError
+
+ADDRESS = "jdbc:postgresql://db:5432/shop"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [f"{ADDRESS}?user=a&password=hush", "jdbc:postgresql://a:hush@db/shop", "postgresql://db/shop",
+     "jdbc:oracle:thin:@db/shop"],
+)  # fmt: skip
+def test_an_address_that_cannot_be_read_or_shown(address: str) -> None:
+    with pytest.raises(ConfigError, match="--source: expected") as raised:
+        LiveSource(address)
+    assert "hush" not in str(raised.value)
+
+
+def test_what_the_driver_gets_and_a_report_shows() -> None:
+    live = LiveSource(f"{ADDRESS}?sslmode=verify-full", datetime(2026, 3, 2, 10, tzinfo=UTC))
+    assert live.arguments == (
+        "--source", f"{ADDRESS}?sslmode=verify-full", "--watermark", "2026-03-02T10:00:00+00:00",
+    )  # fmt: skip
+    assert live.shown == ADDRESS
+    assert LiveSource(ADDRESS).arguments == ("--source", ADDRESS)
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_the_other_databases_that_can_be_read(scheme: str) -> None:
+    assert LiveSource(f"jdbc:{scheme}://db:3306/?sslMode=verify-full").shown.endswith("//db:3306/")
+
+
+def test_credentials_are_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENV_PASSWORD, raising=False)
+    monkeypatch.setenv(ENV_USER, "reader")
+    assert credentials() == {"user": "reader"}
+    monkeypatch.setenv(ENV_PASSWORD, "hush")
+    assert credentials() == {"user": "reader", "password": "hush"}
+
+
+def test_a_watermark_needs_a_source() -> None:
+    told = CliRunner().invoke(cli.app, ["verify", "shop", "--watermark", "2026-03-02"])
+    assert told.exit_code == ConfigError.exit_code
+    assert "--watermark says when a --source was so" in told.output

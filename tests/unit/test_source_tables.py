@@ -1,0 +1,166 @@
+"""`sources:` of a table: what a pattern matches, what is refused, whose a source table is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from sluice.config.project import Pipeline, TableConfig, load_project
+from sluice.config.source_tables import claimants, matches, partial_truncate_policy, truncate_policy
+from sluice.config.table_choice import only
+from sluice.errors import ConfigError
+
+LAKE = 'lake: {catalog: {type: jdbc, uri: "sqlite:///c.db"}, warehouse: w}\n'
+
+
+def tables(patterns: dict[str, list[str] | None]) -> dict[str, TableConfig]:
+    return {name: TableConfig(sources=sources) for name, sources in patterns.items()}
+
+
+def pipeline(**more: object) -> Pipeline:
+    given = {"name": "p", "format": "debezium", "landing": {"url": "l"}, "namespace": "n"}
+    return Pipeline.model_validate({**given, **more})
+
+
+def refusal(**more: object) -> str:
+    with pytest.raises(ValidationError) as caught:
+        pipeline(**more)
+    (mistake,) = caught.value.errors()
+    return mistake["msg"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("orders_p*", "orders_p2024"),
+        ("orders_p*", "orders_p"),
+        ("orders_p*", "shop.public.orders_p2024"),
+        ("public.orders_p*", "shop.public.orders_p2024"),
+        ("shop_*.orders_*", "shop_00.orders_07"),
+        ("shop_??.orders", "shop_07.orders"),
+        ("orders.old", "orders.old"),
+        ("a+b$(c)", "s.a+b$(c)"),
+        (r"a\d^", r"a\d^"),
+        ("größe_?", "größe_😀"),
+        ("a b\tc#*", "a b\tc#d\ne"),
+    ],
+)
+def test_a_pattern_matches_the_name_or_its_end(pattern: str, name: str) -> None:
+    assert matches([pattern], name)
+    assert matches(["else", pattern], name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("orders_p*", "Orders_p2024"),
+        ("orders_p*", "old_orders_p2024"),
+        ("orders_p*", "orders_p2024.extra"),
+        ("shop_*", "shop_00.orders"),
+        ("shop_*.orders", "shop_00.public.orders"),
+        ("orders?", "orders"),
+        ("a.b", "axb"),
+        ("a|b", "a"),
+        ("a+", "aa"),
+        ("(a)", "a"),
+        (r"a\d", "a1"),
+        ("a", "a\n"),
+    ],
+)
+def test_a_pattern_matches_nothing_else(pattern: str, name: str) -> None:
+    assert not matches([pattern], name)
+
+
+@pytest.mark.parametrize("sources", [[], [""], ["a..b"], [".a"], ["a."], ["a", "a"], ["a_[0-9]"]])
+def test_what_is_no_pattern_is_refused(sources: list[str]) -> None:
+    with pytest.raises(ValidationError, match=r"one pattern or more|a name with"):
+        TableConfig(sources=sources)
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (
+            {"a": {"sources": ["x_*"]}, "b": {"sources": ["y", "x_*"]}},
+            "each pattern in `sources` of one table; x_* is in those of a and b",
+        ),
+        (
+            {"public.orders": {"sources": ["orders*"]}, "shop.orders_old": {}},
+            "`sources` of public.orders that leave shop.orders_old out; orders* matches it",
+        ),
+        ({"a.b.c.d": {"sources": ["x"]}}, "a.b.c.d as database.schema.table or the end of it"),
+    ],
+)
+def test_a_source_of_two_tables_is_refused(listed: dict[str, object], expected: str) -> None:
+    assert expected in refusal(tables=listed)
+
+
+def test_a_mistake_is_named_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "sluice.yaml").write_text(LAKE)
+    (tmp_path / "pipelines" / "p.yaml").write_text(
+        "name: p\nformat: canal\nlanding: {url: l}\nnamespace: n\n"
+        "tables:\n  orders:\n    sources: []\n  users:\n    sources: [u_*, '']\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_project(tmp_path)
+    first, second = str(caught.value).splitlines()
+    assert "p.yaml:7: tables.orders.sources: expected one pattern or more, each once" in first
+    assert "p.yaml:9: tables.users.sources[1]: expected a name with * and ? in it" in second
+
+
+def test_a_pattern_may_match_its_own_table() -> None:
+    assert pipeline(tables={"orders": {"sources": ["orders*", "old"]}, "users": {}})
+
+
+def test_a_source_table_is_of_the_longest_name_and_of_every_pattern() -> None:
+    listed = tables({"orders": ["orders_*"], "archive.orders": None, "old": ["*_old"]})
+    assert claimants(listed, "shop.orders") == ["orders"]
+    assert claimants(listed, "shop.archive.orders") == ["archive.orders"]
+    assert claimants(listed, "shop.orders_1") == ["orders"]
+    assert claimants(listed, "orders_old") == ["old", "orders"]
+    assert claimants(listed, "users") == []
+    listed = tables({"orders": None, "archive": ["archive.orders*"]})
+    assert claimants(listed, "archive.orders") == ["archive", "orders"]
+
+
+def test_a_truncate_of_one_source_needs_the_tables_own_word() -> None:
+    plain, told = TableConfig(sources=["a"]), TableConfig(sources=["a"], on_truncate="apply")
+    for given, of_all, of_one in [
+        ("apply", "apply", "fail"), ("ignore", "ignore", "ignore"), ("fail", "fail", "fail"),
+    ]:  # fmt: skip
+        whole = pipeline(on_truncate=given)
+        assert truncate_policy(whole, plain) == of_all
+        assert partial_truncate_policy(whole, plain) == of_one
+        assert truncate_policy(whole, told) == partial_truncate_policy(whole, told) == "apply"
+
+
+def test_tables_that_a_run_leaves_out_keep_what_is_theirs() -> None:
+    whole = pipeline(tables={"orders": {"sources": ["orders_*"]}, "old": {"sources": ["*_old"]}})
+    chosen = only(whole, ["orders"])
+    assert chosen.loads("orders")
+    assert not chosen.loads("old")
+    assert claimants(chosen.tables or {}, "orders_old") == ["old", "orders"]
+    assert whole.loads("old")
+
+
+def test_two_pipelines_of_one_namespace_differ_by_their_tables_names(tmp_path: Path) -> None:
+    def write(name: str, table: str, more: str = "") -> None:
+        (tmp_path / "pipelines" / f"{name}.yaml").write_text(
+            f"name: {name}\nformat: canal\nlanding: {{url: {name}}}\nnamespace: n\n"
+            f"tables: {{{table}: {{sources: [t_*]}}}}\n{more}"
+        )
+
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "sluice.yaml").write_text(LAKE)
+    write("one", "orders")
+    write("two", "users")
+    assert sorted(load_project(tmp_path).pipelines) == ["one", "two"]
+    write("two", "shop.Orders")
+    with pytest.raises(ConfigError, match=r"namespace: expected another one than one\.yaml has"):
+        load_project(tmp_path)
+    write("two", "users", "table_name: '{database}_{table}'\n")
+    with pytest.raises(ConfigError, match=r"namespace: expected another one than one\.yaml has"):
+        load_project(tmp_path)
