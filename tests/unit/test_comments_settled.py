@@ -120,6 +120,7 @@ def test_nothing_is_written_where_nothing_is_new(shop: Context) -> None:
 def test_a_target_that_is_not_there_waits(shop: Context) -> None:
     shop.catalog.drop_table(TARGET)
     publish(shop, "b1")
+    assert not shop.catalog.table_exists(TARGET)
 
 
 def test_a_pipeline_that_follows_no_changes_takes_no_comments(tmp_path: Path) -> None:

@@ -356,6 +356,9 @@ def test_what_is_loading_is_not_lost_while_it_begins(context: Context) -> None:
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     context.ledger.record_batch("shop", "b1", LOADING, attempt=driver.attempt)
     driver._renew_once()
+    row = context.ledger.batch("shop", "b1")
+    assert row is not None
+    assert (row.state, row.attempt) == (LOADING, driver.attempt)
 
 
 def test_scratch_that_stays_does_not_fail_what_is_loaded(

@@ -220,6 +220,8 @@ def test_a_dead_holder_has_lost_the_lease(ledger: Ledger, state: str) -> None:
     ledger.acquire_lease("p", "b1", "a1", Lease(f"{host}:{os.getpid()}:1", 600))
     ledger.record_batch("p", "b1", state, attempt="a1")
     ledger.acquire_lease("p", "b2", "a1", Lease(this_holder(), 600))
+    with pytest.raises(LeaseHeld, match="b2"):
+        ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:1:1", 600))
 
 
 def test_nobody_loads_beside_a_half_published_batch(ledger: Ledger) -> None:
@@ -287,6 +289,8 @@ def test_a_state_of_rest_ends_the_lease(ledger: Ledger) -> None:
     ledger.acquire_lease("p", "b1", "a1", Lease("elsewhere:1:1", 600))
     ledger.record_batch("p", "b1", FAILED)
     ledger.acquire_lease("p", "b2", "a1", Lease("elsewhere:2:1", 600))
+    with pytest.raises(LeaseHeld, match="b2"):
+        ledger.acquire_lease("p", "b3", "a1", Lease("elsewhere:3:1", 600))
 
 
 def test_of_many_at_once_one_gets_the_lease(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from sluice.operations.rollback import RollbackRequest
     ],
 )
 def test_one_thing_is_asked_for(asked: dict[str, Any]) -> None:
-    RollbackRequest(**asked)
+    request = RollbackRequest(**asked)
+    assert {name: getattr(request, name) for name in asked} == asked
 
 
 @pytest.mark.parametrize(
