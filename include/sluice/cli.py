@@ -130,7 +130,7 @@ def validate(project: ProjectDir = DEFAULT_PROJECT, as_json: AsJson = False) -> 
     )
     if not found.pipelines:
         folder = found.root / PIPELINES_FOLDER
-        why = f"no pipeline in {folder}" if folder.is_dir() else f"{folder} is not there"
+        why = f"no pipeline in {folder}" if folder.is_dir() else f"{folder} does not exist"
         out.print(f"  {for_terminal(why)}", soft_wrap=True)
     for name, pipeline in sorted(found.pipelines.items()):
         url = for_terminal(pipeline.landing.url)
@@ -187,7 +187,7 @@ def plan(
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a run would do, and do nothing."""
+    """Show what a run would do, without doing it."""
     ctx, asked = open_context(project, pipeline, _say), _selection(since, to, file)
     found = preview(ctx, asked, changed)
     for note in found.forecast.notes:
@@ -208,20 +208,20 @@ def reprocess(
     reason: Annotated[
         str,
         typer.Option(
-            help="Only batches with records in quarantine for it; any other text is a note, and "
-            "both are kept in the ledger"
+            help="Only batches with records quarantined for this reason; any other text is a note. "
+            "Both are kept in the ledger"
         ),
     ] = "",
     accept_late: Annotated[
-        bool, typer.Option("--accept-late", help="Apply what is beyond_floor, at its own place")
+        bool, typer.Option("--accept-late", help="Also apply records that are beyond_floor")
     ] = False,
     accept_open: Annotated[
-        bool, typer.Option("--accept-open", help="Apply what is transaction_open, too")
+        bool, typer.Option("--accept-open", help="Also apply records that are transaction_open")
     ] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Decode quarantined records again, after a mend of configuration or code."""
+    """Decode quarantined records again, after a fix to the configuration or code."""
     ctx = open_context(project, pipeline, _say)
     asked = Reprocess(reason=reason, accept_late=accept_late, accept_open=accept_open)
     results, failure = reprocess_batches(ctx, as_batch_id(batch), asked)
@@ -232,22 +232,22 @@ def reprocess(
     if failure is not None:
         raise failure
     if not results and not as_json:
-        out.print(f"{pipeline}: nothing is in quarantine that is not resolved")
+        out.print(f"{pipeline}: nothing in quarantine is unresolved")
 
 
 @app.command()
 @_reporting
 def status(
-    pipeline: Annotated[str | None, typer.Argument(help="Absent: all of them")] = None,
-    limit: Annotated[int, typer.Option(help="Batches of each pipeline")] = 10,
+    pipeline: Annotated[str | None, typer.Argument(help="Absent: all pipelines")] = None,
+    limit: Annotated[int, typer.Option(help="Batches per pipeline")] = 10,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """The last batches of each pipeline, and what of them is unresolved in quarantine."""
+    """Each pipeline's last batches, and how many of their quarantined records are unresolved."""
     found = load_sound(project)
     names = [found.pipeline(pipeline).name] if pipeline else sorted(found.pipelines)
     for mistake in () if pipeline else found.broken.values():
-        _say(f"not shown, for its file is wrong: {mistake}")
+        _say(f"not shown, its file is wrong: {mistake}")
     ledger = Ledger(open_catalog(found))
     known = {name: ledger.batches(name) for name in names}
     rows = [row for name in names for row in known[name][:limit]]
@@ -277,13 +277,13 @@ def sql(
 def verify(
     pipeline: str,
     table: Annotated[str | None, typer.Option(help="Only this target")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the report to this file, too")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the report to this file")] = None,
     source: Annotated[
         str | None,
         typer.Option(help="Compare with the source: jdbc:postgresql://host/db, jdbc:mariadb:…"),
     ] = None,
     watermark: Annotated[
-        datetime | None, typer.Option(help="With --source: as it was at this time, UTC")
+        datetime | None, typer.Option(help="With --source: compare as of this time, UTC")
     ] = None,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
@@ -304,7 +304,7 @@ def _live_source(address: str | None, watermark: datetime | None) -> LiveSource 
     if address is not None:
         return LiveSource(address, None if watermark is None else as_utc(watermark))
     if watermark is not None:
-        raise ConfigError("sluice verify: --watermark says when a --source was so; name that, too")
+        raise ConfigError("sluice verify: --watermark needs --source, whose state it dates")
     return None
 
 
@@ -315,16 +315,16 @@ def rollback(
     batch: Annotated[str, typer.Option(help="The batch to undo")] = "",
     to: Annotated[str, typer.Option(help="Undo every batch published after this one")] = "",
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make targets again from their changelogs")
+        bool, typer.Option("--rebuild", help="Rebuild targets from their changelogs")
     ] = False,
-    table: Annotated[str, typer.Option(help="With --rebuild: this table alone")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would move")] = False,
+    table: Annotated[str, typer.Option(help="With --rebuild: only this table")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would move")] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
     """Undo one batch, or all down to one, in all tables; files are held until `release`.
 
-    With --rebuild make targets again from their changelogs.
+    With --rebuild, rebuild targets from their changelogs.
     """
     asked = RollbackRequest(batch, to, rebuild, table, dry_run=dry_run)
     _done(roll_back(open_context(project, pipeline, _say), asked), as_json)
@@ -361,13 +361,13 @@ def raise_epoch(
     full_load: Annotated[
         bool,
         typer.Option(
-            "--full-load", help="The new epoch begins with all rows anew; those it lacks go"
+            "--full-load", help="The new epoch begins with a full load: rows it lacks are removed"
         ),
     ] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:
-    """Rank what is loaded from now on above everything before: the source counts anew."""
+    """Rank what is loaded from now on above everything before: the source's positions restart."""
     epoch = new_epoch.raise_epoch(load_sound(project), pipeline, full_load)
     begins = ", which begins with a full load" if full_load else ""
     _done([f"{pipeline}: epoch {epoch}{begins}"], as_json)
@@ -380,7 +380,7 @@ def maintain(
     budget: Annotated[
         float, typer.Option(min=0, help="Minutes after which no new work begins")
     ] = maintenance.DEFAULT_BUDGET_MINUTES,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done")] = False,
     project: ProjectDir = DEFAULT_PROJECT,
     as_json: AsJson = False,
 ) -> None:

@@ -17,10 +17,10 @@ Since = Annotated[datetime | None, typer.Option("--from", help="UTC, inclusive")
 To = Annotated[datetime | None, typer.Option("--to", help="UTC, exclusive")]
 Files = Annotated[list[str] | None, typer.Option(help="Only these files")]
 Tables = Annotated[
-    list[str] | None, typer.Option(help="Only these source tables, of loaded files too")
+    list[str] | None, typer.Option(help="Only these source tables; re-read files already loaded")
 ]
 Changed = Annotated[
-    bool, typer.Option("--changed", help="Also what took the place of loaded files since")
+    bool, typer.Option("--changed", help="Also load files that changed after they were loaded")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 DEFAULT_PROJECT: Final = CHECKOUT / "include"

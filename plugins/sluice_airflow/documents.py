@@ -14,16 +14,15 @@ keep.
 - **Dry run** first: the log says what would move.
 - The batch's files are held, so that no run takes them again. **Load its files again** releases
   them to the next run; `sluice release` does so later.
-- **Rebuild** makes every target, or the one in **Table**, again from its changelog; no batch is
-  named.
-- **Failed**: read the log, then trigger it again. What was moved is completed, not repeated.
+- **Rebuild** rebuilds every target, or the one in **Table**, from its changelog; name no batch.
+- **Failed**: read the log, then trigger it again. It continues where it stopped.
 """,
     "reprocess": """\
-**Decode quarantined records again**, after a mend of configuration or code: each takes its right
-place in order, and is resolved once.
+**Decode quarantined records again**, after a fix to the configuration or code: each takes
+its right place in order, and is resolved once.
 
-- **Batch** and **Reason** narrow it; without them, all that is unresolved.
-- **Accept late** applies what is beyond the floor, **Accept open** what is of transactions
+- **Batch** and **Reason** narrow it down; without them, everything unresolved is decoded.
+- **Accept late** also applies records beyond the floor, **Accept open** those of transactions
   without an end.
 - **Skipped**: nothing is unresolved. **Failed**: the tables are as they were; read the log, then
   clear the task.
@@ -33,11 +32,11 @@ place in order, and is resolved once.
 of dead attempts dropped. Safe at any time; every run of a pipeline begins with it.
 """,
     "maintain": """\
-**Maintain every pipeline's tables**, daily, or by the form some of them: rewrite small files and
+**Maintain every pipeline's tables**, daily, or some of them by the form: rewrite small files and
 deletes, expire snapshots and history by their retention, remove orphans, compact the ledger.
 
 - After **Minutes** no new work begins; the next run goes on from there.
-- A load under way is waited for: the task is retried.
+- While a load is running, the task is retried.
 """,
 }
 """Of the operation in a DAG's id, see `sluice.config.fields.OPERATIONS`."""

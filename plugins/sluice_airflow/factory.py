@@ -259,14 +259,12 @@ def rollback_dag(project: Project) -> DAG:
     with _manual_dag("rollback", "Undo a batch: all of its tables", project) as dag:
         dag.params["batch"] = batch_id("Batch", "The one to undo, as `sluice status` lists it.")
         dag.params["to"] = batch_id("To", "Or: undo every batch that was published after this one.")
-        dag.params["rebuild"] = tick("Rebuild", "Or: make every target again from its changelog.")
-        dag.params["table"] = line_of_text(
-            "Table", "With Rebuild: this target alone.", LONGEST_NAME
-        )
+        dag.params["rebuild"] = tick("Rebuild", "Or: rebuild every target from its changelog.")
+        dag.params["table"] = line_of_text("Table", "With Rebuild: only this target.", LONGEST_NAME)
         dag.params["release"] = tick(
             "Load its files again", "Otherwise they are held until an operator releases them."
         )
-        dag.params["dry_run"] = tick("Dry run", "Say in the log what would move, and move nothing.")
+        dag.params["dry_run"] = tick("Dry run", "Log what would move, without moving it.")
 
         @task(task_id="rollback", retries=0, execution_timeout=_longest_stage(project))
         def rollback() -> list[str]:
@@ -280,20 +278,20 @@ def rollback_dag(project: Project) -> DAG:
 
 def reprocess_dag(project: Project) -> DAG:
     """The form that decodes quarantined records again, through the stages of every batch."""
-    about = "Decode quarantined records again, after a mend of configuration or code"
+    about = "Decode quarantined records again, after a fix to the configuration or code"
     with _manual_dag("reprocess", about, project) as dag:
         dag.max_active_runs = 1
         dag.params["batch"] = batch_id("Batch", "Only what this batch quarantined.")
         dag.params["reason"] = line_of_text(
             "Reason",
-            "A reason of sluice.quarantine: only batches with such records. Any other text is kept"
-            " in the ledger alone.",
+            "Only batches with records quarantined for this reason. Any other text is a note in the"
+            " ledger.",
             LONGEST_REASON,
         )
-        dag.params["accept_late"] = tick(
-            "Accept late", "Apply what is beyond_floor, at its own place."
+        dag.params["accept_late"] = tick("Accept late", "Also apply records that are beyond_floor.")
+        dag.params["accept_open"] = tick(
+            "Accept open", "Also apply records that are transaction_open."
         )
-        dag.params["accept_open"] = tick("Accept open", "Apply what is transaction_open, too.")
 
         @task(task_id="land", execution_timeout=_longest_stage(project))
         def land() -> list[str]:

@@ -32,22 +32,20 @@ def load_form() -> dict[str, Param]:
         ),
         "files": _lines(
             "Files",
-            "Load exactly these object keys, one a line, below the landing folder.",
+            "Load exactly these object keys below the landing folder, one per line.",
             LONGEST_KEY,
             MOST_FILES,
         ),
         "tables": _lines(
             "Tables",
-            "For these source tables alone, one a line, and of loaded files too. The files stay"
-            " free for other runs.",
+            "Only these source tables, one per line; files already loaded are read again. The files"
+            " stay free for other runs.",
             LONGEST_NAME,
             MOST_TABLES,
         ),
-        "changed": tick(
-            "Changed files", "Load also what took the place of loaded files since, beside them."
-        ),
+        "changed": tick("Changed files", "Also load files that changed after they were loaded."),
         "dry_run": tick(
-            "Dry run", "List in the log of `land` what would be taken, and take nothing."
+            "Dry run", "List in the log of `land` what would be taken, without taking it."
         ),
     }
 
@@ -60,7 +58,7 @@ def maintenance_form(names: list[str]) -> dict[str, Param]:
             type=["null", "array"],
             items={"type": "string", "enum": names},
             title="Pipelines",
-            description="None named: all of them.",
+            description="None: all pipelines.",
         ),
         "budget": Param(
             DEFAULT_BUDGET_MINUTES,
@@ -69,7 +67,7 @@ def maintenance_form(names: list[str]) -> dict[str, Param]:
             title="Minutes",
             description="After these no new work begins; the next run goes on from there.",
         ),
-        "dry_run": tick("Dry run", "Only say what would be done."),
+        "dry_run": tick("Dry run", "Show what would be done, without doing it."),
     }
 
 

@@ -101,7 +101,7 @@ def test_a_pipeline_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
     (folder / "pipelines" / "bad.yaml").write_text("name: bad\nformat: nosuch\n")
     done = sluice(folder, "status")
     assert done.exit_code == 0
-    assert "not shown, for its file is wrong:" in done.stderr
+    assert "not shown, its file is wrong:" in done.stderr
     assert "bad.yaml" in done.stderr
 
 
@@ -142,7 +142,7 @@ def test_a_project_without_pipelines_says_where_it_looked(tmp_path: Path) -> Non
     )
     (folder / "pipelines").rmdir()
     told = sluice(folder, "validate").stdout.replace("\n", "")
-    assert f"{folder}/pipelines is not there" in told
+    assert f"{folder}/pipelines does not exist" in told
 
 
 def test_version() -> None:

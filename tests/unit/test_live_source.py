@@ -50,4 +50,4 @@ def test_credentials_are_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_watermark_needs_a_source() -> None:
     told = CliRunner().invoke(cli.app, ["verify", "shop", "--watermark", "2026-03-02"])
     assert told.exit_code == ConfigError.exit_code
-    assert "--watermark says when a --source was so" in told.output
+    assert "--watermark needs --source" in told.output

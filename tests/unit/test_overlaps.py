@@ -12,7 +12,7 @@ OTHER = SHOP.replace("name: shop", "name: other", 1)
 
 
 def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
-    assert "name: expected another one than a.yaml has" in mistake(tmp_path, a=SHOP, b=SHOP)
+    assert "name: already used by a.yaml" in mistake(tmp_path, a=SHOP, b=SHOP)
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
 )
 def test_two_that_may_write_one_target_are_refused(tmp_path: Path, one: str, other: str) -> None:
     told = mistake(tmp_path, a=SHOP + one, b=OTHER.replace(": shop", ": Shop") + other)
-    assert "b.yaml:4: namespace: expected another one than a.yaml has, or in both" in told
+    assert "b.yaml:4: namespace: already used by a.yaml; to share it" in told
 
 
 def test_of_two_the_targets_that_both_have_are_named(tmp_path: Path) -> None:
     listed = "tables: {public.orders: , b: , shop.c: }\n"
     told = mistake(tmp_path, a=SHOP + listed, b=OTHER + "tables: {Orders: , c: , d: }\n")
-    assert told.endswith("no target is the other's; both write c, orders")
+    assert told.endswith("be in both; both write c, orders")
 
 
 @pytest.mark.parametrize(

@@ -159,8 +159,8 @@ def test_two_pipelines_of_one_namespace_differ_by_their_tables_names(tmp_path: P
     write("two", "users")
     assert sorted(load_project(tmp_path).pipelines) == ["one", "two"]
     write("two", "shop.Orders")
-    with pytest.raises(ConfigError, match=r"namespace: expected another one than one\.yaml has"):
+    with pytest.raises(ConfigError, match=r"namespace: already used by one\.yaml"):
         load_project(tmp_path)
     write("two", "users", "table_name: '{database}_{table}'\n")
-    with pytest.raises(ConfigError, match=r"namespace: expected another one than one\.yaml has"):
+    with pytest.raises(ConfigError, match=r"namespace: already used by one\.yaml"):
         load_project(tmp_path)

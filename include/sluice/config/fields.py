@@ -33,7 +33,7 @@ TABLE_PLACEHOLDERS: Final = ("database", "schema", "table")
 
 def _distinct(value: list[str] | None) -> list[str] | None:
     if value is not None and (_repeats(value) or "" in value):
-        raise ValueError("each key column once, for case counts for nothing in a column's name")
+        raise ValueError("each key column once (names are case-insensitive)")
     return value
 
 
@@ -44,7 +44,7 @@ def _distinct_hints(value: dict[str, str]) -> dict[str, str]:
 
 def _distinct_names(value: list[str]) -> list[str]:
     if _repeats(value):
-        raise ValueError("each column once, for case counts for nothing in a column's name")
+        raise ValueError("each column once (names are case-insensitive)")
     return value
 
 
@@ -106,18 +106,18 @@ def _schedule(value: str) -> str:
     try:
         croniter(value, _SOME_DAY).get_next()
     except CroniterBadDateError as error:
-        raise ValueError("a schedule with a day that comes") from error
+        raise ValueError("a schedule that can occur") from error
     return value
 
 
 def refuse_odd_path(value: str) -> None:
     """Raise ValueError for a text that no system takes for a path."""
     if "\0" in value:
-        raise ValueError("a path without a character 0")
+        raise ValueError("a path without NUL")
     try:
         Path(value).expanduser()
     except RuntimeError as error:
-        raise ValueError("a path whose ~ is the folder of a user that there is") from error
+        raise ValueError("a path whose ~user exists") from error
 
 
 def _location(value: str) -> str:

@@ -28,18 +28,17 @@ def refuse_overlap(pipelines: Iterable[Written]) -> None:
     for document, pipeline in pipelines:
         for other, earlier in before:
             if earlier.name == pipeline.name:
-                raise ConfigError(_another(document, "name", other))
+                raise ConfigError(_used(document, "name", other))
             if _may_meet(earlier, pipeline):
                 raise ConfigError(
-                    f"{_another(document, 'namespace', other)}, or in both of them `tables:` and "
-                    f"a table_name by which no target is the other's{_both(earlier, pipeline)}"
+                    f"{_used(document, 'namespace', other)}; to share it, list `tables:` in both "
+                    f"and let no target, by its table_name, be in both{_both(earlier, pipeline)}"
                 )
         before.append((document, pipeline))
 
 
-def _another(document: Document, key: str, other: Document) -> str:
-    where = document.where((key,))
-    return f"{where}: {key}: expected another one than {other.path.name} has"
+def _used(document: Document, key: str, other: Document) -> str:
+    return f"{document.where((key,))}: {key}: already used by {other.path.name}"
 
 
 def _both(one: Pipeline, other: Pipeline) -> str:
