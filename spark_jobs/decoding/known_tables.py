@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sluice.config.project import Pipeline
-from sluice.ddl.stated_names import AS_TYPED, named
+from sluice.ddl.stated_names import named
 from sluice.ddl.statements import UnreadableDdl
 from sluice.ledger.changelogs import stored_sources
 from spark_jobs.job import Job
@@ -44,7 +44,7 @@ class KnownTables:
 def known_tables(job: Job, found: Iterable[Found]) -> KnownTables:
     """Those of a batch in which these are found."""
     with_rows = frozenset(table.source for table in found if table.images)
-    return KnownTables(with_rows, cache(lambda: _stored(job)), job.pipeline.format in AS_TYPED)
+    return KnownTables(with_rows, cache(lambda: _stored(job)), job.pipeline.wire.ddl_as_typed)
 
 
 def _stored(job: Job) -> list[Source]:

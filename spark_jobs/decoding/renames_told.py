@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 from sluice import names
 from sluice.config.project import Pipeline
 from sluice.ddl.defaults import kept_columns
-from sluice.ddl.stated_names import AS_TYPED, may_name
+from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import SPEAKS_OF_COLUMNS, Altered, UnreadableDdl, altered, in_turn
 from sluice.errors import PlanError
 from sluice.ledger.rename_log import ToldRename
@@ -59,7 +59,7 @@ def _concerns(pipeline: Pipeline, event: Source, of: Source, told: ToldRename) -
     """
     if table_config(pipeline, of) is not None or (told.problem is not None and not of.table):
         return True
-    listed = filter(pipeline.loads, pipeline.tables or ()) if pipeline.format in AS_TYPED else ()
+    listed = filter(pipeline.loads, pipeline.tables or ()) if pipeline.wire.ddl_as_typed else ()
     stated = of.name if event.table else of.table
     return any(may_name(name, of.name) or may_name(stated, name) for name in listed)
 

@@ -7,12 +7,13 @@ else arrival, for nothing else in a record is an order. Full-load rows rank belo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import AwsDmsOptions
 from sluice.containers import csv_rows
 from sluice.landing.table_folders import CHANGES_FILE, folders
 from sluice.manifest import JSON_LINES, SourceFile
@@ -44,7 +45,7 @@ from spark_jobs.formats.envelope import (
     union,
     with_facts,
 )
-from spark_jobs.formats.row_image import is_partial, left_out
+from spark_jobs.formats.row_image import left_out
 from spark_jobs.formats.tabular import (
     META,
     REPEATS,
@@ -62,7 +63,6 @@ OPS: Final = {
 }  # fmt: skip
 CONTROL: Final = "control"
 DROP: Final = "drop-table"
-BEFORE_PREFIX: Final = "BI_"
 _SCHEMA: Final = f"""
     data {IMAGE_TYPE}, `before-image` {IMAGE_TYPE}, control string,
     metadata struct<timestamp:string, `record-type`:string, operation:string,
@@ -84,7 +84,7 @@ class AwsDms(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: AwsDmsOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode messages in JSON, and rows in CSV, Parquet and Avro."""
@@ -93,12 +93,12 @@ class AwsDms(Format):
         scans = [_read_rows(spark, rows, options)] if rows else []
         if messages or not rows:
             scans.append(_read_messages(spark, messages, options))
-        records = union(scans).withColumns(_images(_prefix(options)))
-        return select_envelope(records, _envelope(is_partial(options)))
+        records = union(scans).withColumns(_images(options.before_prefix))
+        return select_envelope(records, _envelope(options.is_partial))
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: AwsDmsOptions) -> list[SourceColumn]:
         """The columns of Parquet files; columns with old values are none of the table's."""
-        described, prefix = columns_of(types), _prefix(options)
+        described, prefix = columns_of(types), options.before_prefix
         names = {column.name for column in described}
         return [c for c in described if not _is_old(c.name, prefix, names)]
 
@@ -107,22 +107,18 @@ def _holds_rows(file: SourceFile) -> bool:
     return file.container != JSON_LINES or csv_rows.is_csv(file.key)
 
 
-def _prefix(options: Mapping[str, Any]) -> str:
-    return str(options.get("before_prefix", BEFORE_PREFIX))
-
-
 def _is_old(name: str, prefix: str, names: set[str]) -> bool:
     return bool(prefix) and name.startswith(prefix) and name.removeprefix(prefix) in names
 
 
 def _read_messages(
-    spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+    spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
 ) -> DataFrame:
     lines = read_lines(spark, files, _SCHEMA)
     about = F.col("metadata")
     operation = about["operation"]
-    order = options.get("order_column")
-    ordering = name_of(F.col("data"), str(order)) if order else F.lit(None).cast("string")
+    order = options.order_column
+    ordering = name_of(F.col("data"), order) if order else F.lit(None).cast("string")
     records = lines.withColumn("_ordering", ordering).select(
         about["schema-name"].alias("schema"),
         about["table-name"].alias("table"),
@@ -158,11 +154,11 @@ def _without(row: Column, name: Column) -> Column:
 
 
 def _read_rows(
-    spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]
+    spark: SparkSession, files: tuple[SourceFile, ...], options: AwsDmsOptions
 ) -> DataFrame:
     """Rows of the S3 target as `_read_messages` gives them; the object's key names the table."""
-    order, time = (options.get(name) for name in ("order_column", "timestamp_column"))
-    meta = Meta((OPERATION,), tuple(str(name) for name in (order, time) if name))
+    order, time = options.order_column, options.timestamp_column
+    meta = Meta((OPERATION,), tuple(filter(None, (order, time))))
     rows = with_facts(spark, read_rows(spark, files, meta), files, _told_by_key)
     operation = F.col(META)[OPERATION]
     none = F.lit(None).cast("string")

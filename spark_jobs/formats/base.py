@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -95,12 +94,15 @@ class Format(ABC):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: Any,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record."""
+        """Decode files into the columns of `canonical.ENVELOPE`, lazily, one row a record.
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+        `options`: the format's own, as `sluice.config.formats.WIRE_FORMATS` has them.
+        """
+
+    def columns(self, types: str, options: Any) -> list[SourceColumn]:
         """Read one distinct value of the envelope's `types`; [] where it says nothing.
 
         A column that nothing describes is text until a hint says more.

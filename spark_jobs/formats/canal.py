@@ -10,15 +10,14 @@ by when the job wrote them (`ts`, `id`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import BY_ARRIVAL, CanalOptions, Form
 from sluice.ddl.defaults import BIT, CHAR
-from sluice.errors import PlanError
 from sluice.manifest import SourceFile
 from sluice.types.columns import ColumnType
 from sluice.types.mysql import is_known, mysql_type
@@ -39,7 +38,6 @@ from spark_jobs.canonical import (
 from spark_jobs.formats import canal_values, truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.envelope import (
-    ADDED,
     ARRIVAL,
     CORRUPT,
     LAST_MILLISECOND,
@@ -57,14 +55,12 @@ from spark_jobs.formats.envelope import (
     tells_nothing,
     with_arrival,
 )
-from spark_jobs.formats.row_image import is_partial, left_out
+from spark_jobs.formats.row_image import left_out
 from spark_jobs.formats.told_table import ToldTable, in_database
 
-COMMUNITY: Final = "community"
-SWAPPED: Final = "dts_before_20220320"
-DRS: Final = "drs_json"
-DRS_C: Final = "drs_json_c"
-FORMS: Final = (COMMUNITY, SWAPPED, DRS, DRS_C)
+SWAPPED: Final[Form] = "dts_before_20220320"
+DRS: Final[Form] = "drs_json"
+DRS_C: Final[Form] = "drs_json_c"
 FULL_LOAD: Final = "INIT"
 INSERTS: Final = ("INSERT", FULL_LOAD)
 DTS_DDL: Final = "DDL"
@@ -99,9 +95,6 @@ _FIELDS: Final = {
     "updateBefore": f"array<{IMAGE_TYPE}>",
     "_tidb": "struct<commitTs:string, onlyHandleKey:string, claimCheckLocation:string>",
 }
-BY_ARRIVAL: Final = "arrival"
-"""The option's word for its default."""
-_NO_ORDER: Final = frozenset(name.lower() for name in (*_FIELDS, CORRUPT, *PLACE, *ADDED))
 
 
 class Canal(Format):
@@ -116,20 +109,20 @@ class Canal(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: CanalOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files into one row for each row of each message."""
-        told = _parse(options)
+        told = _told(options)
         messages = _read(spark, files, told).withColumns(_parts(told))
         judged = messages.withColumn("reason", _reason(told)).withColumns(_described())
         good = F.when(F.col("reason").isNull(), F.col("_rows"))
         rows = judged.select("*", F.posexplode_outer(good).alias("_index", "_row"))
         imaged = rows.withColumn("_old", F.get("_olds", F.col("_index"))).withColumns(_images(told))
-        parts = _logged_in_part() if is_partial(options) else {}
+        parts = _logged_in_part() if options.is_partial else {}
         return select_envelope(imaged, {**_envelope(told), **parts})
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: CanalOptions) -> list[SourceColumn]:
         """The columns that `mysqlType` describes; a type that nobody knows describes none.
 
         `sqlType` says less (nothing of unsigned) and not the same everywhere: JDBC's codes in
@@ -138,7 +131,7 @@ class Canal(Format):
         """
         described = json.loads(types)
         pairs = zip(described["names"], described["types"], strict=True)
-        read = _drs_type if _parse(options).form == DRS else mysql_type
+        read = _drs_type if options.form == DRS else mysql_type
         return [SourceColumn(name, read(text)) for name, text in pairs if is_known(text or "")]
 
 
@@ -152,7 +145,7 @@ def _drs_type(text: str) -> ColumnType:
 class _Told:
     """What the options say; `order` is '' for arrival."""
 
-    form: str
+    form: Form
     order: str
     table: ToldTable
 
@@ -172,13 +165,9 @@ class _Told:
         return self.form in (DRS, DRS_C)
 
 
-def _parse(options: Mapping[str, Any]) -> _Told:
-    """Check the options' values; raises PlanError saying what is allowed."""
-    form, asked = str(options.get("form", COMMUNITY)), str(options.get("order", BY_ARRIVAL))
-    order = "" if asked == BY_ARRIVAL else asked
-    if order.lower() in _NO_ORDER and _FIELDS.get(order) != "string":
-        raise PlanError(f"format canal: order is {order!r}, which is no field that orders")
-    return _Told(form, order, in_database(options))
+def _told(options: CanalOptions) -> _Told:
+    order = "" if options.order == BY_ARRIVAL else options.order
+    return _Told(options.form, order, in_database(options.table))
 
 
 def _read(spark: SparkSession, files: tuple[SourceFile, ...], told: _Told) -> DataFrame:

@@ -6,12 +6,12 @@ record with the row as it was goes first. The columns: the vendor's appendix on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import DatahubTupleOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     OP_DELETE,
@@ -71,7 +71,7 @@ class DatahubTuple(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: DatahubTupleOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
@@ -79,17 +79,11 @@ class DatahubTuple(Format):
         # In steps: what the envelope names several times Spark computes once.
         told = rows.withColumns({"_images": _images(), "source_ts": _source_ts()})
         judged = told.withColumn("op", _op())
-        return select_envelope(judged, _envelope(_told_table(options)))
+        return select_envelope(judged, _envelope(options.table or None))
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: DatahubTupleOptions) -> list[SourceColumn]:
         """The data columns of Parquet and Avro files; JSON and CSV say nothing about types."""
         return columns_of(types)
-
-
-def _told_table(options: Mapping[str, Any]) -> str | None:
-    """As a text, also where YAML reads a number."""
-    table = options.get("table")
-    return None if table is None else str(table)
 
 
 def _envelope(table: str | None) -> dict[str, Column]:

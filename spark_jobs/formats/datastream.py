@@ -8,13 +8,13 @@ below every change. File order means nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from sluice.config.format_options import DatastreamOptions
 from sluice.errors import TerminalError
 from sluice.manifest import JSON_LINES, SourceFile
 from spark_jobs.canonical import (
@@ -89,12 +89,12 @@ class Datastream(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: DatastreamOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines and Avro files, Avro in one scan for each schema of the writer."""
         scans = [
-            _read_avro(spark, schema, group, _records(options))
+            _read_avro(spark, schema, group, options.records)
             for (_, schema), group in by_schema(files).items()
         ]
         lines = tuple(f for f in files if f.container == JSON_LINES)
@@ -103,17 +103,12 @@ class Datastream(Format):
         records = union(scans).withColumns({"_reason": _reason(), "op": _op()})
         return select_envelope(with_numbers(records, _numbers()), _envelope())
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: DatastreamOptions) -> list[SourceColumn]:
         """The columns of an Avro payload's schema; JSON files say nothing about types."""
-        records = _records(options)
         return [
-            SourceColumn(name, avro.column_type(node, records), typed=True)
+            SourceColumn(name, avro.column_type(node, options.records), typed=True)
             for name, node in avro.fields_of(json.loads(types)).items()
         ]
-
-
-def _records(options: Mapping[str, Any]) -> str:
-    return str(options.get("records", "json"))
 
 
 def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:

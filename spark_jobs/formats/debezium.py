@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -71,7 +72,7 @@ from spark_jobs.formats.envelope import (
 from spark_jobs.formats.first_lines import first_lines
 from spark_jobs.formats.told_table import ToldTable, in_schema
 from spark_jobs.formats.tombstones import NULL
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER, any_unsent, unsent
+from spark_jobs.formats.unsent import any_unsent, unsent
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
@@ -146,7 +147,7 @@ class Debezium(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: DebeziumOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode files of JSON and of Avro; a Kafka tombstone (null value) is ignored, counted.
@@ -165,7 +166,7 @@ class Debezium(Format):
         transactions = debezium_transactions.FIELDS if known.transactions else ()
         old = known.old_columns
         scans = [_read_avro(some, expected, old, transactions) for some in messages]
-        documents = options.get("connector") == MONGODB or _holds_documents(spark, lines, head)
+        documents = options.connector == MONGODB or _holds_documents(spark, lines, head)
         any_documents = documents or any(map(debezium_avro.holds_documents, messages))
         if lines or not scans:
             layout = _layout(expected, documents, bool(head or messages), transactions)
@@ -182,10 +183,10 @@ class Debezium(Format):
             absent.append(_old_absent(options))
         others = frozenset[str]() if head else misread(spark, lines)
         connector = expected.connector if expected else None
-        envelope = _envelope(flat, absent, connector, others, in_schema(options))
+        envelope = _envelope(flat, absent, connector, others, in_schema(options.table))
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: DebeziumOptions) -> list[SourceColumn]:
         """The row's columns from a Connect schema."""
         return row_columns(types, debezium_decimals.is_numeric(options))
 
@@ -204,9 +205,9 @@ def _expected(head: Head | None, known: Known, mixed: bool) -> Head | None:
     return head if told and not (known.nothing or mixed) else None
 
 
-def _absent(options: Mapping[str, Any], partial: bool, any_documents: bool) -> Column:
+def _absent(options: DebeziumOptions, partial: bool, any_documents: bool) -> Column:
     """The columns that an event left out; without `partial` no more than that it left some."""
-    placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+    placeholder = options.unavailable_value
     absent = (unsent if partial else any_unsent)(F.col("after"), placeholder)
     return F.coalesce(debezium_documents.PARTIAL, absent) if any_documents else absent
 
@@ -216,9 +217,9 @@ def _looks_at_old_rows(known: Known, expected: Head | None) -> bool:
     return known.old_columns is None and (expected is None or expected.connector == ORACLE)
 
 
-def _old_absent(options: Mapping[str, Any]) -> Column:
+def _old_absent(options: DebeziumOptions) -> Column:
     """The columns whose old value a record lacks: of Oracle every LOB, be it changed or not."""
-    placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+    placeholder = options.unavailable_value
     told = F.col("source.connector") == ORACLE
     return F.when(told, unsent(F.col("before"), placeholder)).alias("old_absent")
 

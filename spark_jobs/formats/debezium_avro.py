@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import and_
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sluice.containers import framed
+from sluice.config.format_options import DebeziumOptions, Layout
 from sluice.containers.avro_schemas import Schemas, open_schemas
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
@@ -31,9 +31,7 @@ from spark_jobs.formats.connect_avro import Datum, Records
 from spark_jobs.formats.debezium_head import MARKER, Head
 from spark_jobs.formats.envelope import by_schema, computed_once
 
-BASE64: Final = "base64"
-JSON_ENCODING: Final = "avro_json"
-LAYOUTS: Final = (BASE64, *framed.LAYOUTS, JSON_ENCODING)
+JSON_ENCODING: Final[Layout] = "avro_json"
 _ENVELOPE_FIELDS: Final = ("op", "status", "ddl", "tableChanges", "ts_ms")
 # Of a change and of schema changes; a row may have a column of one such name.
 _MAKES: Final = ({"op", "source"}, {"ddl", "source"}, {"tableChanges", "source"})
@@ -77,15 +75,12 @@ class Files:
         return () if self.are_messages else tuple(f for f in self.lines if f not in headed)
 
 
-def find(spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[str, Any]) -> Files:
+def find(spark: SparkSession, files: tuple[SourceFile, ...], options: DebeziumOptions) -> Files:
     """Containers, and what `layout` says of the other files; see `avro_json.headers` for the rest.
 
-    Raises TerminalError for an unknown layout and for files that have not what it needs.
+    Raises TerminalError for files without what it needs.
     """
-    layout = options.get("layout")
-    if layout not in (None, *LAYOUTS):
-        known = ", ".join(LAYOUTS)
-        raise TerminalError(f"format_options.layout: {layout!r} is none of {known}")
+    layout = options.layout
     containers = tuple(f for f in files if f.container == AVRO)
     lines = tuple(f for f in files if f.container != AVRO)
     if layout not in (None, JSON_ENCODING):
@@ -97,14 +92,12 @@ def find(spark: SparkSession, files: tuple[SourceFile, ...], options: Mapping[st
     return found
 
 
-def read(spark: SparkSession, files: Files, options: Mapping[str, Any]) -> list[Records]:
+def read(spark: SparkSession, files: Files, options: DebeziumOptions) -> list[Records]:
     """The records of all files, a scan for each kind of file and schema."""
 
     @cache
     def schemas() -> Schemas:
-        return open_schemas(
-            str(options.get("schemas", "")), str(options.get("schema_registry", ""))
-        )
+        return open_schemas(options.schemas, options.schema_registry)
 
     found = [avro_json.records(spark, *headed, files.lines) for headed in files.headed.items()]
     if files.are_messages:

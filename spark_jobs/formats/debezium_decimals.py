@@ -6,31 +6,31 @@ JsonConverter (KIP-481).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from sluice.config.format_options import DebeziumOptions, DecimalFormat
 from sluice.errors import TerminalError
 from spark_jobs.formats.connect import DECIMAL
 from spark_jobs.formats.connect_avro import Records
 from spark_jobs.formats.debezium_head import field_at, record_of
 
-BASE64: Final = "base64"
-NUMERIC: Final = "numeric"
-_OPTION: Final = "decimal_format"
+BASE64: Final[DecimalFormat] = "base64"
+NUMERIC: Final[DecimalFormat] = "numeric"
 _IMAGES: Final = ("before", "after")
-_WAY_OUT: Final = {
+_WAY_OUT: Final[dict[str, str]] = {
     NUMERIC: "numbers (decimal.format=NUMERIC): set format_options.decimal_format: numeric",
     BASE64: "base64: leave format_options.decimal_format: numeric away, which is of a converter "
     "with decimal.format=NUMERIC",
 }
 
 
-def is_numeric(options: Mapping[str, Any]) -> bool:
+def is_numeric(options: DebeziumOptions) -> bool:
     """Whether the pipeline says that decimals are numbers."""
-    return bool(options.get(_OPTION) == NUMERIC)
+    return options.decimal_format == NUMERIC
 
 
-def refuse_other(lines: Iterable[str], options: Mapping[str, Any]) -> None:
+def refuse_other(lines: Iterable[str], options: DebeziumOptions) -> None:
     """Raises TerminalError where the first decimal that lines describe is not written as the
     pipeline says: it would be read as another number."""
     told = (found for line in lines if DECIMAL in line for found in _decimals(line))
@@ -41,11 +41,11 @@ def refuse_other(lines: Iterable[str], options: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_in_avro(options: Mapping[str, Any], messages: Sequence[Records]) -> None:
+def refuse_in_avro(options: DebeziumOptions, messages: Sequence[Records]) -> None:
     """Avro has decimals in one form alone; raises TerminalError for the other."""
     if is_numeric(options) and messages:
         raise TerminalError(
-            f"format_options.{_OPTION}: {NUMERIC} is of JSON alone, and the batch has Avro; "
+            f"format_options.decimal_format: {NUMERIC} is of JSON alone, and the batch has Avro; "
             "load it by a pipeline without the option"
         )
 

@@ -6,12 +6,13 @@ no `after`, only `updateDescription`. Version 1 had `patch` instead, whose opera
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import DebeziumOptions
 from spark_jobs.canonical import ALL_BUT, IMAGE_TYPE
 from spark_jobs.formats.envelope import WHOLE_TEXTS, repeats, union
 from spark_jobs.formats.extended_json import one_spelling
@@ -65,7 +66,7 @@ def with_rows(flat: DataFrame) -> DataFrame:
     return named.withColumns(columns).drop("_ident", "_change", "_names", *SCALARS)
 
 
-def union_of(scans: Sequence[DataFrame], options: Mapping[str, Any]) -> DataFrame:
+def union_of(scans: Sequence[DataFrame], options: DebeziumOptions) -> DataFrame:
     """The scans as one, with UNTOLD of the updates that are ignored and of no others.
 
     With `capture.mode=change_streams_update_full` an update without its document was overtaken by
@@ -73,7 +74,7 @@ def union_of(scans: Sequence[DataFrame], options: Mapping[str, Any]) -> DataFram
     mode.
     """
     flat = union(list(map(_without_rows, scans)))
-    if options.get("update_without_document") == "ignore":
+    if options.update_without_document == "ignore":
         return flat
     return flat.withColumn(UNTOLD, F.nullif(F.col(UNTOLD), F.lit(_GONE)))
 

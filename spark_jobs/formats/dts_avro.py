@@ -8,14 +8,15 @@ record.avsc, with or without its last field `bornTimestamp`, and has to end wher
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from sluice.config.format_options import DtsAvroOptions
 from sluice.containers import datums
 from sluice.errors import TerminalError
 from sluice.manifest import AVRO, SourceFile
@@ -104,11 +105,10 @@ class DtsAvro(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: DtsAvroOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
-        datums.framing_of(options)
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
         whole = tuple(f for f in files if f.container == AVRO and f.avro_schema != datums.SCHEMA)
         lines = tuple(f for f in files if f.container != AVRO)
@@ -116,7 +116,7 @@ class DtsAvro(Format):
         scans = [read(spark, part) for read, part in kinds if part]
         return reduce(DataFrame.unionByName, scans or [_read_json(spark, ())])
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: DtsAvroOptions) -> list[SourceColumn]:
         """The row's columns; a number without a documented meaning is text."""
         told = json.loads(types)
         known = TYPES.get(told.get("source"), {})

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import NAME
 from sluice.manifest import JSON_LINES, SourceFile
 from sluice.positions import KIND_ARRIVAL
 from spark_jobs.canonical import (
@@ -44,8 +45,6 @@ WHOLE_TEXTS: Final = {
 """For all that reads JSON: Spark's own ceilings, of 20 million characters and 1000 digits, would
 reject a record; and of a line in quotes that JSON has not it would read the first document."""
 _MOMENT: Final = r"^\s*\d{4}-\d\d?-\d\d?[T ]\d"
-NAME: Final = r'"[^"]+"|[^".]+'
-TABLE_NAME: Final = rf"^({NAME})(\.({NAME})){{0,2}}$"
 _NO_TEXT: Final = "\ufffe"
 _ARRAYS: Final = frozenset(("key", "absent"))
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import HuaweiCdlOptions
 from sluice.manifest import SourceFile
 from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.canonical import (
@@ -54,7 +55,6 @@ from spark_jobs.formats.envelope import (
 )
 from spark_jobs.formats.huawei_lobs import left_out, lob_columns, old_left_out
 from spark_jobs.formats.tombstones import NULL
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
 
 VERSIONS: Final = ("1.0", "2.0")
 UPSERTS: Final = {"INSERT": OP_INSERT, "UPDATE": OP_UPDATE, "c": OP_INSERT, "r": OP_INSERT,
@@ -115,7 +115,7 @@ class HuaweiCdl(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: HuaweiCdlOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and markers are ignored and counted.
@@ -124,11 +124,11 @@ class HuaweiCdl(Format):
         """
         whole = read_lines(spark, files, _SCHEMA).withColumn("payload", _message())
         lines = with_arrival(spark, whole.drop(*_PAYLOAD), files)
-        flat = lines.select("*", *_flatten(options.get("database")))
+        flat = lines.select("*", *_flatten(options.database or None))
         told = flat.withColumn("_lsn", F.when(~F.col("_lsn").rlike(_NO_LSN), F.col("_lsn")))
         told = told.select("*", _op().alias("op"), _ignored().alias("_ignored"))
         placed = with_numbers(told, _numbers()).withColumn("position", _position())
-        placeholder = str(options.get("unavailable_value", DEFAULT_PLACEHOLDER))
+        placeholder = options.unavailable_value
         judged = placed.withColumns(
             {
                 "old_absent": old_left_out(placeholder),
@@ -138,7 +138,7 @@ class HuaweiCdl(Format):
         )
         return select_envelope(judged, _envelope())
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: HuaweiCdlOptions) -> list[SourceColumn]:
         """The row's columns from the message's Connect schema."""
         fields = row_fields(types, IMAGES)
         return [source_column(f, _column_type(f)) for f in fields]

@@ -8,12 +8,12 @@ its transaction, `xoffset`, and the kind of change. Of a transaction whose rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import MaxwellOptions, MaxwellOrder
 from sluice.ddl.defaults import BIT, CHAR, ENUM
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
@@ -45,7 +45,7 @@ from spark_jobs.formats.envelope import (
     with_arrival,
     with_numbers,
 )
-from spark_jobs.formats.row_image import is_partial, left_out
+from spark_jobs.formats.row_image import left_out
 from spark_jobs.formats.told_table import ToldTable, in_database
 
 BOOTSTRAPPED: Final = "bootstrap-insert"
@@ -61,8 +61,7 @@ OPS: Final = {
     **dict.fromkeys(DDL, OP_DDL),
 }
 OPS_IN_LIFE: Final = (OP_INSERT, OP_UPDATE, OP_DELETE)
-BY_LOG: Final = "log"
-BY_ARRIVAL: Final = "arrival"
+BY_LOG: Final[MaxwellOrder] = "log"
 _POSITION: Final = r"^[^:]*?(\d{1,98}):(\d{1,98})$"
 _NUMBER: Final = f"^{DIGITS}$"
 _FIELDS: Final = {
@@ -89,19 +88,19 @@ class Maxwell(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: MaxwellOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; the marks around a bootstrap are ignored and counted."""
-        by_log = options.get("order", BY_LOG) == BY_LOG
+        by_log = options.order == BY_LOG
         lines = with_arrival(spark, read_lines(spark, files, _SCHEMA), files)
         twice = any_repeats_column(F.col("data"), F.col("old"))
         rows = lines.withColumns({"op": looked_up(F.col("type"), OPS), "_twice": twice})
-        named = rows.withColumns(_names(in_database(options)))
+        named = rows.withColumns(_names(in_database(options.table)))
         judged = with_numbers(named, _numbers()).withColumn("_reason", _reason())
         envelope = _envelope(by_log)
         # Maxwell's `data` is the new image over the old one, where `old` is not needed for that.
-        parts = left_out(F.col("op"), F.col("data"), F.col("data")) if is_partial(options) else {}
+        parts = left_out(F.col("op"), F.col("data"), F.col("data")) if options.is_partial else {}
         return select_envelope(judged, {**envelope, **parts})
 
 

@@ -8,12 +8,12 @@ or that is flagged as missing, was not in the trail.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import TABLE_NAME, OggOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
@@ -28,7 +28,6 @@ from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Kn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
-    TABLE_NAME,
     absent_but,
     carried_key,
     instant_of_text,
@@ -43,7 +42,6 @@ from spark_jobs.formats.envelope import (
     with_numbers,
     with_row,
 )
-from spark_jobs.formats.told_table import dotted
 
 OPS: Final = {"I": OP_INSERT, "U": OP_UPDATE, "D": OP_DELETE, "T": OP_TRUNCATE}
 _FIELDS: Final = {
@@ -72,7 +70,7 @@ class GoldenGate(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: OggOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL."""
@@ -80,7 +78,7 @@ class GoldenGate(Format):
         bare = lines.withColumns({n: F.coalesce(n, F.col("payload")[n]) for n in _FIELDS})
         renamed = bare.withColumnsRenamed({n: f"_{n}" for n in _TAKEN})
         images = {f"_{n}": _sent(F.col(f"_{n}")) for n in _IMAGES}
-        named = F.coalesce("_table", F.lit(dotted(options)))
+        named = F.coalesce("_table", F.lit(options.table or None))
         told = {"op": looked_up(F.col("op_type"), OPS), "_named": named}
         # Apart, for where a column is made anew a lambda beside it sees the new one.
         flagged = renamed.withColumn("_unsent", _missing(F.col("_before")))

@@ -8,21 +8,10 @@ Nothing in the records says which of them it was, so an option does (`row_image:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.canonical import ALL_BUT, OP_DELETE, OP_UPDATE
-
-FULL: Final = "full"
-PARTIAL: Final = "partial"
-
-
-def is_partial(options: Mapping[str, Any]) -> bool:
-    """Whether a column that a row does not name is one that was not logged."""
-    return bool(options.get("row_image", FULL) == PARTIAL)
 
 
 def left_out(op: Column, old: Column, new: Column) -> dict[str, Column]:

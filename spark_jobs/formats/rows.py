@@ -6,12 +6,12 @@ sort of the objects' keys and the place in the file, so that dated dumps follow 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import RowsOptions
 from sluice.landing.table_folders import folders
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import IMAGE_TYPE, OP_INSERT, number, source_position
@@ -40,24 +40,22 @@ class Rows(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: RowsOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode rows; the file's folder, or the option, names their table."""
         rows = read_rows(spark, files, Meta())
         named = with_facts(spark, rows, files, lambda file: {"table": _table(file, options)})
-        order = options.get("order_column")
-        return select_envelope(
-            named, _envelope(column_of(F.col(ROW), str(order)) if order else None)
-        )
+        order = options.order_column
+        return select_envelope(named, _envelope(column_of(F.col(ROW), order) if order else None))
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: RowsOptions) -> list[SourceColumn]:
         """The columns of Parquet and Avro files; JSON and CSV say nothing about types."""
         return columns_of(types)
 
 
-def _table(file: SourceFile, options: Mapping[str, Any]) -> str:
-    return str(options.get("table") or ["", *folders(file.key)][-1])
+def _table(file: SourceFile, options: RowsOptions) -> str:
+    return options.table or ["", *folders(file.key)][-1]
 
 
 def _envelope(order: Column | None) -> dict[str, Column]:

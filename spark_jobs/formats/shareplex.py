@@ -9,12 +9,12 @@ what changed, and in `key` what it knows of the old row; or it is two records, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import TABLE_NAME, FormatOptions
 from sluice.manifest import SourceFile
 from sluice.positions import HALF_MARK
 from spark_jobs.canonical import (
@@ -32,7 +32,6 @@ from spark_jobs.formats.base import NOTHING_KNOWN, NUMBERS_AND_TIMES, Format, Kn
 from spark_jobs.formats.envelope import (
     CORRUPT,
     DIGITS,
-    TABLE_NAME,
     ZERO,
     absent_but,
     instant_of_text,
@@ -90,7 +89,7 @@ class SharePlex(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: FormatOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL.

@@ -6,12 +6,12 @@ Order: `sequenceId` as an integer of any length; full-load rows (`-1`) below eve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import FormatOptions
 from sluice.manifest import SourceFile
 from sluice.types.columns import EXACT, STRING, ColumnType
 from spark_jobs.canonical import (
@@ -88,14 +88,14 @@ class StreamX(Format):
         self,
         spark: SparkSession,
         files: tuple[SourceFile, ...],
-        options: Mapping[str, Any],
+        options: FormatOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
         """Decode JSON-lines files; heartbeats and transaction markers are ignored and counted."""
         lines = read_lines(spark, files, _SCHEMA)
         return select_envelope(lines.select("*", *_flatten()), _envelope())
 
-    def columns(self, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+    def columns(self, types: str, options: FormatOptions) -> list[SourceColumn]:
         """The row's columns from `schema.dataColumn`; a type that nobody documents is text."""
         described = json.loads(types)
         return [SourceColumn(c["name"], TYPES.get(c.get("type"), STRING)) for c in described]

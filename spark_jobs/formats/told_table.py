@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from sluice.errors import PlanError
-from spark_jobs.formats.envelope import NAME, TABLE_NAME
-
-_OPTION: Final = "table"
+from sluice.config.format_options import NAME
 
 
 @dataclass(frozen=True)
@@ -25,25 +21,12 @@ class ToldTable:
 NONE_TOLD: Final = ToldTable()
 
 
-def in_database(options: Mapping[str, Any]) -> ToldTable:
+def in_database(name: str) -> ToldTable:
     """`database.table`, or the table alone: of sources whose tables have no schema."""
-    database, _, table = str(options.get(_OPTION, "")).rpartition(".")
+    database, _, table = name.rpartition(".")
     return ToldTable(table or None, database=database or None)
 
 
-def in_schema(options: Mapping[str, Any]) -> ToldTable:
-    """`database.schema.table` or the end of it; raises PlanError for what is no such name."""
-    name = dotted(options)
-    names = re.findall(NAME, name or "")
-    return ToldTable(*(part.strip('"') for part in reversed(names)))
-
-
-def dotted(options: Mapping[str, Any]) -> str | None:
-    """The same in one text, with its quotes."""
-    name = str(options.get(_OPTION, ""))
-    if name and not re.fullmatch(TABLE_NAME, name):
-        raise PlanError(
-            f"format_options.table: {name!r} is no name; expected `table`, `schema.table` or "
-            '`database.schema.table`, a part with a dot in it as `"a.b"`'
-        )
-    return name or None
+def in_schema(name: str) -> ToldTable:
+    """`database.schema.table` or the end of it."""
+    return ToldTable(*(part.strip('"') for part in reversed(re.findall(NAME, name))))

@@ -7,17 +7,16 @@ tell where it belongs, and it stays ignored. See docs/formats/debezium-avro.md, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import DebeziumOptions
 from spark_jobs.canonical import OP_DELETE, OP_INSERT, OP_UPDATE, OUTCOME_EVENT, SOURCE_PARTS
 
 TOMBSTONE: Final = "tombstone"
 DELETE: Final = "delete"
-IGNORE: Final = "ignore"
 NULL: Final = r'(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})'
 """A null value in JSON, as it is or with the schema that it does not have."""
 _AFTER: Final = "~"
@@ -25,9 +24,9 @@ _AFTER: Final = "~"
 _TAKEN: Final = (*SOURCE_PARTS, "position", "types", "source_ts")
 
 
-def wanted(options: Mapping[str, Any]) -> bool:
+def wanted(options: DebeziumOptions) -> bool:
     """Whether the pipeline asks for deletes."""
-    return bool(options.get("tombstones", IGNORE) == DELETE)
+    return options.tombstones == DELETE
 
 
 def as_deletes(envelope: DataFrame) -> DataFrame:

@@ -18,7 +18,6 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-DEFAULT_PLACEHOLDER: Final = "__debezium_unavailable_value"
 _OCTETS: Final = re.compile(r"hex:((?:[0-9a-fA-F]{2})+)")
 
 

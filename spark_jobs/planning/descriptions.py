@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
+from sluice.config.format_options import FormatOptions
 from sluice.config.project import Pipeline
 from sluice.errors import PlanError
 from sluice.source_names import is_column_name
@@ -15,7 +15,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 
 
 def descriptions(
-    fmt: Format, found: Found, options: Mapping[str, Any]
+    fmt: Format, found: Found, options: FormatOptions
 ) -> dict[int, dict[str, SourceColumn]]:
     """What a table's events describe: the columns by name, by each description's short name."""
     return {
@@ -24,7 +24,7 @@ def descriptions(
     }
 
 
-def read_description(fmt: Format, types: str, options: Mapping[str, Any]) -> list[SourceColumn]:
+def read_description(fmt: Format, types: str, options: FormatOptions) -> list[SourceColumn]:
     """A description's columns; [] for a damaged one, which does not stop the batch: text it is.
 
     Without those that no column may be called: a row that has one is quarantined for it.

@@ -10,7 +10,6 @@ from sluice.config.collations import rules
 from sluice.config.policies import FAIL, IGNORE
 from sluice.config.project import Pipeline, TableConfig
 from sluice.config.source_tables import listed_name, truncate_policy
-from sluice.ddl.stated_names import AS_TYPED
 from sluice.errors import ELSEWHERE, PlanError, UntoldKey
 from sluice.modes import APPEND, CURRENT, HISTORY, SOFT_DELETE, needs_key
 from sluice.names import (
@@ -169,7 +168,7 @@ def plan_table(
         modes=pipeline.modes_of(config),
         defaults=defaults.told(heard.found, read, pipeline.epoch, fmt.tells_defaults),
         tells_defaults=fmt.tells_defaults,
-        as_typed=fmt.name in AS_TYPED,
+        as_typed=pipeline.wire.ddl_as_typed,
         opening=opening_of(pipeline),
         besides=heard.besides,
     )
@@ -214,7 +213,7 @@ def _key(pipeline: Pipeline, heard: Heard, names: list[str]) -> tuple[str, ...]:
 
 def _no_key(pipeline: Pipeline, found: Found) -> str:
     candidates = ", ".join(sorted(found.columns)[:8])
-    typed = pipeline.format in AS_TYPED and not found.images
+    typed = pipeline.wire.ddl_as_typed and not found.images
     spelled = "; list it as its rows spell it, which a statement may not" if typed else ""
     others = "   # with `tables:` these alone are loaded: list all others, too"
     return (

@@ -12,7 +12,7 @@ from sluice.column_renames import Rename, Renames, in_order, name_at
 from sluice.config.collations import source_name
 from sluice.config.policies import EVOLVE, FAIL, STRING
 from sluice.config.project import Pipeline, TableConfig
-from sluice.ddl.stated_names import AS_TYPED, is_of
+from sluice.ddl.stated_names import is_of
 from sluice.errors import ELSEWHERE, PlanError
 from sluice.ledger.changelogs import stored_sources
 from sluice.ledger.ledger import Ledger
@@ -99,7 +99,7 @@ def names_at_source(
 ) -> KeyNames:
     """What a source table calls, or called, the columns of a stored key otherwise; `others`: the
     source tables that are stored."""
-    told = of_table(statements, source, pipeline.format in AS_TYPED, others)
+    told = of_table(statements, source, pipeline.wire.ddl_as_typed, others)
     table = Source("", "", source)
     renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), told)
     return key_names(Found(table), map(source_name, key), renames or (), told)

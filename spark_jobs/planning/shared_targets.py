@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sluice.config.formats import OPTIONS
+from sluice.config.formats import options_model
 from sluice.errors import PlanError
 from sluice.names import events_table, full_name, history_table
 from spark_jobs.planning.discover import Source
@@ -35,7 +35,11 @@ def _advice(one: Source, other: Source, format_name: str) -> str:
         return _APART
     short, long = sorted((one, other), key=lambda source: len(source.name))
     named = f"name {long.name} in the `sources` of {short.name}"
-    if _DATABASE in OPTIONS[format_name] and long.database and not short.database:
+    if (
+        _DATABASE in options_model(format_name).model_fields
+        and long.database
+        and not short.database
+    ):
         named = f"set `database: {long.database}` in `format_options`"
     return f"where they are one table, {named}; else {_APART}"
 

@@ -15,6 +15,7 @@ from typing import Any
 import fastavro
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import Debezium
@@ -158,7 +159,7 @@ def b64(message: bytes | None) -> str | None:
 
 
 def decode(spark: SparkSession, *files: SourceFile, **options: Any) -> list[Row]:
-    decoded = Debezium().read(spark, files, options)
+    decoded = Debezium().read(spark, files, DebeziumOptions(**options))
     assert envelope_columns(decoded) == list(ENVELOPE)
     return sorted(decoded.collect(), key=lambda r: (r["file"], r["block"], r["ordinal"]))
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import CanalOptions, Form
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.canal import Canal
 from tests.spark.envelopes import envelope_columns, jsonl
 
 ES = 1600161894000
 # Values of the option `form`, as the documents have them.
-SWAPPED = "dts_before_20220320"
-DRS = "drs_json"
-DRS_C = "drs_json_c"
+SWAPPED: Final[Form] = "dts_before_20220320"
+DRS: Final[Form] = "drs_json"
+DRS_C: Final[Form] = "drs_json_c"
 TYPES = {"id": "bigint(20)", "v": "varchar(50)"}
 Rows = dict[str, list[Row]]
 
@@ -41,7 +42,7 @@ def statement(op: str, sql: str) -> dict[str, Any]:
 def decode(spark: SparkSession, folder: Path, records: dict[str, Any], **options: Any) -> Rows:
     """Named records, decoded in one read; each has as many rows as it gave, in their order."""
     file = jsonl(folder / "all.jsonl", records.values())
-    decoded = Canal().read(spark, (file,), options)
+    decoded = Canal().read(spark, (file,), CanalOptions(**options))
     assert envelope_columns(decoded) == list(ENVELOPE)
     names, found = list(records), defaultdict(list)
     for each in decoded.collect():

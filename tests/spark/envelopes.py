@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from sluice.config.formats import options_model
 from sluice.manifest import SourceFile
 from sluice.positions import encode_number
 from sluice.types.columns import STRING, ColumnType
@@ -129,7 +130,8 @@ def decode_named(
     spark: SparkSession, fmt: Format, folder: Path, records: Mapping[str, Any], **options: Any
 ) -> dict[str, Row]:
     """Records with names of the test's own, decoded in one read; each has to give one row."""
-    decoded = fmt.read(spark, (jsonl(folder / "all.jsonl", records.values()),), options)
+    told = options_model(fmt.name).model_validate(options)
+    decoded = fmt.read(spark, (jsonl(folder / "all.jsonl", records.values()),), told)
     assert envelope_columns(decoded) == list(ENVELOPE)
     return in_turn(decoded.collect(), list(records))
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.config.format_options import DebeziumOptions
 from spark_jobs.formats.debezium import Debezium
-from spark_jobs.formats.unsent import DEFAULT_PLACEHOLDER
-from tests.spark.debezium_events import ROW, event, source
+from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
 from tests.spark.envelopes import jsonl
 from tests.spark.sandbox import Sandbox, total
 
+DEFAULTS = DebeziumOptions()
 pytestmark = pytest.mark.spark
 
 HEARTBEAT = {"ts_ms": 1700000000000}
@@ -23,7 +24,7 @@ NOTHING = {"key": {"id": 1}, "value": None}
 
 
 def outcomes(spark: SparkSession, folder: Path, *records: Any) -> list[tuple[str, str]]:
-    decoded = Debezium().read(spark, (jsonl(folder / "a.jsonl", records),), {})
+    decoded = Debezium().read(spark, (jsonl(folder / "a.jsonl", records),), DEFAULTS)
     rows = decoded.orderBy("block", "ordinal").collect()
     return [(row["outcome"], row["reason"]) for row in rows]
 
@@ -94,7 +95,7 @@ def test_blanks_that_python_writes_change_no_value(
     """`jsonl` writes as Python's json does; a map of placeholders says that nothing was sent."""
     update = event("u", after={"id": 1, "tags": value})
     file = jsonl(tmp_path / "a.jsonl", [update])
-    (row,) = Debezium().read(spark, (file,), {}).collect()
+    (row,) = Debezium().read(spark, (file,), DEFAULTS).collect()
     assert (row["absent"] is not None) == isinstance(value, dict)
 
 
@@ -105,7 +106,7 @@ def test_a_key_has_the_digits_that_it_came_with(
     """A delete without its row is of the row that its key names."""
     record = f'{{"key":{key},"value":{json.dumps(event("d", before=None))}}}'
     file = jsonl(tmp_path / "a.jsonl", [record])
-    (row,) = Debezium().read(spark, (file,), {"decimal_format": "numeric"}).collect()
+    (row,) = Debezium().read(spark, (file,), DebeziumOptions(decimal_format="numeric")).collect()
     assert row["before"] == {"id": "10.50"}
 
 
@@ -151,7 +152,7 @@ def test_what_topic_routing_adds_to_a_key_is_no_column(
 ) -> None:
     key = {"__dbz__physicalTableIdentifier": "s.shop.t_1", "id": 1}
     record = {"key": key, "value": event(op, before=None)}
-    (row,) = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", [record]),), {}).collect()
+    (row,) = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", [record]),), DEFAULTS).collect()
     assert row["key"] == ["id"]
     assert row["before"] == ({"id": "1"} if op == "d" else None)
 

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import AwsDmsOptions
 from sluice.positions import encode_number
 from spark_jobs.formats.aws_dms import AwsDms
 from tests.spark.envelopes import assert_event, assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox, total
 
+DEFAULTS = AwsDmsOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 OPTIONS = {"order_column": "seq"}
 
@@ -172,7 +174,7 @@ def test_what_is_a_row_of_a_full_load(
     """The file's name says so; of a file with a name of its own, its rows' lack of an `Op`."""
     landed = jsonl(tmp_path / f"{name}.csv", [{**operation, "id": "1"}])
     file = replace(landed, key=f"s/t/{name}.csv")
-    (row,) = AwsDms().read(spark, (file,), {}).collect()
+    (row,) = AwsDms().read(spark, (file,), DEFAULTS).collect()
     assert (row["outcome"], row["schema"], row["table"]) == ("event", "s", "t")
     assert (row["position"] or "").startswith("0.") == loaded
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import PlanError
+from sluice.config.format_options import CanalOptions
 from sluice.types.columns import ColumnType
 from spark_jobs.formats.canal import Canal
 from tests.spark.canal_messages import Rows, decode, message, row, statement
 from tests.spark.envelopes import at, jsonl
 from tests.spark.sandbox import landed
 
+DEFAULTS = CanalOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 # Spelled out, of Canal, DTS, DRS and TiCDC: a list of the decoder's own would lose what it loses.
 DDL = (
@@ -226,7 +227,7 @@ def test_keys_are_told_or_left_open(rows: Rows, name: str, key: list[str] | None
 
 def test_types_are_told_in_the_rows_spelling(rows: Rows) -> None:
     def told(name: str) -> dict[str, ColumnType]:
-        return {c.name: c.type for c in Canal().columns(rows[name][0]["types"], {})}
+        return {c.name: c.type for c in Canal().columns(rows[name][0]["types"], DEFAULTS)}
 
     assert told("insert") == {"id": ColumnType("bigint"), "v": ColumnType("string")}
     assert told("other_case") == {
@@ -256,7 +257,7 @@ def test_arrival_orders_records_and_the_rows_in_them(spark: SparkSession, tmp_pa
     for name in ("part-10.jsonl", "part-9.jsonl"):
         jsonl(tmp_path / name, [message("INSERT", *inserted), message("DELETE", row("12", "a"))])
         files.append(landed(tmp_path / name, name))
-    found = Canal().read(spark, tuple(files), {}).collect()
+    found = Canal().read(spark, tuple(files), DEFAULTS).collect()
     positions = {}
     for each in found:
         name = each["file"].rsplit("/", 1)[1]
@@ -314,20 +315,6 @@ def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_field_of_the_format_may_order(spark: SparkSession, tmp_path: Path) -> None:
     found = decode(spark, tmp_path, {"one": message("INSERT", row("1", "a"))}, order="id")
     assert found["one"][0]["position"] == at(58, 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"order": "data"}, "order is 'data', which is no field that orders"),
-        ({"order": "ID"}, "order is 'ID'"),
-        ({"order": "file"}, "order is 'file'"),
-    ],
-)
-def test_wrong_options_are_named(spark: SparkSession, options: Any, expected: str) -> None:
-    with pytest.raises(PlanError) as error:
-        Canal().read(spark, (), options)
-    assert expected in str(error.value)
 
 
 def test_messages_that_name_no_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.config.format_options import CanalOptions
 from sluice.types.columns import ColumnType
 from spark_jobs.formats.canal import Canal
 from tests.spark.canal_messages import DRS, DRS_C, SWAPPED, Rows, decode, message, row
@@ -132,7 +133,9 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     strays = [found[name]["reason"] for name in ("delete_in_data", "insert_in_old")]
     assert strays == ["other_form", "other_form"]
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
-    told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS})}
+    told = {
+        c.name: c.type for c in Canal().columns(found["insert"]["types"], CanalOptions(form=DRS))
+    }
     assert (told["at"], told["b"].encoding) == (ColumnType("timestamp", "s"), "latin1")
 
 
@@ -150,7 +153,9 @@ def test_huawei_drs_in_json_c(spark: SparkSession, tmp_path: Path) -> None:
     assert found["insert"]["after"] == image
     assert (found["delete"]["op"], found["delete"]["before"]) == ("delete", image)
     assert found["stray"]["reason"] == "other_form"
-    told = {c.name: c.type for c in Canal().columns(found["insert"]["types"], {"form": DRS_C})}
+    told = {
+        c.name: c.type for c in Canal().columns(found["insert"]["types"], CanalOptions(form=DRS_C))
+    }
     assert (told["at"], told["g"].encoding) == (ColumnType("timestamp_ntz"), "latin1")
 
 

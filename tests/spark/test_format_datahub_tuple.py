@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DatahubTupleOptions
 from spark_jobs.formats.datahub_tuple import DatahubTuple
 from tests.spark.envelopes import assert_event, assert_rejected, at, decode_named, fold, jsonl
 from tests.spark.tuple_records import record, without
 
+DEFAULTS = DatahubTupleOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 RECORDS: dict[str, Any] = {
     "insert": record("I", n=None),
@@ -117,7 +119,7 @@ def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, re
 
 def test_a_record_of_no_table_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "e.jsonl", [without("_source_table_")])
-    row = DatahubTuple().read(spark, (file,), {}).first()
+    row = DatahubTuple().read(spark, (file,), DEFAULTS).first()
     assert row is not None
     assert (row["outcome"], row["reason"]) == ("reject", "table_missing")
     assert json.loads(row["raw"])["row"] == {"id": "1"}
@@ -203,7 +205,7 @@ def test_an_update_is_two_records(spark: SparkSession, tmp_path: Path, turned: b
         record("old", "10", id=2, v="c"), record("new", "10", id=3, v="c"),
     ]  # fmt: skip
     file = jsonl(tmp_path / "e.jsonl", reversed(halves) if turned else halves)
-    decoded = DatahubTuple().read(spark, (file,), {}).collect()
+    decoded = DatahubTuple().read(spark, (file,), DEFAULTS).collect()
     assert fold(decoded, ["id"]) == {
         ("1",): {"id": "1", "v": "b"},
         ("3",): {"id": "3", "v": "c"},
@@ -217,7 +219,7 @@ def test_the_seeds_example(spark: SparkSession, fixtures: Path, tmp_path: Path) 
     names, values = cells[:5], cells[5:]
     records = [dict(zip(names, values[i : i + 5], strict=True)) for i in range(0, len(values), 5)]
     file = jsonl(tmp_path / "seed.jsonl", records)
-    decoded = DatahubTuple().read(spark, (file,), {"table": "t"}).collect()
+    decoded = DatahubTuple().read(spark, (file,), DatahubTupleOptions(table="t")).collect()
     base = 1649991610688000000
     assert [(r["outcome"], r["op"], r["position"]) for r in decoded] == [
         ("event", "insert", at(base)), ("event", "delete", at(base + 1)),
@@ -232,7 +234,7 @@ def test_blank_lines_do_not_move_a_mark(spark: SparkSession, tmp_path: Path) -> 
     """Of lines that name a column twice only those are rejected, wherever they stand."""
     twice = json.dumps(record("I", "2")).replace('"id": 1', '"id": 1, "id": 2')
     file = jsonl(tmp_path / "e.jsonl", ["", record("I", "1"), " ", "", twice, record("I", "3")])
-    decoded = DatahubTuple().read(spark, (file,), {}).collect()
+    decoded = DatahubTuple().read(spark, (file,), DEFAULTS).collect()
     assert {r["position"]: r["outcome"] for r in decoded} == {
         at(1): "event", at(2): "reject", at(3): "event",
     }  # fmt: skip
@@ -241,5 +243,5 @@ def test_blank_lines_do_not_move_a_mark(spark: SparkSession, tmp_path: Path) -> 
 def test_files_without_a_record(spark: SparkSession, tmp_path: Path) -> None:
     for lines in ([], ["{", "x"]):
         file = jsonl(tmp_path / "e.jsonl", lines)
-        decoded = DatahubTuple().read(spark, (file,), {}).collect()
+        decoded = DatahubTuple().read(spark, (file,), DEFAULTS).collect()
         assert [r["reason"] for r in decoded] == ["not_json"] * len(lines)

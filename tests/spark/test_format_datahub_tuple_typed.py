@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.config.format_options import DatahubTupleOptions
 from sluice.containers.parquet_file import avro_schema
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
@@ -21,6 +22,7 @@ from spark_jobs.formats.datahub_tuple import DatahubTuple
 from tests.spark.sandbox import Sandbox
 from tests.spark.tuple_records import record
 
+DEFAULTS = DatahubTupleOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 TEXT = ColumnType("string")
 ABOUT = {"_sequence_id_": "7", "_operation_type_": "I", "_source_table_": "t",
@@ -90,21 +92,21 @@ def test_parquet_values_are_exact(spark: SparkSession, tmp_path: Path) -> None:
     values = {name: (kind, value) for name, (kind, value, _, _) in VALUES.items()}
     about = {"_execute_time_": (pa.timestamp("us", "UTC"), MOMENT.replace(tzinfo=UTC))}
     file = parquet(tmp_path / "a.parquet", table_of(values | about))
-    row = DatahubTuple().read(spark, (file,), {}).first()
+    row = DatahubTuple().read(spark, (file,), DEFAULTS).first()
     assert row is not None
     assert row["after"] == {name: text for name, (_, _, text, _) in VALUES.items()}
     assert row["source_ts"].replace(tzinfo=UTC) == MOMENT.replace(tzinfo=UTC)
-    columns = DatahubTuple().columns(row["types"], {})
+    columns = DatahubTuple().columns(row["types"], DEFAULTS)
     assert {c.name: c.type for c in columns} == {n: kind for n, (_, _, _, kind) in VALUES.items()}
 
 
 def test_old_timestamps_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
     values = {"at": (pa.timestamp("us"), MOMENT)}
     file = parquet(tmp_path / "a.parquet", table_of(values), use_deprecated_int96_timestamps=True)
-    row = DatahubTuple().read(spark, (file,), {}).first()
+    row = DatahubTuple().read(spark, (file,), DEFAULTS).first()
     assert row is not None
     assert row["after"] == {"at": "2022-04-15T03:02:06.000001Z"}
-    (column,) = DatahubTuple().columns(row["types"], {})
+    (column,) = DatahubTuple().columns(row["types"], DEFAULTS)
     assert column.type == ColumnType("timestamp")
 
 
@@ -117,7 +119,7 @@ def test_a_type_that_nobody_can_read_stops_the_batch(
 ) -> None:
     file = parquet(tmp_path / "odd.parquet", table_of({"x": (kind, value)}))
     with pytest.raises(TerminalError, match=r"odd\.parquet is no file of rows"):
-        DatahubTuple().read(spark, (file,), {})
+        DatahubTuple().read(spark, (file,), DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_columns_that_cannot_be_told_apart_stop_the_batch(
     names = ["_operation_type_", "_source_table_", *columns]
     file = parquet(tmp_path / "odd.parquet", pa.table([["I"], ["t"], [1], [2]], names=names))
     with pytest.raises(TerminalError, match=rf"odd\.parquet.*{wrong}"):
-        DatahubTuple().read(spark, (file,), {})
+        DatahubTuple().read(spark, (file,), DEFAULTS)
 
 
 def test_of_two_full_loads_by_a_typed_time_the_later_wins(

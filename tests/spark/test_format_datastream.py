@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DatastreamOptions
 from spark_jobs.formats.datastream import Datastream
 from tests.spark.datastream_events import described, event
 from tests.spark.envelopes import (
@@ -22,6 +23,7 @@ from tests.spark.envelopes import (
     jsonl,
 )
 
+DEFAULTS = DatastreamOptions()
 pytestmark = pytest.mark.spark
 
 
@@ -217,7 +219,7 @@ def test_ids_and_times(rows: dict[str, Row]) -> None:
 )
 def test_a_time_without_a_zone_is_utc(spark: SparkSession, tmp_path: Path, text: str) -> None:
     file = jsonl(tmp_path / "e.jsonl", [mysql(top={"source_timestamp": text})])
-    row = Datastream().read(spark, (file,), {}).first()
+    row = Datastream().read(spark, (file,), DEFAULTS).first()
     assert row is not None
     assert row["source_ts"].timestamp() == 1704164645.678
 
@@ -230,7 +232,7 @@ def test_a_key_change_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
         mysql(position=2, change_type="UPDATE-INSERT", top={"payload": {"id": 10}}),
     ]
     file = jsonl(tmp_path / "e.jsonl", reversed(halves))
-    rows = Datastream().read(spark, (file,), {}).collect()
+    rows = Datastream().read(spark, (file,), DEFAULTS).collect()
     assert fold(rows, ["id"]) == {("10",): {"id": "10"}}
 
 
@@ -247,7 +249,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     texts = [path.read_text() for path in paths]
     plain = [" ".join(text.split()) for text in texts]
     file = jsonl(tmp_path / "seeds.jsonl", [*map(mended, texts), *plain])
-    rows = sorted(Datastream().read(spark, (file,), {}).collect(), key=lambda r: r["ordinal"])
+    rows = sorted(Datastream().read(spark, (file,), DEFAULTS).collect(), key=lambda r: r["ordinal"])
     assert [row["op"] for row in rows[:3]] == ["insert", "update", "delete"]
     assert [row["reason"] for row in rows] == [None] * 3 + ["not_json"] * 3
     assert {(row["schema"], row["table"]) for row in rows[:3]} == {("ROOT", "SAMPLE")}
@@ -283,7 +285,7 @@ def real_rows(spark: SparkSession, fixtures: Path) -> dict[str, list[Row]]:
     """All the cases' files decoded in one read, by file."""
     files = [path for case in CASES for path in case_inputs(fixtures, case)]
     found: dict[str, list[Row]] = {}
-    for row in Datastream().read(spark, tuple(described(f) for f in files), {}).collect():
+    for row in Datastream().read(spark, tuple(described(f) for f in files), DEFAULTS).collect():
         found.setdefault(row["file"].removeprefix("file://"), []).append(row)
     return found
 
@@ -302,7 +304,7 @@ def test_real_data(fixtures: Path, real_rows: dict[str, list[Row]], case: str) -
 @pytest.mark.parametrize("name", ["oracle-backfill-jobs", "sqlserver-employees"])
 def test_real_events_of_other_databases(spark: SparkSession, fixtures: Path, name: str) -> None:
     file = described(fixtures / "datastream-json/dataflowtemplates/common" / f"{name}.json")
-    (row,) = Datastream().read(spark, (file,), {}).collect()
+    (row,) = Datastream().read(spark, (file,), DEFAULTS).collect()
     assert row["outcome"] == "event"
     assert row["key"] in (["JOB_ID"], ["EMPLOYEE_ID"])
     assert row["position"] in (at(1640410924408, kind=0), at(0x25, 0x728, 3))

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import DatastreamOptions
 from sluice.errors import TerminalError
 from sluice.manifest import SourceFile
 from sluice.types.columns import ColumnType, decimal
@@ -21,6 +22,7 @@ from tests.spark.datastream_events import avro_file, event
 from tests.spark.envelopes import at, by_name, envelope_columns, jsonl
 from tests.spark.sandbox import Sandbox
 
+DEFAULTS = DatastreamOptions()
 pytestmark = pytest.mark.spark
 
 
@@ -109,7 +111,7 @@ def avro_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     full = avro_file(folder / "full.avro", fields, [raw_values(), {"id": 2}])
     other = avro_file(folder / "other.avro", [{"name": "id", "type": "long"}], [{"id": 3}])
     lines = jsonl(folder / "lines.jsonl", [event({"id": 4})])
-    decoded = Datastream().read(spark, (full, lines, other), {})
+    decoded = Datastream().read(spark, (full, lines, other), DEFAULTS)
     assert envelope_columns(decoded) == list(ENVELOPE)
     return by_name(decoded.collect(), lambda row: row["after"]["id"])
 
@@ -126,7 +128,7 @@ def test_one_batch_holds_files_of_many_schemas(avro_rows: dict[str, Row]) -> Non
 def test_avro_values(avro_rows: dict[str, Row], name: str) -> None:
     _, _, text, kind = VALUES[name]
     assert avro_rows["1"]["after"][name] == text
-    types = {c.name: c for c in Datastream().columns(avro_rows["1"]["types"], {})}
+    types = {c.name: c for c in Datastream().columns(avro_rows["1"]["types"], DEFAULTS)}
     assert types[name].type == kind
     if name != "id":
         assert avro_rows["2"]["after"][name] is None
@@ -157,7 +159,7 @@ def test_times_beyond_what_spark_holds_end_no_batch(spark: SparkSession, tmp_pat
 
 
 def test_a_required_column_has_its_type(avro_rows: dict[str, Row]) -> None:
-    columns = Datastream().columns(avro_rows["3"]["types"], {})
+    columns = Datastream().columns(avro_rows["3"]["types"], DEFAULTS)
     assert [(c.name, c.type.name) for c in columns] == [("id", "bigint")]
 
 
@@ -165,7 +167,7 @@ def test_records_as_values(spark: SparkSession, tmp_path: Path) -> None:
     fields = [{"name": "id", "type": VARCHAR}, {"name": "at", "type": optional(TZ)}]
     rows = [{"id": {"value": "a", "length": 1}, "at": VALUES["tz"][1]}]
     file = avro_file(tmp_path / "e.avro", fields, rows)
-    options = {"records": "value"}
+    options = DatastreamOptions(records="value")
     row = Datastream().read(spark, (file,), options).first()
     assert row is not None
     assert row["after"] == {"id": "a", "at": "2022-10-13T14:30:00.000056Z"}
@@ -177,7 +179,7 @@ def test_another_avro_file_is_refused_by_name(spark: SparkSession) -> None:
     schema = '{"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}'
     file = SourceFile("in/x.avro", "file:///x.avro", 1, container="avro", avro_schema=schema)
     with pytest.raises(TerminalError, match=r"in/x\.avro is not a Datastream Avro file"):
-        Datastream().read(spark, (file,), {})
+        Datastream().read(spark, (file,), DEFAULTS)
 
 
 def test_a_hint_for_texts_says_nothing_of_avro(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DebeziumOptions
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER, ROW, event, source
 from tests.spark.envelopes import assert_event, at, by_name, envelope_columns, jsonl
 
+DEFAULTS = DebeziumOptions()
 pytestmark = pytest.mark.spark
 
 TEXT = {"id": "1", "name": "a"}
@@ -192,7 +194,7 @@ EVENTS: dict[str, Any] = {
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     """Every event above, decoded in one read, by its name."""
     file = jsonl(tmp_path_factory.mktemp("debezium") / "all.jsonl", EVENTS.values())
-    decoded = Debezium().read(spark, (file,), {})
+    decoded = Debezium().read(spark, (file,), DEFAULTS)
     assert envelope_columns(decoded) == list(ENVELOPE)
     names = list(EVENTS)
     return by_name(decoded.collect(), lambda row: names[row["ordinal"]])
@@ -283,7 +285,7 @@ def test_events_without_their_envelope_are_told(spark: SparkSession, tmp_path: P
         {"key": {"id": 1}, "value": ROW | {"__op": "d", "__deleted": "true"}},
         ROW,
     ]
-    found = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", flattened),), {}).collect()
+    found = Debezium().read(spark, (jsonl(tmp_path / "a.jsonl", flattened),), DEFAULTS).collect()
     assert [r["reason"] for r in found] == ["flattened_event"] * 3 + ["not_an_envelope"]
     assert {r["outcome"] for r in found} == {"reject"}
 
@@ -303,7 +305,7 @@ def test_keys_and_types(rows: dict[str, Row]) -> None:
     for name in ("key_number", "key_text", "key_list", "key_number_schema"):
         assert rows[name]["key"] is None
     for name in ("schema", "keyed_schema"):
-        assert [c.name for c in Debezium().columns(rows[name]["types"], {})] == ["id"]
+        assert [c.name for c in Debezium().columns(rows[name]["types"], DEFAULTS)] == ["id"]
     assert rows["plain"]["types"] is None
     assert rows["schema_null"]["types"] is None
 
@@ -388,7 +390,7 @@ def test_a_time_that_is_none_costs_no_event(rows: dict[str, Row]) -> None:
 def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_path: Path) -> None:
     """The changelog quarantines them: nobody can say which value is meant."""
     file = jsonl(tmp_path / "twice.jsonl", [raw(after='{"id":1,"id":2}')])
-    decoded = Debezium().read(spark, (file,), {})
+    decoded = Debezium().read(spark, (file,), DEFAULTS)
     (row,) = decoded.selectExpr("map_keys(after) AS names").collect()
     assert row["names"] == ["id", "id"]
 
@@ -396,5 +398,5 @@ def test_a_column_that_comes_twice_keeps_both_names(spark: SparkSession, tmp_pat
 def test_the_placeholder_is_an_option(spark: SparkSession, tmp_path: Path) -> None:
     records = [event("u", after=ROW | {"doc": value}) for value in ("gone", DEFAULT_PLACEHOLDER)]
     file = jsonl(tmp_path / "p.jsonl", records)
-    decoded = Debezium().read(spark, (file,), {"unavailable_value": "gone"}).collect()
+    decoded = Debezium().read(spark, (file,), DebeziumOptions(unavailable_value="gone")).collect()
     assert [row["absent"] for row in decoded] == [["doc"], None]

@@ -11,6 +11,7 @@ import fastavro
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DebeziumOptions
 from sluice.types.columns import ColumnType, decimal
 from spark_jobs.formats import connect_avro
 from spark_jobs.formats.debezium import Debezium
@@ -28,6 +29,7 @@ from tests.spark.avroevents import (
     semantic,
 )
 
+DEFAULTS = DebeziumOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
@@ -119,7 +121,7 @@ def typed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Row:
 
 @pytest.mark.parametrize("name", list(TYPES))
 def test_types_and_exact_texts(typed: Row, name: str) -> None:
-    columns = {c.name: c for c in Debezium().columns(typed["types"], {})}
+    columns = {c.name: c for c in Debezium().columns(typed["types"], DEFAULTS)}
     assert (typed["after"][name], columns[name].type) == TYPES[name][2:]
     assert list(columns) == list(TYPES)
     assert set(typed["after"]) == set(TYPES)
@@ -142,7 +144,7 @@ def test_defaults() -> None:
         {"name": "b", **optional({"type": "bytes", "connect.default": "\u00ff"})}]}  # fmt: skip
     node = connect_avro.resolve([row], "here")
     types = json.dumps({"fields": [connect_avro.row_schema("after", node)]})
-    told = [(c.name, c.default) for c in Debezium().columns(types, {})]
+    told = [(c.name, c.default) for c in Debezium().columns(types, DEFAULTS)]
     assert told == [("id", "5"), ("b", "/w==")]
 
 

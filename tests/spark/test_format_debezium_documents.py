@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.config.format_options import DebeziumOptions
 from sluice.positions import arrival_of
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.debezium import Debezium
@@ -18,6 +19,7 @@ from tests.spark.debezium_events import event
 from tests.spark.envelopes import at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
 
+DEFAULTS = DebeziumOptions()
 pytestmark = pytest.mark.spark
 
 MONGO_MS = 1704164645000
@@ -39,7 +41,7 @@ def test_documents_of_mongodb(spark: SparkSession, tmp_path: Path) -> None:
             event("r", src=MONGO | {"ord": 1}, after=json.dumps({"_id": 1})),
         ]),
     )  # fmt: skip
-    decoded = Debezium().read(spark, files, {})
+    decoded = Debezium().read(spark, files, DEFAULTS)
     rows = [r for r in decoded.collect() if r["outcome"] == "event"]
     assert rows[0]["after"] == {
         "_id": "5f9b", "n": "12345678901", "d": "1.5", "o": '{"a":[1]}', "none": None
@@ -61,7 +63,7 @@ def test_documents_have_a_key_of_their_own(spark: SparkSession, tmp_path: Path) 
         {"key": ident, "value": None},
         deleted,
     ]
-    rows = Debezium().read(spark, (jsonl(tmp_path / "k.jsonl", records),), {}).collect()
+    rows = Debezium().read(spark, (jsonl(tmp_path / "k.jsonl", records),), DEFAULTS).collect()
     told = {"_id": "5f9b"}
     assert [r["after"] or r["before"] for r in rows[:4]] == [told] * 4
     assert [r["key"] for r in rows[:4]] == [["_id"]] * 4
@@ -170,7 +172,7 @@ def test_events_of_a_transaction_are_in_the_order_of_arrival(
     ]
     written = (jsonl(tmp_path / "a9.jsonl", records), jsonl(tmp_path / "a10.jsonl", records[:1]))
     files = tuple(replace(file, arrival=arrival_of(file.key)) for file in written)
-    rows = Debezium().read(spark, files, {}).collect()
+    rows = Debezium().read(spark, files, DEFAULTS).collect()
     rows.sort(key=lambda r: ("a10" in r["file"], r["ordinal"]))
     insert, delete, alone, read, later = (r["position"] for r in rows)
     place = at(MONGO_MS, 5)

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sluice.config.format_options import DebeziumOptions
 from sluice.errors import TerminalError
 from spark_jobs.formats.debezium import Debezium
 from tests.spark.debezium_events import event, source
 from tests.spark.envelopes import jsonl
 from tests.spark.sandbox import Sandbox, total
 
+DEFAULTS = DebeziumOptions()
+NUMERIC = DebeziumOptions(decimal_format="numeric")
 pytestmark = pytest.mark.spark
 
 
@@ -145,10 +148,10 @@ def test_equal_rows_of_one_place_of_the_redo_log_are_told_apart_by_their_address
 
 @pytest.mark.parametrize("form", ["{}", '{{"key":{{"id":1}},"value":{}}}'])
 @pytest.mark.parametrize(
-    ("options", "value"), [({}, 1234), ({}, 19.5), ({"decimal_format": "numeric"}, "B8Y=")]
+    ("options", "value"), [(DEFAULTS, 1234), (DEFAULTS, 19.5), (NUMERIC, "B8Y=")]
 )
 def test_decimals_in_the_other_form_are_refused(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], value: Any, form: str
+    spark: SparkSession, tmp_path: Path, options: DebeziumOptions, value: Any, form: str
 ) -> None:
     """Of the base64 1234 a decimal would be -26588.24, without a word."""
     name = "org.apache.kafka.connect.data.Decimal"
@@ -171,11 +174,15 @@ def test_decimals_as_numbers() -> None:
     ]  # fmt: skip
     row = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
     types = json.dumps(row).replace("1.2345678901234567e+19", "12345678901234567890.50")
-    told = Debezium().columns(types, {"decimal_format": "numeric"})
+    told = Debezium().columns(types, NUMERIC)
     kinds = {c.name: (c.type.spark, c.type.encoding, c.default) for c in told}
     assert kinds == {"id": ("int", "", None), "wide": ("string", "", None),
                      "d": ("decimal(30,2)", "", "12345678901234567890.50")}  # fmt: skip
-    assert {c.type.encoding for c in Debezium().columns(types, {})} == {"", "base64", "base64:40"}
+    assert {c.type.encoding for c in Debezium().columns(types, DEFAULTS)} == {
+        "",
+        "base64",
+        "base64:40",
+    }
 
 
 def semantic(field: str, kind: str, name: str, **parameters: str) -> dict[str, Any]:

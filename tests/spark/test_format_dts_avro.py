@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DtsAvroOptions
 from spark_jobs.canonical import ENVELOPE
 from spark_jobs.formats.dts_avro import DtsAvro
 from tests.spark.dts_records import (
@@ -32,6 +33,7 @@ from tests.spark.dts_records import (
 )
 from tests.spark.envelopes import assert_event, at, envelope_columns, in_turn
 
+DEFAULTS = DtsAvroOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 NEXT = [integer(1), text("b")]
 MARKERS = (
@@ -179,7 +181,7 @@ def kinds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     }
     found: dict[str, Rows] = {}
     for kind, file in files.items():
-        decoded = DtsAvro().read(spark, (file,), {})
+        decoded = DtsAvro().read(spark, (file,), DEFAULTS)
         assert set(decoded.columns) == {*ENVELOPE, *MORE}
         assert envelope_columns(decoded) == list(ENVELOPE)
         found[kind] = in_turn(decoded.collect(), names[kind])

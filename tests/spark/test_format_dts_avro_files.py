@@ -12,7 +12,8 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
-from sluice.errors import ConfigError, TerminalError
+from sluice.config.format_options import DtsAvroOptions
+from sluice.errors import TerminalError
 from spark_jobs.formats.dts_avro import DtsAvro
 from tests.spark.dts_records import (
     NAMESPACE,
@@ -31,6 +32,7 @@ from tests.spark.dts_records import (
 )
 from tests.spark.envelopes import at, jsonl
 
+DEFAULTS = DtsAvroOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
@@ -38,19 +40,14 @@ def test_a_container_of_the_union(spark: SparkSession, tmp_path: Path) -> None:
     """record.avsc as it is: every datum has the number of its type before it."""
     found = [(f"{NAMESPACE}.Record", message("INSERT", after=ROW))]
     file = container(tmp_path / "u.avro", union(), found)
-    (row,) = DtsAvro().read(spark, (file,), {}).collect()
+    (row,) = DtsAvro().read(spark, (file,), DEFAULTS).collect()
     assert (row["outcome"], row["after"]) == ("event", {"id": "1", "v": "a"})
 
 
 def test_containers_of_something_else_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     schema = {"type": "record", "name": "x", "fields": [{"name": "a", "type": "int"}]}
     with pytest.raises(TerminalError, match=r"x\.avro is not a DTS Avro file"):
-        DtsAvro().read(spark, (container(tmp_path / "x.avro", schema, []),), {})
-
-
-def test_another_framing_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="one_per_file, length_prefixed"):
-        DtsAvro().read(spark, (), {"framing": "x"})
+        DtsAvro().read(spark, (container(tmp_path / "x.avro", schema, []),), DEFAULTS)
 
 
 def printed(**parts: Any) -> dict[str, Any]:
@@ -81,7 +78,7 @@ def test_printed_records(spark: SparkSession, tmp_path: Path) -> None:
         '{"a": 1}',
         "[" * 2000,
     ]
-    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), DEFAULTS).collect()
     assert [(r["op"], r["after"], r["absent"]) for r in rows[:4]] == [
         ("insert", {"id": "1", "v": "你"}, None),
         ("ddl", None, None),
@@ -145,7 +142,7 @@ def test_every_form_of_print_says_the_same(spark: SparkSession, tmp_path: Path, 
     datums = bare_file(tmp_path / "datums", [datum(SENT)])
     lines = jsonl(tmp_path / "x.jsonl", [line])
     one, two = (
-        DtsAvro().read(spark, (file,), {}).drop("file").collect() for file in (datums, lines)
+        DtsAvro().read(spark, (file,), DEFAULTS).drop("file").collect() for file in (datums, lines)
     )
     assert one == two
     assert one[0]["after"]["v"] == '{"bytes":"中"}'
@@ -153,7 +150,7 @@ def test_every_form_of_print_says_the_same(spark: SparkSession, tmp_path: Path, 
 
 def test_a_printed_statement_under_its_branch(spark: SparkSession, tmp_path: Path) -> None:
     line = encoded(message("DDL", after="truncate table t", object="db", tags={}))
-    (row,) = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", [line]),), {}).collect()
+    (row,) = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", [line]),), DEFAULTS).collect()
     assert (row["op"], row["database"], row["table"]) == ("truncate", "db", "t")
     assert row["ddl"] == "truncate table t"
 
@@ -164,7 +161,7 @@ def test_a_character_that_is_no_byte(spark: SparkSession, tmp_path: Path) -> Non
         printed(afterImages=[None, {"Character": {"charset": "utf8mb4", "value": "中"}}]),
         printed(afterImages=[None, {"BinaryObject": {"type": "BLOB", "value": "中"}}]),
     ]
-    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), DEFAULTS).collect()
     assert [r["reason"] for r in rows] == ["bad_characters", "unreadable_value"]
 
 
@@ -183,7 +180,7 @@ def test_numbers_that_no_double_holds(spark: SparkSession, tmp_path: Path) -> No
     values += [NO_NUMBER, *(bare % number for number in LOST)]
     start, end = json.dumps(printed(afterImages=[None, None])).split("[null, null]")
     lines = [f"{start}[{each}, null]{end}" for each in values]
-    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), {}).collect()
+    rows = DtsAvro().read(spark, (jsonl(tmp_path / "x.jsonl", lines),), DEFAULTS).collect()
     found = [r["reason"] or r["after"]["id"] for r in rows]
     lost = ["unreadable_value"] * len(LOST)
     assert found == [*HELD.values(), *lost, '{"value": 1e999}', *lost]
@@ -197,7 +194,7 @@ def test_real_messages(spark: SparkSession, fixtures: Path, tmp_path: Path) -> N
         paths = sorted(demo.glob(f"encoded/*.{kind}.bin"))
         bare = bare_file(tmp_path / kind, [p.read_bytes() for p in paths])
         file = printed_ones if kind == "printed" else bare
-        rows = DtsAvro().read(spark, (file,), {}).collect()
+        rows = DtsAvro().read(spark, (file,), DEFAULTS).collect()
         assert [(r["op"], r["table"], r["position"]) for r in rows] == [
             ("ddl", None, at(1700104)),
             ("insert", "t1", at(1700382)),

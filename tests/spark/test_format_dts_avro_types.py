@@ -6,15 +6,17 @@ import json
 
 import pytest
 
+from sluice.config.format_options import DtsAvroOptions
 from sluice.types.columns import ColumnType
 from spark_jobs.formats.dts_avro import DtsAvro
 
+DEFAULTS = DtsAvroOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
 def columns(source: str, numbers: list[int]) -> list[ColumnType]:
     fields = [{"name": f"c{n}", "dataTypeNumber": n} for n in numbers]
-    found = DtsAvro().columns(json.dumps({"source": source, "fields": fields}), {})
+    found = DtsAvro().columns(json.dumps({"source": source, "fields": fields}), DEFAULTS)
     assert [c.name for c in found] == [f["name"] for f in fields]
     return [c.type for c in found]
 

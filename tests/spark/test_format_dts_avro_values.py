@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import DtsAvroOptions
 from spark_jobs.formats.dts_avro import DtsAvro
 from tests.spark.dts_records import (
     bare_file,
@@ -21,6 +22,7 @@ from tests.spark.dts_records import (
 )
 from tests.spark.envelopes import in_turn
 
+DEFAULTS = DtsAvroOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
@@ -83,7 +85,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     """Every message above, decoded in one read."""
     file = bare_file(tmp_path_factory.mktemp("dts") / "all", [*map(datum, MESSAGES.values())])
     names = list(MESSAGES)
-    found = DtsAvro().read(spark, (file,), {}).collect()
+    found = DtsAvro().read(spark, (file,), DEFAULTS).collect()
     return in_turn(found, names)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import HuaweiCdlOptions
 from sluice.types.columns import STRING, ColumnType
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.planning.descriptions import read_description
@@ -16,6 +17,7 @@ from tests.spark.cdl_messages import BARE, LSN, pairs, v1, v2
 from tests.spark.debezium_events import DEFAULT_PLACEHOLDER
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 
+DEFAULTS = HuaweiCdlOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 BAD_LINES = {
     "cut": '{"schema":{"type":"struct"},"payload":{"OPERATION":"INS',
@@ -326,12 +328,12 @@ def test_a_schema_that_is_none_says_nothing(rows: dict[str, Row]) -> None:
     assert rows["schema_text"]["types"] is None
     assert rows["insert"]["types"] is None
     assert json.loads(rows["schema"]["types"]) == {"type": "struct"}
-    assert read_description(HuaweiCdl(), rows["schema"]["types"], {}) == []
+    assert read_description(HuaweiCdl(), rows["schema"]["types"], DEFAULTS) == []
 
 
 def test_options(spark: SparkSession, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "o.jsonl", [v1(data={"id": 1, "a": "gone"}), v2()])
-    given = {"database": "cdl", "unavailable_value": "gone"}
+    given = HuaweiCdlOptions(database="cdl", unavailable_value="gone")
     one, two = HuaweiCdl().read(spark, (file,), given).collect()
     assert (one["database"], one["absent"]) == ("cdl", ["a"])
     assert (two["database"], two["absent"]) == ("cdl", None)
@@ -341,7 +343,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     folder = fixtures / "seed-examples"
     paths = [p for f in ("cdl-json", "cdl-debezium-json") for p in sorted((folder / f).iterdir())]
     file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
-    one, two = HuaweiCdl().read(spark, (file,), {}).collect()
+    one, two = HuaweiCdl().read(spark, (file,), DEFAULTS).collect()
     for row in (one, two):
         assert (row["outcome"], row["op"], row["key"]) == ("event", "insert", ["id"])
         assert (row["schema"], row["table"]) == ("public", "ct_pg2hudi")
@@ -350,7 +352,9 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     assert two["after"] == {"count1": "14", "id": "35", "time1": None, "decimalNum": None}
     places = [at(163955221008, 163955221008), at(163955586912, 163955586912)]
     assert [r["position"].rsplit(".", 3)[0] for r in (one, two)] == places
-    types = [[(c.name, c.type) for c in HuaweiCdl().columns(r["types"], {})] for r in (one, two)]
+    types = [
+        [(c.name, c.type) for c in HuaweiCdl().columns(r["types"], DEFAULTS)] for r in (one, two)
+    ]
     times = (ColumnType("timestamp_ntz", "ms"), ColumnType("timestamp_ntz"))
     for told, time in zip(types, times, strict=True):
         assert told == [("count1", ColumnType("bigint")), ("id", ColumnType("int")),

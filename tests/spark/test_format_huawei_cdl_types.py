@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from sluice.config.format_options import HuaweiCdlOptions
 from sluice.types.columns import STRING, ColumnType, decimal
 from spark_jobs.formats.huawei_cdl import HuaweiCdl
 from spark_jobs.planning.descriptions import read_description
 from tests.spark.cdl_messages import schema
 
+DEFAULTS = HuaweiCdlOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 
 
@@ -25,7 +27,7 @@ def test_columns_come_from_the_schema_of_the_row(image: str) -> None:
         {"type": "int32", "optional": False, "field": "id"},
         {"type": "int64", "optional": True, "field": "n", "default": 7},
     ]
-    columns = HuaweiCdl().columns(json.dumps(schema(image, fields)), {})
+    columns = HuaweiCdl().columns(json.dumps(schema(image, fields)), DEFAULTS)
     told = [(c.name, c.type, c.default) for c in columns]
     assert told == [("id", ColumnType("int"), None), ("n", ColumnType("bigint"), "7")]
 
@@ -54,7 +56,7 @@ def test_columns_come_from_the_schema_of_the_row(image: str) -> None:
     ],
 )  # fmt: skip
 def test_types(field: dict[str, Any], kind: ColumnType) -> None:
-    assert HuaweiCdl().columns(json.dumps(schema("data", [field])), {})[0].type == kind
+    assert HuaweiCdl().columns(json.dumps(schema("data", [field])), DEFAULTS)[0].type == kind
 
 
 @pytest.mark.parametrize(
@@ -68,4 +70,4 @@ def test_types(field: dict[str, Any], kind: ColumnType) -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_schema_says_nothing(types: str) -> None:
-    assert read_description(HuaweiCdl(), types, {}) == []
+    assert read_description(HuaweiCdl(), types, DEFAULTS) == []

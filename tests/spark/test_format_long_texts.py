@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import DebeziumOptions
+from sluice.config.formats import options_model
 from spark_jobs.formats import FORMATS
 from tests.spark.avroevents import KEY, ROW, b64, wire, write_schemas
 from tests.spark.avroevents import event as avro_event
@@ -55,7 +57,7 @@ def test_texts_of_every_reader(spark: SparkSession, tmp_path: Path, name: str) -
     wire_options = {"layout": "base64", "schemas": str(write_schemas(tmp_path))}
     options = {"rows": {"table": "t"}, "base64": wire_options}.get(name, {})
     file = jsonl(tmp_path / "t.jsonl", [record()])
-    decoded = FORMATS[fmt].read(spark, (file,), options)
+    decoded = FORMATS[fmt].read(spark, (file,), options_model(fmt).model_validate(options))
     found = decoded.select("reason", F.length(F.col("after")["name"])).collect()
     assert found == [(None, LENGTH)]
 
@@ -70,6 +72,6 @@ def test_the_json_encoding_of_avro(spark: SparkSession, tmp_path: Path) -> None:
     value = {"before": None, "after": image, "op": "c", "source": source, "ts_ms": None}
     records = [{"key": KEY, "value": ROW}, {"key": {"id": 1}, "value": value}]
     file = jsonl(tmp_path / "t.jsonl", records)
-    decoded = FORMATS["debezium"].read(spark, (file,), {"layout": "avro_json"})
+    decoded = FORMATS["debezium"].read(spark, (file,), DebeziumOptions(layout="avro_json"))
     found = decoded.select("reason", F.length(F.col("after")["name"])).collect()
     assert found == [(None, LENGTH)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import MaxwellOptions
 from spark_jobs.formats.maxwell import Maxwell
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
@@ -180,7 +181,7 @@ def test_rows_that_tell_no_place_are_ordered_by_arrival_in_their_transaction(
 def test_order_of_arrival_where_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     names = ("insert", "unplaced", "placed", "bootstrap")
     file = jsonl(tmp_path / "a.jsonl", [RECORDS[name] for name in names])
-    rows = Maxwell().read(spark, (file,), {"order": "arrival"}).collect()
+    rows = Maxwell().read(spark, (file,), MaxwellOptions(order="arrival")).collect()
     assert {r["outcome"] for r in rows} == {"event"}
     assert [r["position"] for r in rows] == [None, None, None, rows[3]["position"]]
     assert rows[3]["position"].startswith("0.")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import FormatOptions
 from sluice.positions import encode_number
 from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.shareplex import SharePlex
@@ -18,6 +19,7 @@ from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
 from tests.spark.shareplex_records import change, record
 
+DEFAULTS = FormatOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 DEEP = '{"meta": {"op": "ins", "table": "O.T"}, "data": {"ID": ' + "[" * 2000 + "]" * 2000 + "}}"
 NOT_JSON = {
@@ -252,7 +254,7 @@ def test_table_names(
 def test_nothing_tells_keys_and_types(rows: dict[str, Row]) -> None:
     assert {(r["key"], r["types"]) for r in rows.values()} == {(None, None)}
     assert {r["op"] for r in rows.values() if r["event_id"]} == {"update_after"}
-    assert SharePlex().columns("", {}) == []
+    assert SharePlex().columns("", DEFAULTS) == []
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     mended = [re.sub(r'"\s+….', '"', update), re.sub(r",\s+}", "}", delete)]
     lines = [insert, *mended, update, delete]
     file = jsonl(tmp_path / "seeds.jsonl", lines)
-    rows = sorted(SharePlex().read(spark, (file,), {}).collect(), key=lambda r: r["ordinal"])
+    rows = sorted(SharePlex().read(spark, (file,), DEFAULTS).collect(), key=lambda r: r["ordinal"])
     assert [r["outcome"] for r in rows] == ["event", "event", "reject", "reject", "reject"]
     assert [r["reason"] for r in rows[2:]] == ["table_missing", "not_json", "not_json"]
     first, second = rows[:2]

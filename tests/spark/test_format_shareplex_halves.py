@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import FormatOptions
 from sluice.ledger import rows as states
 from sluice.ledger.ledger import Ledger
 from spark_jobs.canonical import ALL_BUT
@@ -19,6 +20,7 @@ from spark_jobs.verifying.changelogs import verify
 from tests.spark.envelopes import by_name, jsonl
 from tests.spark.sandbox import NAMESPACE, Sandbox
 
+DEFAULTS = FormatOptions()
 pytestmark = [pytest.mark.spark, pytest.mark.formats]
 OLD, NEW = "upd before", "upd after"
 
@@ -178,7 +180,7 @@ def halves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     folder = tmp_path_factory.mktemp("halves")
     file = jsonl(folder / "all.jsonl", [json.dumps(r) for r in NEIGHBOURS.values()])
     names = list(NEIGHBOURS)
-    rows = SharePlex().read(spark, (file,), {}).collect()
+    rows = SharePlex().read(spark, (file,), DEFAULTS).collect()
     return by_name(rows, lambda found: names[found["ordinal"]])
 
 

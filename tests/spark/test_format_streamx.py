@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from sluice.config.format_options import FormatOptions
 from sluice.types.columns import ColumnType
 from spark_jobs.formats.streamx import StreamX
 from tests.spark.envelopes import (
@@ -23,6 +24,7 @@ from tests.spark.envelopes import (
 )
 from tests.spark.sandbox import Sandbox
 
+DEFAULTS = FormatOptions()
 pytestmark = pytest.mark.spark
 ROW_ID = "#alibaba_rds_row_id#"
 # The operations that seed 000 lists besides those on rows (docs/formats/streamx.md, "Operations"),
@@ -220,7 +222,7 @@ def test_an_update_in_two_messages(spark: SparkSession, tmp_path: Path, turned: 
         message("UPDATE_AFTER", "4", after={"id": 3, "v": "c"}),
     ]
     file = jsonl(tmp_path / "pairs.jsonl", reversed(pairs) if turned else pairs)
-    rows = StreamX().read(spark, (file,), {}).collect()
+    rows = StreamX().read(spark, (file,), DEFAULTS).collect()
     assert fold(rows, ["id"]) == {
         ("1",): {"id": "1", "v": "b"},
         ("3",): {"id": "3", "v": "c"},
@@ -237,7 +239,7 @@ def test_a_first_batch_of_a_truncate_makes_the_table(spark: SparkSession, tmp_pa
 def test_columns_from_the_six_types() -> None:
     names = ("BOOLEAN", "LONG", "DOUBLE", "DATE", "BYTES", "STRING", "GEOMETRY")
     described = json.dumps([{"name": n.lower(), "type": n} for n in names])
-    columns = StreamX().columns(described, {})
+    columns = StreamX().columns(described, DEFAULTS)
     assert [c.name for c in columns] == [n.lower() for n in names]
     assert [c.type for c in columns] == [
         ColumnType("boolean"), ColumnType("bigint"), ColumnType("double", "exact"),
@@ -251,7 +253,7 @@ def test_the_seeds_examples(spark: SparkSession, fixtures: Path, tmp_path: Path)
     paths = [p for f in ("datahub-blob-json", "dataworks-kafka-json")
              for p in sorted((folder / f).glob("*.json"))]  # fmt: skip
     file = jsonl(tmp_path / "seeds.jsonl", [json.loads(p.read_text()) for p in paths])
-    rows = StreamX().read(spark, (file,), {}).collect()
+    rows = StreamX().read(spark, (file,), DEFAULTS).collect()
     assert len(rows) == len(paths)
     assert {r["outcome"] for r in rows} == {"event", "ignore"}
     assert [r["op"] for r in rows if r["op"]] == [
@@ -274,7 +276,7 @@ def test_the_seeds_templates(
     template = json.loads(plain)
     ops = template["payload"]["op"].removesuffix("...").split("/")
     told = [template | {"payload": template["payload"] | {"op": op}} for op in ops]
-    rows = StreamX().read(spark, (jsonl(tmp_path / "seeds.jsonl", told),), {}).collect()
+    rows = StreamX().read(spark, (jsonl(tmp_path / "seeds.jsonl", told),), DEFAULTS).collect()
     assert len(ops) >= 17
     found = dict(zip(ops, sorted(rows, key=lambda r: r["ordinal"]), strict=True))
     assert {op for op, row in found.items() if row["outcome"] == "ignore"} == set(IGNORED)
@@ -288,7 +290,7 @@ def test_real_data(spark: SparkSession, fixtures: Path, tmp_path: Path) -> None:
     case = fixtures / "streamx-json" / "paimon" / "aliyun-insert"
     text = (case / "event-insert.txt").read_text()
     file = jsonl(tmp_path / "e.jsonl", [x for x in text.splitlines() if x.startswith("{")])
-    rows = StreamX().read(spark, (file,), {}).collect()
+    rows = StreamX().read(spark, (file,), DEFAULTS).collect()
     assert rows[0]["position"].startswith("0.")
     assert_tables(rows, expected_tables(case / "final.expected.json"), StreamX())
 

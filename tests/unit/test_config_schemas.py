@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from sluice.config.schemas import json_schemas, schema_text
 
@@ -25,3 +27,23 @@ def test_schema_takes_a_table_with_nothing_after_its_name() -> None:
 def test_schema_refuses_unknown_keys() -> None:
     assert all(schema["additionalProperties"] is False for schema in json_schemas().values())
     assert json.dumps(json_schemas()).count('"additionalProperties": false') >= 5
+
+
+@pytest.mark.parametrize(
+    ("format_name", "options", "takes"),
+    [
+        ("debezium", {"tombstones": "delete"}, True),
+        ("debezium", {"tombstones": "drop"}, False),
+        ("debezium", {"framing": "one_per_file"}, False),
+        ("dts_avro", {"framing": "one_per_file"}, True),
+        ("rows", {"csv_columns": "id"}, False),
+        ("streamx", {}, True),
+        ("streamx", {"table": "t"}, False),
+    ],
+)
+def test_schema_takes_the_options_of_the_format_alone(
+    format_name: str, options: dict[str, Any], takes: bool
+) -> None:
+    schema = Draft202012Validator(json_schemas()["pipeline.schema.json"])
+    pipeline = {"name": "p", "namespace": "n", "landing": {"url": "l"}, "format": format_name}
+    assert schema.is_valid(pipeline | {"format_options": options}) == takes

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from sluice.config.format_options import AwsDmsOptions, RowsOptions
 from sluice.containers.compression import Damage
 from sluice.containers.csv_rows import CsvStyle, documents, is_csv, style_of
 from sluice.containers.documents import Line, Refused
-from sluice.errors import ConfigError
 
 LIMIT = 1000
 
@@ -165,20 +165,12 @@ def test_csv_by_name(key: str, found: bool) -> None:
     assert is_csv(key) == found
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"csv_null": None}, {"csv_delimiter": ""}, {"csv_delimiter": '"'}, {"csv_columns": "a,b"},
-     {"csv_columns": [1]}],
-)  # fmt: skip
-def test_wrong_styles_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        style_of(options)
-
-
 def test_styles() -> None:
-    assert style_of({"table": "t"}) == CsvStyle(("",), ",", ())
-    given = {"csv_null": "\\N", "csv_delimiter": "\t", "csv_columns": ["a"]}
+    assert style_of(RowsOptions(table="t")) == CsvStyle(("",), ",", ())
+    given = RowsOptions(csv_null="\\N", csv_delimiter="\t", csv_columns=["a"])
     assert style_of(given) == CsvStyle(("\\N",), "\t", ("a",))
+    assert style_of(AwsDmsOptions()).nulls == ("", "NULL")
+    assert style_of(AwsDmsOptions(csv_null="")).nulls == ("",)
 
 
 @pytest.mark.parametrize(

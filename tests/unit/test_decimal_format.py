@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from sluice.config.format_options import DebeziumOptions
 from sluice.errors import TerminalError
 from spark_jobs.formats.connect import DECIMAL
 from spark_jobs.formats.debezium_decimals import refuse_other
 
+NUMERIC = DebeziumOptions(decimal_format="numeric")
 OF_TWO = {"name": DECIMAL, "type": "bytes", "parameters": {"scale": "2"}}
 
 
@@ -39,18 +41,18 @@ NEITHER = [
 def test_numbers_ask_for_the_option(lines: list[str]) -> None:
     """As base64 most of them do not fit, and four digits are another number."""
     with pytest.raises(TerminalError, match=r"'d'.*format_options.decimal_format: numeric"):
-        refuse_other(lines, {})
-    refuse_other(lines, {"decimal_format": "numeric"})
+        refuse_other(lines, DebeziumOptions())
+    refuse_other(lines, NUMERIC)
 
 
 @pytest.mark.parametrize("lines", BYTES)
 def test_base64_is_of_no_pipeline_with_the_option(lines: list[str]) -> None:
     with pytest.raises(TerminalError, match=r"'d'.*base64: leave"):
-        refuse_other(lines, {"decimal_format": "numeric"})
-    refuse_other(lines, {"decimal_format": "base64"})
+        refuse_other(lines, NUMERIC)
+    refuse_other(lines, DebeziumOptions(decimal_format="base64"))
 
 
 @pytest.mark.parametrize("lines", NEITHER)
-@pytest.mark.parametrize("options", [{}, {"decimal_format": "numeric"}])
-def test_what_has_no_decimal_tells_nothing(lines: list[str], options: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [DebeziumOptions(), NUMERIC])
+def test_what_has_no_decimal_tells_nothing(lines: list[str], options: DebeziumOptions) -> None:
     refuse_other(lines, options)

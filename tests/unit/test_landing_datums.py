@@ -7,14 +7,14 @@ import gzip
 import hashlib
 import io
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import fastavro
 import pytest
 import zstandard
 
+from sluice.config.format_options import Framing
 from sluice.containers import datums
-from sluice.errors import ConfigError
 from sluice.landing.landed import Inspection
 from sluice.manifest import AVRO, JSON_LINES
 from tests.unit.folders import LINES, Lake, avro_bytes, raw, reasons
@@ -76,7 +76,7 @@ def test_a_datum_above_the_limit(lake: Lake) -> None:
     assert (staged_datums(lake, look), reasons(look)) == ([], [(0, "document_too_large")])
 
 
-@pytest.mark.parametrize("framing", datums.FRAMINGS)
+@pytest.mark.parametrize("framing", get_args(Framing))
 def test_other_files_of_a_format_with_datums(lake: Lake, framing: str) -> None:
     look = lake.look(LINES, "a.jsonl", framing=framing)
     assert (look.file.container, look.file.staged) == (JSON_LINES, False)
@@ -85,7 +85,7 @@ def test_other_files_of_a_format_with_datums(lake: Lake, framing: str) -> None:
     assert lake.look(b"", "empty", framing=framing).rejects == ()
 
 
-@pytest.mark.parametrize("framing", datums.FRAMINGS)
+@pytest.mark.parametrize("framing", get_args(Framing))
 def test_lines_with_a_damaged_place_are_lines(lake: Lake, framing: str) -> None:
     damaged = LINES + b'{"id": "\0"}\n' + LINES
     for content in (damaged, codecs.BOM_UTF8 + damaged):
@@ -95,10 +95,3 @@ def test_lines_with_a_damaged_place_are_lines(lake: Lake, framing: str) -> None:
 
 def test_bytes_are_no_datums_elsewhere(lake: Lake) -> None:
     assert reasons(lake.look(PREFIXED, "d.bin")) == [(0, "not_json_nor_avro")]
-
-
-def test_framings_are_those_that_there_are() -> None:
-    assert datums.framing_of({}) == datums.ONE_PER_FILE
-    assert datums.framing_of({"framing": "length_prefixed"}) == datums.LENGTH_PREFIXED
-    with pytest.raises(ConfigError, match="expected one of one_per_file, length_prefixed"):
-        datums.framing_of({"framing": "x"})

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import Row
 
+from sluice.config.formats import WIRE_FORMATS
 from sluice.ddl.statements import Altered, altered
 from spark_jobs.decoding import known_tables, renames_told
 from spark_jobs.decoding.known_tables import KnownTables
@@ -74,7 +75,8 @@ def test_where_nothing_names_a_database_it_is_of_the_one_table_of_that_name(
 
 
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
-    pipeline = SimpleNamespace(format=format_, tables=tables, loads=lambda _: True)
+    wire = WIRE_FORMATS[format_]
+    pipeline = SimpleNamespace(format=format_, wire=wire, tables=tables, loads=lambda _: True)
     return SimpleNamespace(pipeline=pipeline)
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import difflib
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from sluice.config.formats import options_model
 from sluice.config.secrets import is_secret, shortened
 from sluice.config.yaml_file import Document, KeyPath, dotted
+
+_OPTIONS: Final = "format_options"
+"""The key whose model depends on `format`."""
 
 
 def explain(model: type[BaseModel], error: ValidationError, document: Document) -> str:
@@ -24,11 +28,16 @@ def _line(model: type[BaseModel], error: ErrorDetails, document: Document) -> st
     while path and path not in document.lines and error["type"] != "missing":
         path = path[:-1]  # pydantic names the branch of a union too
     name = dotted(path)
-    return f"{document.where(path)}: {name + ': ' if name else ''}{_expected(model, path, error)}"
+    expected = _expected(model, path, error, document)
+    return f"{document.where(path)}: {name + ': ' if name else ''}{expected}"
 
 
-def _expected(model: type[BaseModel], path: KeyPath, error: ErrorDetails) -> str:
+def _expected(
+    model: type[BaseModel], path: KeyPath, error: ErrorDetails, document: Document
+) -> str:
     if error["type"] == "extra_forbidden":
+        if path[0] == _OPTIONS:
+            model, path = options_model(document.data.get("format")), path[1:]
         return _unknown_key(model, path)
     if error["type"] == "missing":
         return "expected a value; the key is missing"
@@ -52,7 +61,8 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     hint = f" (did you mean {near[0]}?)" if near else ""
     if not near and (place := _of_an_entry(model, path)):
         return f"unknown key here; it is one of a table: {place}"
-    return f"unknown key; expected one of: {', '.join(known)}{hint}"
+    expected = f"one of: {', '.join(known)}" if known else "none"
+    return f"unknown key; expected {expected}{hint}"
 
 
 def _of_an_entry(model: type[BaseModel], path: KeyPath) -> str:

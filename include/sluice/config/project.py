@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 
@@ -35,8 +36,15 @@ from sluice.config.fields import (
     Strict,
     TableName,
 )
+from sluice.config.format_options import FormatOptions
 from sluice.config.format_versions import refuse_unwritable
-from sluice.config.formats import FormatName, refuse_unknown_ends, refuse_unknown_options
+from sluice.config.formats import (
+    WIRE_FORMATS,
+    FormatName,
+    WireFormat,
+    options_model,
+    refuse_unknown_ends,
+)
 from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
@@ -53,7 +61,7 @@ from sluice.config.project_file import (
 )
 from sluice.config.renames import RenamedColumns
 from sluice.config.schema_change import OnSchemaChange, OnTypeChange, refuse_unheeded
-from sluice.config.secrets import holds_secret, is_clear, refuse_secret_addresses, shortened
+from sluice.config.secrets import holds_secret, is_clear, shortened
 from sluice.config.source_tables import (
     OnTruncate,
     SourceTables,
@@ -131,7 +139,9 @@ class Pipeline(ToldTables):
 
     name: PipelineName
     format: FormatName
-    format_options: dict[str, Any] = Field(default_factory=dict)
+    format_options: Annotated[FormatOptions, WithJsonSchema({"type": "object"})] = Field(
+        FormatOptions(), validate_default=True, description="the format's own, see its page"
+    )
     landing: Landing
     namespace: Namespace
     table_name: TableName = "{table}"
@@ -163,12 +173,13 @@ class Pipeline(ToldTables):
     lease_seconds: int = Field(300, ge=10, le=MAX_LEASE_SECONDS)
     maintenance: Maintenance = Maintenance()
 
-    @field_validator("format_options")
+    @field_validator("format_options", mode="before")
     @classmethod
-    def _options_known(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        refuse_unknown_options(info.data.get("format", ""), value)
-        refuse_secret_addresses(value)
-        return value
+    def _of_the_format(cls, value: Any, info: ValidationInfo) -> FormatOptions:
+        if "format" not in info.data:
+            return FormatOptions()  # the format is refused; nothing tells its options
+        given = {} if isinstance(value, FormatOptions) else value
+        return options_model(info.data["format"]).model_validate(given)
 
     @field_validator("on_type_change")
     @classmethod
@@ -210,6 +221,11 @@ class Pipeline(ToldTables):
             if keyed := of_key(table.key, table.null_misfits):
                 raise ValueError(f"of {name} no column of its key in `null_misfits`: {keyed}")
         return value
+
+    @property
+    def wire(self) -> WireFormat:
+        """The facts of its format."""
+        return WIRE_FORMATS[self.format]
 
     def modes_of(self, table: TableConfig) -> tuple[str, ...]:
         """The modes of a table: its own, else the pipeline's."""

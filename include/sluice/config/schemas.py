@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sluice.config.fields import Strict
+from sluice.config.formats import FORMAT_NAMES, options_model
 from sluice.config.project import Pipeline
 from sluice.config.project_file import ProjectFile
 
@@ -20,10 +21,19 @@ _FILES: Final[dict[str, type[Strict]]] = {
 def json_schemas() -> dict[str, dict[str, Any]]:
     """The schema of each kind of file, by the file's name in `include/schemas`."""
     schemas = {name: model.model_json_schema() for name, model in _FILES.items()}
-    listed = schemas["pipeline.schema.json"]["properties"]["tables"]["anyOf"][0]
+    pipeline = schemas["pipeline.schema.json"]
+    listed = pipeline["properties"]["tables"]["anyOf"][0]
     # A name with nothing after it lists a table as its events describe it.
     listed["additionalProperties"] = {"anyOf": [listed["additionalProperties"], {"type": "null"}]}
+    pipeline["allOf"] = [_options_of(name) for name in FORMAT_NAMES]
     return {name: {"$schema": _DIALECT, **schema} for name, schema in schemas.items()}
+
+
+def _options_of(name: str) -> dict[str, Any]:
+    """What `format_options` may be where `format` is this one."""
+    told = {"properties": {"format": {"const": name}}, "required": ["format"]}
+    options = options_model(name).model_json_schema()
+    return {"if": told, "then": {"properties": {"format_options": options}}}
 
 
 def schema_text(schema: dict[str, Any]) -> str:

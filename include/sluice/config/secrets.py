@@ -72,16 +72,6 @@ def _tells_secret(value: Any) -> bool:
     return any(map(is_secret, named)) or any(map(holds_secret, words))
 
 
-def refuse_secret_addresses(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for a format's option that is an address with a secret in it."""
-    for name, value in options.items():
-        if isinstance(value, str) and "://" in value and holds_secret(value):
-            raise ValueError(
-                f"no password or token in {name}; a schema registry's are in the environment, in "
-                "SCHEMA_REGISTRY_USER_INFO or SCHEMA_REGISTRY_TOKEN"
-            )
-
-
 def shortened(value: Any) -> str:
     """A refused value for an error: of a mapping its keys alone, of an address no secret."""
     address = _NO_PORT.sub(r"://\1:…", _USER_INFO.sub(r"://\1:…@", _described(value)))

@@ -10,15 +10,15 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from json import encoder
-from typing import Any, Final
+from typing import Final
 
 from sluice.bounds import MEBIBYTE
+from sluice.config.format_options import CsvOptions
 from sluice.containers.compression import Damage
 from sluice.containers.documents import BOM, INVALID_UTF8, TOO_LARGE, Line, Refused
-from sluice.errors import ConfigError
 
 MALFORMED: Final = "malformed_csv"
 FIELD_COUNT: Final = "wrong_field_count"
@@ -27,8 +27,6 @@ TOO_MANY_NAMES: Final = "line_of_names_too_long"
 MOST_NAMES: Final = 10_000
 MOST_NAMES_CHARACTERS: Final = MEBIBYTE
 
-NOTHING: Final = ("",)
-"""The texts that are NULL unless a pipeline or its format says otherwise."""
 # The S3 target of AWS DMS leaves this field out of full loads, which its line of names says.
 _OPERATION: Final = '"Op"'
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
@@ -42,23 +40,14 @@ class CsvStyle:
     `columns` is empty where the first line has the names.
     """
 
-    nulls: tuple[str, ...] = NOTHING
+    nulls: tuple[str, ...] = CsvOptions.DEFAULT_NULLS
     delimiter: str = ","
     columns: tuple[str, ...] = ()
 
 
-def style_of(options: Mapping[str, Any], nulls: tuple[str, ...] = NOTHING) -> CsvStyle:
-    """The style that `format_options` ask for; `nulls` where they name none. Raises ConfigError."""
-    null, delimiter = options.get("csv_null", ""), options.get("csv_delimiter", ",")
-    columns = options.get("csv_columns", [])
-    if not isinstance(null, str):
-        raise ConfigError("format_options.csv_null: expected a text")
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise ConfigError("format_options.csv_delimiter: expected one character")
-    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-        raise ConfigError("format_options.csv_columns: expected a list of names")
-    nulls = (null,) if "csv_null" in options else nulls
-    return CsvStyle(nulls, delimiter, tuple(columns))
+def style_of(options: CsvOptions) -> CsvStyle:
+    """The style that a format's options ask for."""
+    return CsvStyle(options.nulls, options.csv_delimiter, tuple(options.csv_columns))
 
 
 def is_csv(key: str) -> bool:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import IO, Final
 
 import fastavro
 
+from sluice.config.format_options import Framing
 from sluice.containers.compression import Damage
 from sluice.containers.documents import JSON_BEGINS, TOO_LARGE, UTF16_MARKS, Refused
-from sluice.errors import ConfigError
 from sluice.manifest import JSON_LINES, SourceFile
 
-OPTION: Final = "framing"
-ONE_PER_FILE: Final = "one_per_file"
-LENGTH_PREFIXED: Final = "length_prefixed"
-FRAMINGS: Final = (ONE_PER_FILE, LENGTH_PREFIXED)
+ONE_PER_FILE: Final[Framing] = "one_per_file"
+LENGTH_PREFIXED: Final[Framing] = "length_prefixed"
 TRUNCATED: Final = "truncated_datum"
 
 COLUMN: Final = "datum"
@@ -36,16 +34,6 @@ _LENGTH_BYTES: Final = 4
 _SYNC_BYTES: Final = 16
 _TEXT_BEGINS: Final = JSON_BEGINS + UTF16_MARKS
 """As a version it would be far below zero, as a length beyond a gigabyte."""
-
-
-def framing_of(options: Mapping[str, Any]) -> str:
-    """How files hold bare datums, by `format_options`; raises ConfigError for another way."""
-    framing = options.get(OPTION, ONE_PER_FILE)
-    if framing not in FRAMINGS:
-        raise ConfigError(
-            f"format_options: {OPTION}: expected one of {', '.join(FRAMINGS)}, got {framing!r}"
-        )
-    return str(framing)
 
 
 def is_container(file: SourceFile) -> bool:

@@ -10,11 +10,12 @@ import base64
 from collections.abc import Iterator
 from typing import Final
 
+from sluice.config.format_options import Layout
 from sluice.containers.compression import Damage
 from sluice.containers.documents import Line, Refused
 
-VALUES: Final = "length_delimited"
-PAIRS: Final = "length_delimited_pairs"
+VALUES: Final[Layout] = "length_delimited"
+PAIRS: Final[Layout] = "length_delimited_pairs"
 LAYOUTS: Final = (VALUES, PAIRS)
 TRUNCATED: Final = "truncated_message"
 BAD_LENGTH: Final = "bad_message_length"

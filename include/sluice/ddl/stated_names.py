@@ -9,10 +9,6 @@ dts_avro.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Final
-
-AS_TYPED: Final = frozenset({"canal", "dts_avro"})
-"""The formats whose DDL events have the names of tables as statements do."""
 
 
 def may_name(stated: str, source: str) -> bool:

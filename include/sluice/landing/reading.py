@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.bounds import DEFAULT, MEBIBYTE, Bounds, rejects_of
-from sluice.config.formats import CSV_NULLS, DATUM_FORMATS, KEYED_FORMATS, TABLE_FORMATS
+from sluice.config.format_options import CsvOptions, DebeziumOptions, DtsAvroOptions
 from sluice.config.project import Pipeline
-from sluice.containers import datums, framed
-from sluice.containers.csv_rows import NOTHING, CsvStyle, style_of
+from sluice.containers.csv_rows import CsvStyle, style_of
+from sluice.containers.framed import LAYOUTS
 
 DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
-_LAYOUT: Final = "layout"
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,17 @@ PLAIN: Final = Reading()
 
 
 def reading_of(pipeline: Pipeline) -> Reading:
-    """From the pipeline's format and its options; raises ConfigError for a wrong one."""
+    """Return how the files are read, by the pipeline's format and its options."""
     options = pipeline.format_options
-    layout = str(options.get(_LAYOUT, ""))
+    layout = options.layout if isinstance(options, DebeziumOptions) else None
     return Reading(
         limit=pipeline.max_document_bytes,
-        tables=_style_of(pipeline) if pipeline.format in TABLE_FORMATS else None,
-        layout=layout if layout in framed.LAYOUTS else "",
-        framing=datums.framing_of(options) if pipeline.format in DATUM_FORMATS else "",
+        tables=style_of(options) if isinstance(options, CsvOptions) else None,
+        layout=layout if layout in LAYOUTS else "",
+        framing=options.framing if isinstance(options, DtsAvroOptions) else "",
         bounds=_bounds_of(pipeline),
-        keys=pipeline.format in KEYED_FORMATS,
+        keys=pipeline.wire.keyed,
     )
-
-
-def _style_of(pipeline: Pipeline) -> CsvStyle:
-    return style_of(pipeline.format_options, CSV_NULLS.get(pipeline.format, NOTHING))
 
 
 def _bounds_of(pipeline: Pipeline) -> Bounds:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sluice.config.format_options import RowsOptions
 from sluice.config.project import Pipeline
 from sluice.ledger.claims import Content
 
 _PARTITION: Final = re.compile(r".*=.*")
 _DATE: Final = re.compile(r"[\d_-]+")
-# How many folders, counted from the file, name its table.
-_NAMING: Final = {"rows": 1, "aws_dms": 2}
 CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
 """How AWS DMS calls a file of changes: by when its first one was written."""
 
@@ -31,13 +30,14 @@ def content_of(pipeline: Pipeline) -> Content:
     The same bytes in the folders of two tables are rows of either, and those of two times are
     changes of either.
     """
-    told = pipeline.format_options.get("table")
-    naming = 0 if told else _NAMING.get(pipeline.format, 0)
-    timed = pipeline.format == "aws_dms"
+    options, wire = pipeline.format_options, pipeline.wire
+    stated = isinstance(options, RowsOptions) and options.table
+    naming = 0 if stated else wire.table_folders
 
     def content(key: str, checksum: str) -> str:
         named = folders(key)[-naming:] if naming and checksum else []
-        time = CHANGES_FILE.match(key.rpartition("/")[2]) if timed and checksum else None
+        timed = wire.timed_files and checksum
+        time = CHANGES_FILE.match(key.rpartition("/")[2]) if timed else None
         return "\n".join((checksum, *named, *([time[0]] if time else [])))
 
     return content

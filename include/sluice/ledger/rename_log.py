@@ -15,8 +15,9 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 
+from sluice.config.formats import WIRE_FORMATS
 from sluice.ddl.defaults import AddedColumn, ColumnChange
-from sluice.ddl.stated_names import AS_TYPED, is_of
+from sluice.ddl.stated_names import is_of
 from sluice.ledger import ddl_log
 from sluice.ledger.tables import RENAMES, Row
 
@@ -73,7 +74,7 @@ def tables_told(
     """The source tables that statements are of, among those that are stored; where the format has
     their names as typed, also a table that was not known when its statement came."""
     stated = {one.source_table for one in told}
-    if format_name not in AS_TYPED:
+    if not WIRE_FORMATS[format_name].ddl_as_typed:
         return frozenset(stated)
     return frozenset(s for s in sources if any(is_of(name, s, lambda: sources) for name in stated))
 
