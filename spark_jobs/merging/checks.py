@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from sluice.config import checks as configchecks
 from sluice.config.checks import Check
-from sluice.config.project import SHARE_COUNTS_FROM
+from sluice.config.pipeline import SHARE_COUNTS_FROM
 from sluice.errors import AuditFailed
 from sluice.result import StagedTable
 from spark_jobs.job import Job

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from sluice.config.formats import FORMAT_NAMES, options_model
 from sluice.config.schemas import json_schemas, schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,3 +48,26 @@ def test_schema_takes_the_options_of_the_format_alone(
     schema = Draft202012Validator(json_schemas()["pipeline.schema.json"])
     pipeline = {"name": "p", "namespace": "n", "landing": {"url": "l"}, "format": format_name}
     assert schema.is_valid(pipeline | {"format_options": options}) == takes
+
+
+def _undescribed(schema: object, path: str = "") -> list[str]:
+    """The keys of a schema that no description explains."""
+    if isinstance(schema, list):
+        return [found for part in schema for found in _undescribed(part, path)]
+    if not isinstance(schema, dict):
+        return []
+    keys = schema.get("properties", {})
+    # What a condition asks of a key describes nothing.
+    bare = [f"{path}.{k}" for k, v in keys.items() if {"description", "const"}.isdisjoint(v)]
+    inner = (_undescribed(part, f"{path}.{n}") for n, part in schema.items() if n != "then")
+    return bare + [found for part in inner for found in part]
+
+
+@pytest.mark.parametrize("name", sorted(json_schemas()))
+def test_every_key_is_described(name: str) -> None:
+    assert _undescribed(json_schemas()[name]) == []
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_every_option_is_described(name: str) -> None:
+    assert _undescribed(options_model(name).model_json_schema()) == []

@@ -14,7 +14,7 @@ MAX_EPOCH: Final = 9999
 class FullLoad(Strict):
     """An epoch that begins with a full load: what older epochs left of its tables is gone."""
 
-    epoch: int = Field(ge=1, le=MAX_EPOCH)
+    epoch: int = Field(ge=1, le=MAX_EPOCH, description="the epoch that begins with it")
     at: Instant = Field(description="when rows of older epochs ended, for histories")
 
 

@@ -3,54 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sluice.bounds import FILE_BYTES, MEBIBYTE, RATIO
-from sluice.config.checks import Check
-from sluice.config.collations import Collations, NullKeys, beside_key, of_key
-from sluice.config.ddl_files import ToldTables, with_ddl
-from sluice.config.epochs import MAX_EPOCH, FullLoads
-from sluice.config.fields import (
-    Hints,
-    Key,
-    Location,
-    Namespace,
-    NullMisfits,
-    PartitionText,
-    Pattern,
-    PipelineName,
-    Region,
-    Schedule,
-    Strict,
-    TableName,
-)
-from sluice.config.format_options import FormatOptions
+from sluice.config.ddl_files import with_ddl
+from sluice.config.fields import Strict
 from sluice.config.format_versions import refuse_unwritable
-from sluice.config.formats import (
-    WIRE_FORMATS,
-    FormatName,
-    WireFormat,
-    options_model,
-    refuse_unknown_ends,
-)
-from sluice.config.maintenance import Maintenance
 from sluice.config.mistakes import explain
 from sluice.config.overlap import Written, refuse_overlap
-from sluice.config.partitions import Partition, parse_partition
-from sluice.config.places import S3_SCHEME, WAREHOUSE, refuse_globs, refuse_landing, resolved
-from sluice.config.policies import EVOLVE, FAIL
+from sluice.config.pipeline import Landing, Pipeline, TableConfig
+from sluice.config.places import WAREHOUSE, refuse_globs, refuse_landing, resolved
 from sluice.config.project_file import (
     CATALOG_SCHEMES,
     SQLITE,
@@ -59,198 +23,18 @@ from sluice.config.project_file import (
     ProjectFile,
     Spark,
 )
-from sluice.config.renames import RenamedColumns
-from sluice.config.schema_change import OnSchemaChange, OnTypeChange, refuse_unheeded
 from sluice.config.secrets import holds_secret, is_clear, shortened
-from sluice.config.source_tables import (
-    OnTruncate,
-    SourceTables,
-    refuse_patterns,
-    refuse_shared_sources,
-)
 from sluice.config.yaml_file import Document, by_name, read_yaml
 from sluice.errors import ConfigError
-from sluice.modes import CURRENT, Modes, needs_key
-from sluice.names import full_name
-from sluice.types.columns import ColumnType, parse_type
+
+__all__ = ["Landing", "Pipeline", "Project", "TableConfig", "load_project", "load_sound"]
 
 PROJECT_FILE: Final = "sluice.yaml"
 PIPELINES_FOLDER: Final = "pipelines"
 ENV_CATALOG_URI: Final = "SLUICE_CATALOG_URI"
 ENV_SPARK_MASTER: Final = "SLUICE_SPARK_MASTER"
-SHARE_COUNTS_FROM: Final = 100
-HOLD: Final = "hold"
-MAX_LEASE_SECONDS: Final = 7 * 24 * 3600
 
 _M = TypeVar("_M", bound=Strict)
-
-
-class Landing(Strict):
-    """Where the events' files arrive."""
-
-    url: Location = Field(description="a folder, relative to sluice.yaml, or s3://bucket/prefix")
-    pattern: Pattern = "**/*"
-    region: Region | None = None
-
-    @property
-    def on_s3(self) -> bool:
-        """True when the files are in a bucket."""
-        return self.url.startswith(S3_SCHEME)
-
-
-class TableConfig(SourceTables):
-    """What the events do not say about one table, or what should win over them."""
-
-    key: Key = None
-    columns: Hints = Field(default_factory=dict)
-    collations: Collations = Field(default_factory=dict)
-    null_keys: NullKeys = Field(default_factory=list)
-    null_misfits: NullMisfits = Field(default_factory=list)
-    renamed_columns: RenamedColumns = Field(default_factory=dict)
-    partition_by: list[PartitionText] = Field(
-        default_factory=list, description="col, days(col), bucket(16, col), truncate(4, col) …"
-    )
-    modes: Modes | None = Field(
-        None,
-        description="current or soft_delete, and beside it history, append; absent: the pipeline's",
-    )
-    write_mode: Literal["merge-on-read", "copy-on-write"] = "merge-on-read"
-    format_version: Literal[2, 3] = 2
-    checks: list[Check] = Field(
-        default_factory=list, description="queries that must find nothing, or nothing is published"
-    )
-    max_row_swing: float | None = Field(
-        None, gt=0, description="share of its rows that a batch may add or take; absent: any"
-    )
-
-    @property
-    def types(self) -> dict[str, ColumnType]:
-        """The hints, parsed."""
-        return {column: parse_type(hint) for column, hint in self.columns.items()}
-
-    @property
-    def partitions(self) -> tuple[Partition, ...]:
-        """`partition_by`, parsed."""
-        return tuple(parse_partition(text) for text in self.partition_by)
-
-
-class Pipeline(ToldTables):
-    """The content of one `pipelines/*.yaml`: which files go into which tables, and how."""
-
-    name: PipelineName
-    format: FormatName
-    format_options: Annotated[FormatOptions, WithJsonSchema({"type": "object"})] = Field(
-        FormatOptions(), validate_default=True, description="the format's own, see its page"
-    )
-    landing: Landing
-    namespace: Namespace
-    table_name: TableName = "{table}"
-    modes: Modes = Field([CURRENT])
-    tables: dict[str, TableConfig] | None = None
-    schedule: Schedule | None = "0 * * * *"
-    on_bad_record: Literal["quarantine", "fail"] = "quarantine"
-    max_bad_records: int = Field(1000, ge=0)
-    max_bad_share: float = Field(0.1, ge=0, le=1)
-    on_schema_change: OnSchemaChange = "evolve"
-    on_type_change: OnTypeChange = Field("fail", validate_default=True)
-    consistency: Literal["batch", "table"] = "batch"
-    on_open_transaction: Literal["apply", "hold"] = "apply"
-    on_truncate: OnTruncate = "apply"
-    on_drop_table: Literal["keep", "empty", "fail"] = "keep"
-    on_rename_table: Literal["keep", "fail"] = "keep"
-    on_position_reset: Literal["fail", "accept"] = "fail"
-    epoch: int = Field(0, ge=0, le=MAX_EPOCH)
-    full_loads: FullLoads = Field(default_factory=list)
-    max_files_per_batch: int = Field(10_000, ge=1)
-    max_bytes_per_batch: int = Field(10 * 1024 * MEBIBYTE, ge=1)
-    max_document_bytes: int = Field(64 * MEBIBYTE, ge=1024)
-    max_tables_per_batch: int = Field(500, ge=1)
-    max_columns_per_table: int = Field(1000, ge=1)
-    max_plain_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
-    max_compression_ratio: int = Field(RATIO, ge=1)
-    max_staged_bytes_per_file: int = Field(FILE_BYTES, ge=MEBIBYTE)
-    keep_tags: int = Field(72, ge=1)
-    lease_seconds: int = Field(300, ge=10, le=MAX_LEASE_SECONDS)
-    maintenance: Maintenance = Maintenance()
-
-    @field_validator("format_options", mode="before")
-    @classmethod
-    def _of_the_format(cls, value: Any, info: ValidationInfo) -> FormatOptions:
-        if "format" not in info.data:
-            return FormatOptions()  # the format is refused; nothing tells its options
-        given = {} if isinstance(value, FormatOptions) else value
-        return options_model(info.data["format"]).model_validate(given)
-
-    @field_validator("on_type_change")
-    @classmethod
-    def _columns_may_come(cls, value: str, info: ValidationInfo) -> str:
-        policy = info.data.get("on_schema_change", EVOLVE)
-        refuse_unheeded(value, policy, info.data.get("tables"))
-        return value
-
-    @field_validator("on_open_transaction")
-    @classmethod
-    def _ends_known(cls, value: str, info: ValidationInfo) -> str:
-        if value == HOLD:
-            refuse_unknown_ends(info.data.get("format", ""), info.data.get("consistency", ""))
-        return value
-
-    @field_validator("tables", mode="before")
-    @classmethod
-    def _empty_is_default(cls, value: Any) -> Any:
-        """`public.orders:` with nothing after it takes the table as the events describe it."""
-        if isinstance(value, Mapping):
-            return {name: {} if table is None else table for name, table in value.items()}
-        return value
-
-    @field_validator("tables")
-    @classmethod
-    def _fit_together(
-        cls, value: dict[str, TableConfig] | None, info: ValidationInfo
-    ) -> dict[str, TableConfig] | None:
-        refuse_patterns(value or ())
-        refuse_shared_sources(value)
-        for name, table in (value or {}).items():
-            refused = needs_key(table.modes or info.data.get("modes", []))
-            if refused and table.key == []:
-                raise ValueError(f"a key for {name}, or its modes without {', '.join(refused)}")
-            if beside := beside_key(table.key, (*table.collations, *table.null_keys)):
-                raise ValueError(
-                    f"of {name} only columns of its key in `collations` and `null_keys`: {beside}"
-                )
-            if keyed := of_key(table.key, table.null_misfits):
-                raise ValueError(f"of {name} no column of its key in `null_misfits`: {keyed}")
-        return value
-
-    @property
-    def wire(self) -> WireFormat:
-        """The facts of its format."""
-        return WIRE_FORMATS[self.format]
-
-    def modes_of(self, table: TableConfig) -> tuple[str, ...]:
-        """The modes of a table: its own, else the pipeline's."""
-        return tuple(self.modes if table.modes is None else table.modes)
-
-    @property
-    def holds_transactions(self) -> bool:
-        """Whether the events of a transaction wait until its end has landed."""
-        return self.on_open_transaction == HOLD
-
-    @property
-    def each_table_alone(self) -> bool:
-        """Whether a batch's tables are published without those that cannot be loaded."""
-        return self.consistency == "table"
-
-    def full_name(self, target: str) -> str:
-        """One of its tables, for people."""
-        return full_name(self.namespace, target)
-
-    def too_many_bad(self, bad: int, read: int) -> bool:
-        """True above a ceiling; the share counts from 100 records on, not in a tiny batch."""
-        if self.on_bad_record == FAIL:
-            return bad > 0
-        by_share = read >= SHARE_COUNTS_FROM and bad > self.max_bad_share * read
-        return bad > self.max_bad_records or by_share
 
 
 class Project(BaseModel):

@@ -19,7 +19,7 @@ CATALOG_SCHEMES: Final = {"jdbc": (SQLITE, "postgresql://"), "rest": ("http://",
 class CatalogConfig(Strict):
     """Which Iceberg catalog. Its password is never here: see `SLUICE_CATALOG_URI`."""
 
-    type: Literal["jdbc", "rest"]
+    type: Literal["jdbc", "rest"] = Field(description="which kind of Iceberg catalog")
     uri: str = Field(description="sqlite:///file, postgresql://user@host/db, or https:// for rest")
 
     @model_validator(mode="after")
@@ -45,7 +45,7 @@ class CatalogConfig(Strict):
 class Lake(Strict):
     """Where the tables are."""
 
-    catalog: CatalogConfig
+    catalog: CatalogConfig = Field(description="the Iceberg catalog, without its password")
     warehouse: Location = Field(description="a folder, relative to this file, or s3://bucket/path")
 
     @property
@@ -57,8 +57,10 @@ class Lake(Strict):
 class Spark(Strict):
     """Where Spark runs; `SLUICE_SPARK_MASTER` wins over `master`."""
 
-    master: str = "local[*]"
-    conf: SparkConf = Field(default_factory=dict)
+    master: str = Field("local[*]", description="Spark's master; in Airflow spark_default wins")
+    conf: SparkConf = Field(
+        default_factory=dict, description="settings of Spark; they win over Sluice's own"
+    )
     max_load_seconds: int = Field(
         21_600, ge=60, le=MOST_LOAD_SECONDS, description="a driver that takes longer is stopped"
     )
@@ -67,5 +69,5 @@ class Spark(Strict):
 class ProjectFile(Strict):
     """The content of `sluice.yaml`."""
 
-    lake: Lake
-    spark: Spark = Spark()
+    lake: Lake = Field(description="where the tables are")
+    spark: Spark = Field(Spark(), description="where Spark runs")
