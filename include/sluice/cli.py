@@ -57,7 +57,7 @@ from sluice.operations.verify import verify as verify_stage
 from sluice.operations.window import Window, as_utc
 from sluice.output import query, report, verify_report
 from sluice.output.report import for_terminal
-from sluice.output.rows import until_it_closes
+from sluice.output.rows import Output, until_it_closes
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Loads CDC files into Iceberg.")
 # Logs and pipes have no width of their own.
@@ -264,7 +264,7 @@ def status(
 @_reporting
 def sql(
     statement: str,
-    output: Annotated[str, typer.Option("--format", help="table, jsonl or csv")] = "table",
+    output: Annotated[Output, typer.Option("--format", help="How to write the rows")] = "table",
     project: ProjectDir = DEFAULT_PROJECT,
 ) -> None:
     """Query the lake with SQL, without a JVM."""

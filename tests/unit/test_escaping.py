@@ -21,7 +21,7 @@ from sluice.ledger.rows import FAILED, BatchRow
 from sluice.operations.maintenance import MaintenanceResult, Step
 from sluice.operations.preview import Forecast, Preview, TableForecast
 from sluice.output import report, verify_report
-from sluice.output.rows import write_rows
+from sluice.output.rows import Output, write_rows
 from sluice.result import BatchResult, Counts, Nulled, StagedTable, TableResult
 from spark_jobs.telling import tell
 from tests.unit.projects import open_shop
@@ -120,7 +120,7 @@ def test_a_verification() -> None:
 
 
 @pytest.mark.parametrize("output", ["table", "jsonl"])
-def test_answers_of_sql(output: str) -> None:
+def test_answers_of_sql(output: Output) -> None:
     to = io.StringIO()
     write_rows(pa.table({HOSTILE: [HOSTILE]}), output, to)
     assert unseen(to.getvalue()) == set()

@@ -17,7 +17,7 @@ from sluice.config.project import Project
 from sluice.errors import TerminalError
 from sluice.output import query
 from sluice.output.query import print_sql, run_sql
-from sluice.output.rows import write_rows
+from sluice.output.rows import Output, write_rows
 from tests.unit.projects import empty_lake
 
 pytestmark = pytest.mark.catalog
@@ -197,12 +197,7 @@ def test_the_lake_alone_is_read_for_good(project: Project) -> None:
     assert [list(row.values()) for row in answer] == [[3, False, True]]
 
 
-def test_unknown_format(project: Project) -> None:
-    with pytest.raises(TerminalError, match="known: table, jsonl, csv"):
-        print_sql(project, "SELECT 1", "xml", io.StringIO())
-
-
-def written(column: pa.Array, output: str = "jsonl") -> list[Any]:
+def written(column: pa.Array, output: Output = "jsonl") -> list[Any]:
     out = io.StringIO()
     write_rows(pa.table({"c": column}), output, out)
     return [json.loads(line)["c"] for line in out.getvalue().splitlines()]

@@ -22,9 +22,9 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import open_catalog
 from sluice.config.project import Project
-from sluice.errors import ConfigError, TerminalError
+from sluice.errors import TerminalError
 from sluice.names import CATALOG, NAMESPACES_OF_SQL, full_name
-from sluice.output.rows import FORMATS, write_rows
+from sluice.output.rows import Output, write_rows
 from sluice.output.sql_filter import BASE_TABLE, Node, nodes, row_filter
 
 # A schema of such a name is one of two meanings of it: DuckDB refuses to choose.
@@ -74,10 +74,8 @@ def run_sql(project: Project, statement: str) -> pa.Table:
         connection.close()
 
 
-def print_sql(project: Project, statement: str, output: str, to: TextIO) -> None:
-    """Answer a query and write it in one of FORMATS; raises ConfigError for another form."""
-    if output not in FORMATS:
-        raise ConfigError(f"unknown format {output!r}; known: {', '.join(FORMATS)}")
+def print_sql(project: Project, statement: str, output: Output, to: TextIO) -> None:
+    """Answer a query and write its rows."""
     write_rows(run_sql(project, statement), output, to)
 
 

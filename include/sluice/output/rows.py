@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from rich.text import Text
 
 from sluice.escaping import shown
 
-FORMATS: Final = ("table", "jsonl", "csv")
+Output = Literal["table", "jsonl", "csv"]
 _EXACT_IN_JSON: Final = 1 << 53
 _UNLIMITED: Final = 100_000
 
@@ -41,8 +41,8 @@ def until_it_closes(pipe: TextIO) -> Iterator[TextIO]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), pipe.fileno())
 
 
-def write_rows(answer: pa.Table, output: str, to: TextIO) -> None:
-    """Write all rows as one of FORMATS."""
+def write_rows(answer: pa.Table, output: Output, to: TextIO) -> None:
+    """Write all rows in one form."""
     names = _distinct(answer.column_names)
     rows = (row for batch in answer.to_batches() for row in _rows(batch))
     _WRITERS[output](names, rows, to)
@@ -161,7 +161,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-_WRITERS: Final[dict[str, Callable[[list[str], Iterator[tuple[Any, ...]], TextIO], None]]] = {
+_WRITERS: Final[dict[Output, Callable[[list[str], Iterator[tuple[Any, ...]], TextIO], None]]] = {
     "table": _write_table,
     "jsonl": _write_jsonl,
     "csv": _write_csv,
