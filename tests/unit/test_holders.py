@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,19 @@ def test_a_process_of_another_machine_of_the_same_name_is_no_dead_one(
     other.write_text("another\n")
     monkeypatch.setattr(leases, "BOOT_ID", other)
     assert not is_dead(f"{host}:{2**22 + 1}:77")
+
+
+def test_a_process_that_is_hidden_is_not_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where /proc is mounted with `hidepid`, it shows nothing of other users' processes."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        holder = f"{this_holder().split(':')[0]}:{child.pid}:{started(child.pid)}"
+        monkeypatch.setattr(leases, "PROC", tmp_path)
+        while_alive = is_dead(holder)
+        child.kill()
+    assert (while_alive, is_dead(holder)) == (False, True)
+
+
+def started(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

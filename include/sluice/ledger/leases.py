@@ -20,6 +20,8 @@ class Lease:
 
 # Of two hosts of one name, as clones of an image are, only this tells which is meant.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+PROC: Final = Path("/proc")
+_ALIVE: Final = "alive"
 ANYBODY: Final = "whoever publishes"
 """Holds a loaded batch whose publisher is not known yet, so that nobody can see it die."""
 
@@ -35,41 +37,43 @@ def new_attempt() -> str:
 
 
 def is_dead(holder: str) -> bool:
-    """True when the holder ran on this machine and its process is gone; never a guess."""
+    """Whether the holder ran on this machine and its process is gone; False in case of doubt."""
     machine, _, process = holder.partition(":")
     pid, _, started = process.partition(":")
     if machine != _machine() or not pid.isdecimal():
         return False
-    return _started(int(pid)) != started
+    return _started(int(pid)) not in (started, _ALIVE)
 
 
 def _machine() -> str:
-    """The host, its start and its process namespace: machines may share a name and, as containers
-    do, not the pids."""
+    """The host, its boot and its process namespace: machines can share a name, and containers
+    share a boot without sharing pids."""
     try:
-        started = BOOT_ID.read_text().strip()
+        boot = BOOT_ID.read_text().strip()
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
-        started, namespace = "", 0
-    return f"{socket.gethostname().replace(':', '_')}/{started}/{namespace}"
+        boot, namespace = "", 0
+    return f"{socket.gethostname().replace(':', '_')}/{boot}/{namespace}"
 
 
 def _started(pid: int) -> str:
-    """When the process started, in the kernel's ticks; empty when there is no such process."""
+    """When the process started, in the kernel's ticks; `_ALIVE` where /proc does not show it, ''
+    where there is no such process."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
-        return "" if Path("/proc").is_dir() else _alive(pid)
+        return _alive(pid)
     state, *fields = stat.rpartition(")")[2].split()
     return "" if state in "ZX" else fields[18]
 
 
 def _alive(pid: int) -> str:
-    """Where there is no /proc: alive or not is all that can be told."""
+    """`_ALIVE` or '': for a machine without /proc, or whose /proc hides other users' processes
+    (proc(5), `hidepid`)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return ""
     except PermissionError:
         pass
-    return "alive"
+    return _ALIVE
