@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,30 @@ def test_a_lost_lease_stops_the_work(ledger: Ledger, monkeypatch: pytest.MonkeyP
             turns.next()
 
 
-def test_a_lease_that_the_store_does_not_renew_is_lost(
+def test_a_lease_that_went_to_another_is_lost(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "renew_lease", fails_once(OSError("SLOW_DOWN"), list))
-    with Turns(ledger, "p", 0.03, 60) as turns:
+    monkeypatch.setattr(ledger, "renew_lease", fails_once(LeaseHeld("another has it"), list))
+    with Turns(ledger, "p", 0.3, 60) as turns:
         assert turns._lost.wait(10)
+        with pytest.raises(LeaseHeld, match="run it again"):
+            turns.next()
+
+
+def test_a_lease_that_is_renewed_at_the_second_try_is_kept(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed = threading.Event()
+    fails = fails_once(OSError("SLOW_DOWN"), renewed.set)
+    monkeypatch.setattr(ledger, "renew_lease", fails)
+    with Turns(ledger, "p", 3, 60) as turns:
+        assert renewed.wait(10)
+        assert turns.next()
+
+
+def test_a_lease_that_was_not_renewed_until_its_end_is_lost(ledger: Ledger, clock: Clock) -> None:
+    with Turns(ledger, "p", 60, 600) as turns:
+        clock.now += 60
         with pytest.raises(LeaseHeld, match="run it again"):
             turns.next()
 

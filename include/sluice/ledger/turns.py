@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
+from sluice.catalog.patience import in_words
 from sluice.errors import LeaseHeld
 from sluice.ledger.leases import Lease, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
@@ -16,6 +18,8 @@ from sluice.ledger.rows import MAINTENANCE
 # A load that waits looks for the lease every two seconds, and waits for a minute.
 STRETCH_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 5.0
+
+log = logging.getLogger(__name__)
 
 
 class Turns:
@@ -30,7 +34,7 @@ class Turns:
         self._attempt = new_attempt()
         self._stop, self._lost = threading.Event(), threading.Event()
         self._renewer: threading.Thread | None = None
-        self._since = 0.0
+        self._since = self._until = 0.0
 
     def __enter__(self) -> Self:
         self._take()
@@ -49,10 +53,10 @@ class Turns:
 
         Raises LeaseHeld where the lease was lost.
         """
-        if self._lost.is_set():
-            raise LeaseHeld(f"pipeline {self._pipeline}: maintenance lost its lease; run it again")
         if time.monotonic() >= self._ends:
             return False
+        if self._lost.is_set() or time.monotonic() >= self._until:
+            raise LeaseHeld(f"pipeline {self._pipeline}: maintenance lost its lease; run it again")
         if time.monotonic() - self._since > STRETCH_SECONDS:
             self._give_back()
             return self._take_again()
@@ -69,8 +73,9 @@ class Turns:
                 return True
 
     def _take(self) -> None:
+        begun = time.monotonic()
         self._ledger.lease_maintenance(self._pipeline, self._attempt, self._lease)
-        self._since = time.monotonic()
+        self._since, self._until = time.monotonic(), begun + self._lease.seconds
         self._stop.clear()
         self._renewer = threading.Thread(target=self._renew, daemon=True)
         self._renewer.start()
@@ -83,8 +88,12 @@ class Turns:
 
     def _renew(self) -> None:
         while not self._stop.wait(self._lease.seconds / 3):
+            begun = time.monotonic()
             try:
                 self._ledger.renew_lease(self._pipeline, MAINTENANCE, self._attempt, self._lease)
-            except Exception:  # of whatever it is, nobody knows then who holds the lease
+                self._until = begun + self._lease.seconds
+            except LeaseHeld:
                 self._lost.set()
                 return
+            except Exception as error:  # the catalog or its store may answer the next time
+                log.warning("maintenance could not renew its lease: %s", in_words(error))
