@@ -32,7 +32,13 @@ from sluice.ledger.newest import (
     untold,
     with_checksums,
 )
-from sluice.ledger.refusals import refuse_closed, refuse_halfway, refuse_held, taken_over
+from sluice.ledger.refusals import (
+    overtaken,
+    refuse_closed,
+    refuse_halfway,
+    refuse_held,
+    taken_over,
+)
 from sluice.ledger.rows import (
     AT_REST,
     FILE_CLAIMED,
@@ -319,7 +325,7 @@ class Ledger:
             row = replace(old, state=LOADING, attempt=attempt)
             if old.state == PUBLISHING and half():
                 row = row.telling(row.details | {HALF_PUBLISHED: True})
-            return [self._leased(row, lease)], None
+            return self._taken(batches, row, lease), None
 
         self._tables.append(BATCHES, decide)
 
@@ -332,11 +338,11 @@ class Ledger:
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
-            batches = self._batches_at(table, pipeline).values()
-            refuse_held(batches, "", self.has_lapsed)
-            refuse_halfway(batches, undone)
+            batches = self._batches_at(table, pipeline)
+            refuse_held(batches.values(), "", self.has_lapsed)
+            refuse_halfway(batches.values(), undone)
             row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
-            return [self._leased(row, lease)], None
+            return self._taken(batches, row, lease), None
 
         self._tables.append(BATCHES, decide)
 
@@ -351,7 +357,7 @@ class Ledger:
             if old is None or old.attempt != attempt:
                 raise LeaseHeld(taken_over(pipeline, batch_id, attempt, old))
             refuse_closed(old, attempt)
-            return [self._leased(old, lease)], None
+            return self._taken(batches, old, lease), None
 
         self._tables.append(BATCHES, decide)
 
@@ -371,6 +377,10 @@ class Ledger:
         if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
             return True
         return is_dead(row.holder)
+
+    def _taken(self, batches: Mapping[str, BatchRow], row: BatchRow, lease: Lease) -> list[Row]:
+        others = overtaken(batches.values(), row.batch_id)
+        return [*map(asdict, others), self._leased(row, lease)]
 
     def _leased(self, row: BatchRow, lease: Lease) -> Row:
         now = self._clock()

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+from typing import Final
 
 from sluice.errors import LeaseHeld
-from sluice.ledger.rows import CLOSED, HALFWAY, LANDED, ROLLING_BACK, BatchRow
+from sluice.ledger.leases import new_attempt
+from sluice.ledger.rows import (
+    CLOSED,
+    HALFWAY,
+    LANDED,
+    LOADING,
+    MAINTAINING,
+    ROLLING_BACK,
+    BatchRow,
+)
+
+_OVERTAKEN: Final = "overtaken-"
+_AT_WORK: Final = frozenset({LOADING, MAINTAINING})
 
 
 def refuse_held(
@@ -51,7 +65,22 @@ def completed_by(row: BatchRow) -> str:
     return f"sluice run {row.pipeline} (or {undo})"
 
 
+def overtaken(batches: Iterable[BatchRow], batch_id: str) -> list[BatchRow]:
+    """The other batches whose lease lapsed at work, each with an attempt that no process has.
+
+    Whoever takes or renews the lease writes these rows too: a process that stood still may not
+    renew its lease and go on with the list of published batches that it read before.
+    """
+    lapsed = [r for r in batches if r.batch_id != batch_id and r.state in _AT_WORK and r.holder]
+    return [replace(r, attempt=f"{_OVERTAKEN}{new_attempt()}").without_lease() for r in lapsed]
+
+
 def taken_over(pipeline: str, batch_id: str, attempt: str, row: BatchRow | None) -> str:
-    """What to say to an attempt at a batch that is another's now."""
-    now = f"attempt {row.attempt} has taken it over" if row else "the ledger does not know it"
+    """The message for an attempt at a batch that is no longer its own."""
+    if row is None:
+        now = "the ledger does not know it"
+    elif row.attempt.startswith(_OVERTAKEN):
+        now = "its lease lapsed, and another run had the pipeline meanwhile"
+    else:
+        now = f"attempt {row.attempt} has taken it over"
     return f"pipeline {pipeline}, batch {batch_id}: {now}; attempt {attempt} stops here"
