@@ -20,6 +20,9 @@ _PIECE: Final = 1 << 16
 _SLOW_SECONDS: Final = 0.5
 _BUSY: Final = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 _DENIED: Final = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+_CONFLICT: Final = (
+    b"<Error><Code>ConditionalRequestConflict</Code><Message>Conflict.</Message></Error>"
+)
 _BROKEN: Final = b"<Error><Code>InternalError</Code><Message>Try again.</Message></Error>"
 FATES: Final = ("busy", "reset", "cut", "slow")
 
@@ -28,7 +31,8 @@ FATES: Final = ("busy", "reset", "cut", "slow")
 class Flaky:
     """`share` of the requests have one of the `fates`, both of which may be changed at any time;
     `told` counts them. What GETs a path that ends with `denied` is refused, with one of `broken` an
-    error of the server, and with one of `cut` gets a part of the object, once."""
+    error of the server, and with one of `cut` gets a part of the object, once. So many conditional
+    writes as `conflicts` are answered with a conflict."""
 
     port: int
     upstream: tuple[str, int]
@@ -39,6 +43,7 @@ class Flaky:
     denied: str = ""
     broken: tuple[str, ...] = ()
     cut: set[str] = field(default_factory=set)
+    conflicts: int = 0
 
     def draw(self) -> str:
         """The fate of the next request; empty: none."""
@@ -78,6 +83,11 @@ def _serve(client: socket.socket, found: Flaky) -> None:
         if method == "GET" and (cut := {p for p in found.cut if path.endswith(p)}):
             found.cut -= cut
             _cut_short(client, found.upstream, _once(head) + _HEAD_ENDS + rest)
+            return
+        if found.conflicts and b"if-none-match:" in head.lower():
+            found.conflicts -= 1
+            _drain(client, head, rest)
+            client.sendall(_answer(_CONFLICT, "409 Conflict"))
             return
         fate = found.draw()
         if fate == "reset":

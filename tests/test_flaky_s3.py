@@ -82,6 +82,25 @@ def test_what_fails_for_good_is_an_error_to_try_again(
             action()
 
 
+def test_a_conditional_write_that_meets_another_is_sent_again(
+    store: S3Store, between: Flaky
+) -> None:
+    """S3 answers 409 where a delete or another write of the key is under way."""
+    between.conflicts = 2
+    assert store.put_if_absent("a", b"1")
+    between.conflicts = 1
+    assert not store.put_if_absent("a", b"2")
+    assert (store.get("a"), between.conflicts) == (b"1", 0)
+
+
+def test_a_conditional_write_that_meets_others_each_time_is_to_be_tried_later(
+    store: S3Store, between: Flaky
+) -> None:
+    between.conflicts = 1000
+    with pytest.raises(TransientError, match="ConditionalRequestConflict"):
+        store.put_if_absent("a", b"1")
+
+
 def test_an_object_that_is_denied_says_nothing_of_the_others(
     store: S3Store, between: Flaky
 ) -> None:

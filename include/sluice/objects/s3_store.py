@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from io import BytesIO, RawIOBase
+from io import RawIOBase
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import boto3
@@ -43,6 +44,10 @@ DELETED_AT_ONCE: Final = 1000
 
 _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
 _ANOTHER: Final = ("412", "PreconditionFailed")  # than the condition of the request allows
+# S3's answer while a delete or another write of the key is under way: the request is to be sent
+# again (API reference of PutObject, If-None-Match), which botocore does not do.
+_CONFLICT: Final = "ConditionalRequestConflict"
+_CONFLICT_SECONDS: Final = 0.2
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
 # What the client refuses before it asks any server.
@@ -154,7 +159,7 @@ class S3Store:
         try:
             answer = self.client.get_object(**asked)
         except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and _code(error) in _ANOTHER:
+            if _code(error) in _ANOTHER:
                 raise written_again(key) from error
             raise self._denial(key, error) or self._explanation(key, error) from error
         return cast(BinaryIO, _Body(self, key, answer["Body"]))
@@ -176,15 +181,20 @@ class S3Store:
 
     def put_if_absent(self, key: str, content: bytes) -> bool:
         """See `ObjectStore`: the server itself refuses a second object."""
-        try:
-            self.client.put_object(
-                Bucket=self.bucket, Key=self.prefix + key, Body=BytesIO(content), IfNoneMatch="*"
-            )
-        except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and _code(error) in _ANOTHER:
-                return False
-            raise self._explanation(key, error) from error
-        return True
+        left = ATTEMPTS
+        while True:
+            try:
+                self.client.put_object(
+                    Bucket=self.bucket, Key=self.prefix + key, Body=content, IfNoneMatch="*"
+                )
+                return True
+            except (ClientError, BotoCoreError) as error:
+                left -= 1
+                if _code(error) in _ANOTHER:
+                    return False
+                if _code(error) != _CONFLICT or left == 0:
+                    raise self._explanation(key, error) from error
+                time.sleep(_CONFLICT_SECONDS)
 
     def delete_prefix(self, prefix: str) -> None:
         """See `ObjectStore`."""
@@ -234,7 +244,7 @@ class S3Store:
 
     def _denial(self, key: str, error: Exception) -> FileDenied | None:
         """What the answer to the reading of one object says of this object alone."""
-        advice = _OF_ONE_OBJECT.get(_code(error)) if isinstance(error, ClientError) else None
+        advice = _OF_ONE_OBJECT.get(_code(error))
         return FileDenied(f"{self._where(key)}: {error}; {advice}") if advice else None
 
     def _where(self, key: str) -> str:
@@ -243,7 +253,7 @@ class S3Store:
     def _explanation(self, key: str, error: Exception) -> Exception:
         """The error to raise instead: absent, to be tried again, or to be mended first."""
         where = self._where(key)
-        code = _code(error) if isinstance(error, ClientError) else ""
+        code = _code(error)
         if code in _ABSENT:
             return FileNotFoundError(where)
         wrong = code in (*_DENIED, *_WRONG) or isinstance(error, _WRONG_SETTINGS)
@@ -252,8 +262,9 @@ class S3Store:
         return kind(f"{where}: {error}{advice}")
 
 
-def _code(error: ClientError) -> str:
-    return error.response.get("Error", {}).get("Code", "")
+def _code(error: Exception) -> str:
+    """The code of the server's answer; '' where there was none."""
+    return error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
 
 
 class _Body(RawIOBase):
