@@ -32,7 +32,7 @@ class Flaky:
     """`share` of the requests have one of the `fates`, both of which may be changed at any time;
     `told` counts them. What GETs a path that ends with `denied` is refused, with one of `broken` an
     error of the server, and with one of `cut` gets a part of the object, once. So many conditional
-    writes as `conflicts` are answered with a conflict."""
+    writes as `conflicts` are answered with a conflict, so many reads as `throttled` as busy."""
 
     port: int
     upstream: tuple[str, int]
@@ -44,6 +44,7 @@ class Flaky:
     broken: tuple[str, ...] = ()
     cut: set[str] = field(default_factory=set)
     conflicts: int = 0
+    throttled: int = 0
 
     def draw(self) -> str:
         """The fate of the next request; empty: none."""
@@ -88,6 +89,10 @@ def _serve(client: socket.socket, found: Flaky) -> None:
             found.conflicts -= 1
             _drain(client, head, rest)
             client.sendall(_answer(_CONFLICT, "409 Conflict"))
+            return
+        if found.throttled and method in ("GET", "HEAD"):
+            found.throttled -= 1
+            client.sendall(_answer(_BUSY))
             return
         fate = found.draw()
         if fate == "reset":

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import boto3
 import pytest
+from pyiceberg.io import load_file_io
 
+from sluice.catalog.client import open_catalog
+from sluice.config.project import Project
+from sluice.config.project_file import CatalogConfig, Lake, Spark
 from sluice.errors import FileDenied, FilesUnread, TransientError
 from sluice.objects.s3_store import S3Store
 from sluice.objects.store import open_store
@@ -99,6 +103,21 @@ def test_a_conditional_write_that_meets_others_each_time_is_to_be_tried_later(
     between.conflicts = 1000
     with pytest.raises(TransientError, match="ConditionalRequestConflict"):
         store.put_if_absent("a", b"1")
+
+
+def test_what_the_catalog_names_is_read_from_a_busy_store(
+    store: S3Store, between: Flaky, tmp_path: Path
+) -> None:
+    """pyarrow by itself gives up after three requests."""
+    store.put("metadata.json", b"{}")
+    catalog = CatalogConfig(type="jdbc", uri=f"sqlite:///{tmp_path}/catalog.db")
+    lake = Lake(catalog=catalog, warehouse=f"s3://{store.bucket}/landing")
+    opened = open_catalog(Project(root=tmp_path, lake=lake, spark=Spark(), pipelines={}))
+    location = f"s3://{store.bucket}/landing/metadata.json"
+    between.throttled = 4
+    files = load_file_io(opened.properties, location)
+    assert files.new_input(location).open().read() == b"{}"
+    assert between.throttled == 0
 
 
 def test_an_object_that_is_denied_says_nothing_of_the_others(

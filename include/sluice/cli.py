@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from pyiceberg.exceptions import CommitFailedException, RESTError
 from rich.console import Console
-from sqlalchemy.exc import DBAPIError
 
 from sluice import __version__
 from sluice.catalog.client import open_catalog
-from sluice.catalog.patience import in_words, is_hopeless
+from sluice.catalog.patience import EXPECTED, as_sluice_error
 from sluice.cli_options import (
     DEFAULT_PROJECT,
     AsJson,
@@ -37,7 +35,7 @@ from sluice.config import new_epoch
 from sluice.config.live_source import LiveSource
 from sluice.config.project import PIPELINES_FOLDER, load_project, load_sound
 from sluice.driver.child_process import stop_children_when_ended
-from sluice.errors import ConfigError, SluiceError, TerminalError, TransientError
+from sluice.errors import ConfigError
 from sluice.escaping import LINES, shown
 from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
@@ -75,8 +73,8 @@ def _reporting(command: F) -> F:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException) as raw:
-            error = raw if isinstance(raw, SluiceError) else _unreachable(raw)
+        except EXPECTED as raw:
+            error = as_sluice_error(raw)
             told = f"[bold red]{type(error).__name__}[/bold red]: {for_terminal(str(error), LINES)}"
             err.print(told, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from raw
@@ -98,13 +96,6 @@ def _version(
     ] = False,
 ) -> None:
     pass
-
-
-def _unreachable(error: Exception) -> SluiceError:
-    """What the catalog, the store or the disk said, in one line and without its statement."""
-    if is_hopeless(error):
-        return TerminalError(f"{in_words(error)}; check the address, and the rights to it")
-    return TransientError(f"{in_words(error)}; try again, or look there")
 
 
 def _say(text: str) -> None:

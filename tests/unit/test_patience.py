@@ -84,6 +84,7 @@ def claim(ledger: Ledger, key: str) -> list[str]:
         requests.ConnectionError("refused"),
         requests.Timeout("read timed out"),
         ServiceUnavailableError("503"),
+        OSError("When reading key 'x' in bucket 'w': AWS Error SLOW_DOWN during HeadObject"),
     ],
 )
 def test_what_passes_is_waited_for(clock: Clock, error: Exception) -> None:
@@ -108,6 +109,10 @@ def test_in_the_end_it_gives_up_and_says_why(clock: Clock) -> None:
         ProgrammingError("SELECT 1", {}, sqlite3.ProgrammingError("permission denied")),
         ValueError("a mistake"),
         FileNotFoundError("gone"),
+        PermissionError("access denied"),
+        OSError("When reading key 'x' in bucket 'w': AWS Error ACCESS_DENIED during HeadObject"),
+        OSError(errno.ENOSPC, "No space left"),
+        OSError(errno.EIO, "Input/output error"),
     ],
 )
 def test_what_does_not_pass_is_told_at_once(clock: Clock, error: Exception) -> None:

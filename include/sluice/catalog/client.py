@@ -36,6 +36,7 @@ from sluice.names import CATALOG, full_name
 _OPEN_AGAIN: Final = 3
 _OPEN_AGAIN_SECONDS: Final = 0.3
 _REST: Final = "sluice.catalog.rest.PatientRestCatalog"
+_S3_RETRIES: Final = "sluice.catalog.s3_retries.PatientS3Retries"
 _LIBPQ: Final = {
     "connect_timeout": POSTGRES_CONNECT_SECONDS,
     "keepalives": 1,
@@ -116,6 +117,7 @@ def _s3_properties(project: Project) -> dict[str, str]:
     found = {
         "s3.endpoint": s3_endpoint(),
         "s3.region": s3_region(),
+        "s3.retry-strategy-impl": _S3_RETRIES,
         "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID"),
         "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY"),
         "s3.session-token": os.environ.get("AWS_SESSION_TOKEN"),

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from pyiceberg.exceptions import (
+    CommitFailedException,
     ForbiddenError,
+    RESTError,
     ServerError,
     ServiceUnavailableError,
     TooManyRequestsError,
@@ -22,7 +24,7 @@ from pyiceberg.exceptions import (
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from sluice.errors import LakeMoved, SluiceError, TransientError
+from sluice.errors import LakeMoved, SluiceError, TerminalError, TransientError
 
 T = TypeVar("T")
 Errors = tuple[type[Exception], ...]
@@ -35,12 +37,15 @@ _TOLD_AT: Final = 5
 OF_CATALOGS: Errors = (
     OperationalError, InterfaceError, ServiceUnavailableError, TooManyRequestsError, ServerError,
 )  # fmt: skip
-# Databases raise the same class for what no waiting mends.
+# Sluice's own, and what a database, a catalog, an object store or a disk raises.
+EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException)
+# Databases raise the same class for what no waiting mends, and so does pyarrow for S3.
 _HOPELESS: Final = (
     "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
     "permission denied", "unable to open database file", "readonly database",
     "file is not a database",
 )  # fmt: skip
+_DENIED: Final = ("error access_denied", "error signature_does_not_match")
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +65,9 @@ def retry(action: Callable[[], T], also: Errors = ()) -> T:
     while True:
         try:
             return action()
-        except (*transient_errors(), *also) as problem:
-            if is_hopeless(problem):
+        except Exception as problem:
+            passes = isinstance(problem, (*transient_errors(), *also)) or _is_of_a_store(problem)
+            if is_hopeless(problem) or not passes:
                 raise
             if time.monotonic() >= give_up:
                 raise _given_up(problem) from problem
@@ -111,8 +117,25 @@ def in_words(problem: Exception) -> str:
 
 
 def is_hopeless(problem: Exception) -> bool:
-    """Whether no waiting mends it: who asks may not, or what is asked is not there."""
+    """Whether waiting does not help: access is denied, or what is asked for does not exist."""
     if isinstance(problem, (UnauthorizedError, ForbiddenError, PermissionError)):
         return True
     text = str(problem).lower()
+    if _is_of_a_store(problem):
+        return any(words in text for words in _DENIED)
     return isinstance(problem, DBAPIError) and any(words in text for words in _HOPELESS)
+
+
+def _is_of_a_store(problem: Exception) -> bool:
+    """Whether pyarrow raised it for a request to an object store: it has no `errno`, and no class
+    of its own. An error of the disk has an `errno`."""
+    return type(problem) is OSError and problem.errno is None
+
+
+def as_sluice_error(problem: Exception) -> SluiceError:
+    """One of Sluice's errors for one of EXPECTED: whether to try again, and why."""
+    if isinstance(problem, SluiceError):
+        return problem
+    if is_hopeless(problem):
+        return TerminalError(f"{in_words(problem)}; check the address, and the rights to it")
+    return TransientError(f"{in_words(problem)}; try again, or look there")

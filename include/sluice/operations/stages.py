@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from sluice.catalog.patience import EXPECTED, as_sluice_error
 from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, submit
 from sluice.errors import ConfigError, LeaseHeld, PublishRefused, SluiceError, TerminalError
@@ -344,7 +345,8 @@ def load_and_publish(
     for key in manifests:
         try:
             result = _load_in_turn(ctx, key)
-        except SluiceError as error:
+        except EXPECTED as raised:
+            error = as_sluice_error(raised)
             # Another run may have had the batch too: then it is in the tables, and stays there.
             if not _is_finished(ctx, ctx.ledger.batch(ctx.pipeline.name, batch_of(key))):
                 # The first is handed back, and told by whoever called.
@@ -384,5 +386,5 @@ def _give_up(ctx: Context, manifest_key: str) -> None:
     try:
         for line in give_up(ctx, batch_of(manifest_key)):
             ctx.say(f"rollback: {line}")
-    except SluiceError as error:
-        ctx.say(f"rollback: {error}")
+    except EXPECTED as error:
+        ctx.say(f"rollback: {as_sluice_error(error)}")
