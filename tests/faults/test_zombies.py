@@ -6,6 +6,7 @@ Its machine stood still, or its network was gone: it is alive, and knows nothing
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -14,12 +15,15 @@ from typing import Final
 
 import pytest
 
+from sluice.errors import TransientError
 from sluice.faults import Point
-from tests.faults.lake import Contents, Lake, descendants, finish
+from sluice.operations import stages
+from tests.faults.lake import Contents, Lake, descendants, event, finish
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.long]
 PATIENCE_SECONDS: Final = 600
 LEASE_SECONDS: Final = 10
+_BATCH: Final = re.compile(r"'_batch_id': '[^']*'")
 DRIVER: Final = [
     Point.LOAD_PLANNED, Point.LOAD_DECODED, Point.LOAD_BRANCHED, Point.LOAD_MERGED,
     Point.LOAD_RESULT,
@@ -107,3 +111,39 @@ def test_what_was_rolled_back_meanwhile_stays_so(
     assert lake.context().ledger.known_files("shop").keys() >= {"dt=2026-03-01/hr=01/b.jsonl"}
     held = {f.state for f in lake.context().ledger.batch_files("shop", batch)}
     assert held == {"held"}
+
+
+def test_a_load_beside_which_another_batch_was_published_begins_anew(lake: Lake) -> None:
+    """What it read when it took the lease does not count that batch."""
+    lake.restore("landed")
+    run, pid = suspended(lake, Point.LOAD_BRANCHED)
+    try:
+        lake.land("dt=2026-03-01/hr=02/d.jsonl", third_hour())
+        ctx = lake.context()
+        (key,) = stages.land(ctx)
+        stages.load(ctx, key)
+        stages.publish(ctx, key)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    code, told = finish(run)
+    assert code == TransientError.exit_code
+    assert "its lease lapsed, and another run had the pipeline meanwhile" in told
+    assert lake.command("run", "shop")[0] == 0
+    found = lake.contents()
+    lake.restore("landed")
+    lake.land("dt=2026-03-01/hr=02/d.jsonl", third_hour())
+    assert lake.command("run", "shop")[0] == 0
+    assert without_batches(found) == without_batches(lake.contents())
+
+
+def third_hour() -> list[str]:
+    return [
+        event("u", "orders", 200, {"id": 5, "total": "7.00"}),
+        *(event("c", "visits", 210 + k, {"at": 7}) for k in range(3)),
+    ]
+
+
+def without_batches(contents: Contents) -> dict[str, list[str]]:
+    """The rows of targets, whichever batch brought them."""
+    tables = {name: rows for name, rows in contents.rows.items() if name.startswith("shop.")}
+    return {name: [_BATCH.sub("", row) for row in rows] for name, rows in tables.items()}
