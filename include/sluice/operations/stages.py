@@ -22,6 +22,7 @@ from sluice.operations import comments
 from sluice.operations.ahead import land_tables
 from sluice.operations.context import Context, open_context
 from sluice.operations.denied import Denied, files_left_out
+from sluice.operations.empty_tables import drop_empty_tables
 from sluice.operations.land import land
 from sluice.operations.pointless import pointless
 from sluice.operations.publication import (
@@ -49,7 +50,6 @@ from sluice.operations.undo import (
     take_out,
 )
 from sluice.operations.undoable import or_undone
-from sluice.operations.vacant import drop_vacant
 from sluice.operations.waiting import (
     is_held,
     keeping,
@@ -223,7 +223,7 @@ def reconcile(ctx: Context, loads: Callable[[Manifest], bool] = _none) -> list[s
     again = [key for key in done if key is not None]
     newest = ctx.ledger.batches(ctx.pipeline.name, limit=1)
     if again or any(row.state == states.ROLLED_BACK for row in newest):
-        for table in drop_vacant(ctx):
+        for table in drop_empty_tables(ctx):
             ctx.say(f"reconcile: {table} was made by a batch that never was published: dropped")
     return again
 

@@ -42,7 +42,7 @@ from sluice.operations.undoable import (
     refuse_refolded,
     tables,
 )
-from sluice.operations.waiting import renewing
+from sluice.operations.waiting import pipeline_lease
 
 _GIVEN_UP: Final = "given-up-"
 
@@ -175,19 +175,12 @@ def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> l
 def _lease(ctx: Context, batches: list[str]) -> Iterator[None]:
     """The pipeline's lease, so that no load begins between the look and the moves, and nobody
     else completes the same rollback. Raises LeaseHeld."""
-    name, attempt = ctx.pipeline.name, new_attempt()
     if any(known_batch(ctx, batch_id).state == states.PUBLISHING for batch_id in batches):
         # Its publisher may have the lease; nobody loads beside one that is half published.
         yield
         return
-    ctx.ledger.lease_maintenance(name, attempt, ctx.lease, *batches)
-    renew = partial(ctx.ledger.renew_lease, name, states.MAINTENANCE, attempt, ctx.lease)
-    try:
-        # A rollback over many batches and tables takes longer than one lease.
-        with renewing(ctx, renew):
-            yield
-    finally:
-        ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
+    with pipeline_lease(ctx, *batches):
+        yield
 
 
 def _begin(ctx: Context, batch_id: str) -> Unchanged:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Final
 
 from sluice.errors import LeaseHeld
@@ -95,6 +96,22 @@ def _held_and_mine(ctx: Context) -> tuple[Rows, Rows]:
 def keeping(ctx: Context) -> AbstractContextManager[None]:
     """Renew meanwhile the leases of the batches that wait in this process's hands."""
     return renewing(ctx, lambda: renew_waiting(ctx))
+
+
+@contextmanager
+def pipeline_lease(ctx: Context, *undone: str) -> Iterator[None]:
+    """Hold the pipeline's lease, as maintenance does; raises LeaseHeld while somebody else has it.
+
+    `undone`: batches that may be half rolled back, because their rollback is what goes on here.
+    """
+    name, attempt = ctx.pipeline.name, new_attempt()
+    ctx.ledger.lease_maintenance(name, attempt, ctx.lease, *undone)
+    renew = partial(ctx.ledger.renew_lease, name, states.MAINTENANCE, attempt, ctx.lease)
+    try:
+        with renewing(ctx, renew):
+            yield
+    finally:
+        ctx.ledger.release_lease(name, states.MAINTENANCE, attempt)
 
 
 def renewing(ctx: Context, renew: Callable[[], object]) -> AbstractContextManager[None]:

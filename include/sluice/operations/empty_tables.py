@@ -1,0 +1,112 @@
+"""Drops the tables of batches that were never published, so that the next batch makes them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from sluice.catalog.client import find_table
+from sluice.catalog.snapshots import tables_of
+from sluice.errors import LeaseHeld
+from sluice.ledger import rows as states
+from sluice.ledger.changelogs import batches_in
+from sluice.ledger.leases import this_holder
+from sluice.names import (
+    PROP_PIPELINE,
+    beside_target,
+    changelog_namespace,
+    changelog_table,
+    is_changelog,
+    target_of_changelog,
+    tombstone_table,
+    whose,
+)
+from sluice.operations.context import Context
+from sluice.operations.waiting import is_taken_up, pipeline_lease
+
+_DEAD: Final = frozenset({states.FAILED, states.ROLLED_BACK})
+
+
+def drop_empty_tables(ctx: Context) -> list[str]:
+    """Drop the targets in which nothing was ever published, or all was rolled back, with their
+    changelogs, tombstones, histories and events; return the targets' names.
+
+    Their types and key are those of a batch that failed, perhaps because of a wrong hint that is
+    corrected by now. Nothing is dropped while a batch is being decoded, which needs no lease and
+    may create tables, nor while somebody else has the pipeline's lease. A catalog drops a table
+    without a check of its state, so the state is checked before each drop; and files are kept, so
+    that a table dropped by mistake can be registered again (`purge` is refused by some catalogs).
+    """
+    empty = [t for t in _targets(ctx) if _is_empty(ctx, t)] if _nobody_stages(ctx) else []
+    if not empty:
+        return []
+    with suppress(LeaseHeld), pipeline_lease(ctx):
+        return [ctx.pipeline.full_name(target) for target in empty if _drop(ctx, target)]
+    return []
+
+
+def _nobody_stages(ctx: Context) -> bool:
+    return all(map(_is_dead, ctx.ledger.unfinished(ctx.pipeline.name)))
+
+
+def _is_dead(row: states.BatchRow) -> bool:
+    """Whether nobody stages the batch: true also of one that this process has taken up and not yet
+    given to a driver."""
+    own = row.holder == this_holder() and is_taken_up(row)
+    return own or row.state in _DEAD
+
+
+def _targets(ctx: Context) -> Iterator[str]:
+    """The pipeline's targets without snapshots, and those of which only the changelog is left."""
+    own = ctx.pipeline.namespace
+    tables = tables_of(ctx.catalog, own)
+    for space, name in tables:
+        target = target_of_changelog(name) if is_changelog(space, name) else ""
+        if space != own and (not target or (own, target) in tables):
+            continue
+        table = find_table(ctx.catalog, space, name)
+        if table is None or table.properties.get(PROP_PIPELINE) != ctx.pipeline.name:
+            continue
+        if target or (whose(table.properties) is None and not table.metadata.refs):
+            yield target or name
+
+
+def _is_empty(ctx: Context, target: str) -> bool:
+    """Whether no table of the target has a snapshot, and its changelog only changes of batches
+    that are not published."""
+    *published, changelog = _tables(ctx, target)
+    if any(table.metadata.refs for table in _existing(ctx, published)):
+        return False
+    dead = {row.batch_id for row in ctx.ledger.batches(ctx.pipeline.name) if _is_dead(row)}
+    return all(batches_in(log) <= dead for log in _existing(ctx, [changelog]))
+
+
+def _tables(ctx: Context, target: str) -> list[tuple[str, str]]:
+    """Everything that a pipeline creates for a target: the changelog last."""
+    own, beside = ctx.pipeline.namespace, changelog_namespace(ctx.pipeline.namespace)
+    return [
+        (own, target),
+        *((own, name) for name in beside_target(target)),
+        (beside, tombstone_table(target)),
+        (beside, changelog_table(target)),
+    ]
+
+
+def _existing(ctx: Context, idents: list[tuple[str, str]]) -> Iterator[Table]:
+    tables = (find_table(ctx.catalog, *ident) for ident in idents)
+    return (table for table in tables if table is not None)
+
+
+def _drop(ctx: Context, target: str) -> bool:
+    """Drop the tables of a target: first itself, so that nobody publishes into it, last the
+    changelog, by which a later run finds what is left. Return whether all of them were dropped."""
+    for ident in _tables(ctx, target):
+        if not (_is_empty(ctx, target) and _nobody_stages(ctx)):
+            return False
+        with suppress(NoSuchTableError):
+            ctx.catalog.drop_table(ident)
+    return True
