@@ -140,23 +140,20 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
 def _undo_published(
     ctx: Context, batches: list[str], dry_run: bool, half: bool = False
 ) -> list[str]:
-    """Undo published batches, given from the newest on, after a look at all of their tables.
+    """Undo published batches, newest first, once all of their tables may go back.
 
-    Of those that may be `half` published, and half staged, the branches go first: without them
-    nobody publishes more, and what was published since the look is undone too.
+    That is checked before the lease is waited for, and again under it, for other batches may have
+    been published in between. Of batches that may be `half` published, the branches are dropped
+    first: without them nobody publishes more, and what was published since is undone too.
     """
-    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-    refuse_in_use(ctx, batches)
-    refuse_refolded(ctx, batches)
-    refuse_if_followed(ctx, published)
-    moves = _moves(ctx, published)
+    published, moves = _checked(ctx, batches)
     if dry_run:
         files = sum(len(ctx.ledger.batch_files(ctx.pipeline.name, b)) for b in batches)
         would = [f"would undo: {move}" for move in moves] + [f"would hold: {files} files"]
         dropped = _drop_branches(ctx, batches, dry_run) if half else []
         return would + [f"would undo: {line}" for line in dropped]
     with _lease(ctx, batches):
-        refuse_in_use(ctx, batches)
+        published, _ = _checked(ctx, batches)
         # Before anything moves, for whoever comes after a crash.
         begun = {batch_id: _begin(ctx, batch_id) for batch_id in batches}
         reach(Point.ROLLBACK_MARKED)
@@ -165,6 +162,16 @@ def _undo_published(
             published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
         done = [_undo_one(ctx, b, published[b], begun[b]) for b in batches]
     return [line for lines in done for line in lines] + dropped
+
+
+def _checked(ctx: Context, batches: list[str]) -> tuple[dict[str, list[Publication]], list[str]]:
+    """The publications of the batches, and how `main` of their tables goes back; raises
+    RollbackRefused where it may not."""
+    published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
+    refuse_in_use(ctx, batches)
+    refuse_refolded(ctx, batches)
+    refuse_if_followed(ctx, published)
+    return published, _moves(ctx, published)
 
 
 def _drop_branches(ctx: Context, batches: list[str], dry_run: bool = False) -> list[str]:

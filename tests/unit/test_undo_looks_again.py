@@ -1,0 +1,83 @@
+"""rollback: what another run publishes between the first look and the lease is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sluice.catalog.snapshots import publish_table
+from sluice.errors import Followed, RollbackRefused
+from sluice.ledger.rows import LOADED, PUBLISHED, Publication
+from sluice.operations import undo
+from sluice.operations.context import Context
+from sluice.operations.waiting import pipeline_lease
+from tests.unit.undone import changelog, everything, publish, stage, state, three_batches
+
+pytestmark = pytest.mark.catalog
+
+BEFORE = [[0, 1, 2, 3]] * 2
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return three_batches(tmp_path)
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, other_run: Callable[[], None]) -> None:
+    """`other_run` has the pipeline's lease right before the rollback gets it."""
+
+    @contextmanager
+    def late(ctx: Context, *batches: str) -> Iterator[None]:
+        other_run()
+        with pipeline_lease(ctx, *batches):
+            yield
+
+    monkeypatch.setattr(undo, "pipeline_lease", late)
+
+
+def publish_users(context: Context) -> None:
+    """Batch b4, which has rows for one of the two tables."""
+    staged = stage(context, "b4", "users", 4)
+    publish_table(context.catalog, staged, "b4")
+    row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
+                      staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
+    context.ledger.record_publications([row])
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+
+
+@pytest.mark.parametrize("way", [undo.rollback, undo.rollback_to])
+def test_a_batch_published_onto_one_of_the_tables_is_noticed(
+    context: Context, monkeypatch: pytest.MonkeyPatch, way: Callable[..., list[str]]
+) -> None:
+    meanwhile(monkeypatch, lambda: publish_users(context))
+    with pytest.raises(Followed, match=r"batch b4 wrote shop\.users after batch b3"):
+        way(context, "b3" if way is undo.rollback else "b2")
+    assert everything(context) == [BEFORE[0], [0, 1, 2, 3, 4]]
+    assert (state(context, "b3"), state(context, "b4")) == (PUBLISHED, PUBLISHED)
+
+
+def test_a_batch_that_was_compared_and_wrote_nothing_is_noticed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late_events() -> None:
+        changelog(context, "orders", "b4")
+        context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+
+    meanwhile(monkeypatch, late_events)
+    with pytest.raises(Followed, match=r"batch b4 has changes in .*, which were compared with b3"):
+        undo.rollback(context, "b3")
+    assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
+
+
+def test_a_batch_that_was_loaded_is_noticed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(
+        monkeypatch, lambda: publish(context, "b4", 4, tables=(), state=LOADED)
+    )  # its publisher has not begun
+    with pytest.raises(RollbackRefused, match="batch b4 of shop is loaded"):
+        undo.rollback(context, "b3")
+    assert (everything(context), state(context, "b3")) == (BEFORE, PUBLISHED)
