@@ -33,6 +33,7 @@ from pyiceberg.table.update import (
 from sqlalchemy.exc import DBAPIError
 
 from sluice.catalog.client import find_table, known_table
+from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.lineage import ancestors, changes_rows, foreign, operation_of, passes_over
 from sluice.catalog.patience import Errors, in_words, transient_errors
 from sluice.errors import (
@@ -338,8 +339,10 @@ def commit(
     """Commit updates of a table under their requirements.
 
     Raises PublishRefused where one of them does not hold, CommitStateUnknown where the catalog did
-    not answer, or the store while the catalog wrote there.
+    not answer, or the store while the catalog wrote there; TransientError where this host's clock
+    is behind.
     """
+    refuse_clock_behind(table)
     name = ".".join(table.name())
     unknown: Errors = (CommitStateUnknownException, DBAPIError, OSError, *transient_errors())
     try:

@@ -12,6 +12,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
+from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.snapshots import tables_of
 from sluice.ledger.tables import equals
 from sluice.names import (
@@ -105,6 +106,7 @@ def batches_in(changelog: Table) -> set[str]:
 def _drop(table: Table, files: Iterable[DataFile]) -> None:
     """Whole files, for they are of one partition, and unread: the schema may be narrower again
     than when they were written."""
+    refuse_clock_behind(table)
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as dropped:
         for file in files:
             dropped.delete_data_file(file)

@@ -42,6 +42,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.patience import (
     OF_CATALOGS,
     CatalogAwayError,
@@ -153,7 +154,7 @@ class LedgerTables:
         Whoever loses is shown the table again. `decide` answers with rows and with what to
         return; no rows is a decision too. Every row gets the commit's number as its `seq`.
         Raises TerminalError where this process may not write, TransientError where there is no
-        room, or no try of many succeeds.
+        room, this host's clock is behind, or no try of many succeeds.
         """
         sent: dict[str, T] = {}
         problem: Exception | None = None
@@ -235,6 +236,7 @@ def equals(column: str, value: str) -> BooleanExpression:
 
 def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
     """Send one commit that requires `main` as read; why it did not, or may not, have won."""
+    refuse_clock_behind(table)
     seq = _next_seq(table)
     data = pa.Table.from_pylist(
         [{**row, "seq": seq} for row in rows], schema=table.schema().as_arrow()
@@ -295,6 +297,7 @@ def _files(table: Table) -> int:
 
 def _rewrite(table: Table, rows: Any) -> None:
     """One file of these rows, if nobody wrote since they were read; old snapshots go."""
+    refuse_clock_behind(table)
     with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
         with table.transaction() as transaction:
             transaction.overwrite(rows)

@@ -18,6 +18,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.table import Table, Transaction
 
 from sluice.catalog.client import find_table
+from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.patience import in_words, retry
 from sluice.column_renames import Rename, Renames, name_at
 from sluice.config.policies import EVOLVE
@@ -112,6 +113,7 @@ def _write(table: Table, said: _Said) -> None:
     props = {n: c for n, c in said.table.items() if table.properties.get(n) != c}
     if not (docs or props):
         return
+    refuse_clock_behind(table)
     with table.transaction() as transaction:
         if docs:
             with transaction.update_schema() as schema:

@@ -1,0 +1,64 @@
+"""A commit by a clock that is behind the table's last one: Spark and Trino could not read it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from sluice.catalog.snapshots import publish_table
+from sluice.errors import TransientError
+from sluice.ledger.ledger import Ledger
+from sluice.ledger.rows import LANDED
+from tests.unit.branches import ids, one_table, stage, table, write
+
+pytestmark = pytest.mark.catalog
+
+Ahead = Callable[[float, Callable[[], object]], None]
+
+JAVA_TOLERATES_MS = 60_000
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return one_table(tmp_path)
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
+    """Do something on a host whose clock is some seconds ahead."""
+    really = time.time
+
+    def on_that_host(seconds: float, action: Callable[[], object]) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time", lambda: really() + seconds)
+            action()
+
+    return on_that_host
+
+
+def test_a_publication_by_a_clock_behind_is_refused(catalog: Catalog, ahead: Ahead) -> None:
+    ahead(90, lambda: write(catalog, 0))
+    staged = stage(catalog, "b1", 1)
+    with pytest.raises(TransientError, match=r"shop\.orders: .* synchronise the clocks"):
+        publish_table(catalog, staged, "b1")
+    assert ids(catalog) == [0]
+
+
+def test_a_clock_a_little_behind_publishes_what_java_reads(catalog: Catalog, ahead: Ahead) -> None:
+    ahead(40, lambda: write(catalog, 0))
+    publish_table(catalog, stage(catalog, "b1", 1), "b1")
+    assert ids(catalog) == [0, 1]
+    before, after = (entry.timestamp_ms for entry in table(catalog).metadata.snapshot_log[-2:])
+    assert before - after < JAVA_TOLERATES_MS
+
+
+def test_the_ledger_is_not_written_by_a_clock_behind(catalog: Catalog, ahead: Ahead) -> None:
+    ledger = Ledger(catalog)
+    ahead(90, lambda: ledger.record_batch("p", "b1", LANDED))
+    with pytest.raises(TransientError, match=r"sluice\.batches: .* synchronise the clocks"):
+        ledger.record_batch("p", "b2", LANDED)
+    assert [batch.batch_id for batch in ledger.batches("p")] == ["b1"]
