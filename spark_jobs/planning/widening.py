@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import uuid
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -149,13 +150,14 @@ def rewrite(
     Raises TransientError where somebody else changed them, or writes to the table all the time.
     """
     for turn in range(_TRIES):
+        signature = f"wider {uuid.uuid4().hex}"
         _add_wider(spark, table, after)
         loaded = catalog.load_table((table.namespace, table.name))
         _refuse_changed(loaded, {column: before[column] for column in after})
         if (base := head(loaded)) is not None:
-            _write_again(spark, table, base, after)
+            _write_again(spark, table, base, after, signature)
         try:
-            replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH)
+            replace_columns(catalog, loaded, {c: _WIDER + c for c in after}, _BRANCH, signature)
             spark.catalog.refreshTable(table.sql())
             return
         except PublishRefused:
@@ -191,8 +193,10 @@ def _add_wider(spark: SparkSession, table: Place, columns: Mapping[str, str]) ->
     spark.sql(f"{alter} ADD COLUMNS ({listed})")
 
 
-def _write_again(spark: SparkSession, table: Place, base: int, columns: Mapping[str, str]) -> None:
-    """All rows of `main`, with the wider columns, on a branch; nobody's value changes by it."""
+def _write_again(
+    spark: SparkSession, table: Place, base: int, columns: Mapping[str, str], signature: str
+) -> None:
+    """Write all rows of `main`, with the wider columns, to a branch; no value changes."""
     spark.sql(
         f"ALTER TABLE {table.sql()} CREATE OR REPLACE BRANCH {quoted(_BRANCH)} AS OF VERSION {base}"
     )
@@ -201,7 +205,7 @@ def _write_again(spark: SparkSession, table: Place, base: int, columns: Mapping[
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
     rows = rows.withColumns({_WIDER + c: _wider(c, types[c], kind) for c, kind in columns.items()})
     writer = rows.writeTo(table.sql(_BRANCH))
-    writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", "wider")
+    writer = writer.option(f"snapshot-property.{names.SUMMARY_MAINTENANCE}", signature)
     writer.overwrite(F.lit(True))
 
 

@@ -11,14 +11,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from sluice.catalog.replaced_columns import replace_columns
 from sluice.errors import PlanError
 from sluice.operations import stages
 from sluice.operations.reprocess import reprocess
 from sluice.operations.undo import release, rollback
 from sluice.types.columns import parse_type
+from spark_jobs.planning import widening
 from spark_jobs.values import as_type, as_type_sql
 from tests.spark.connect import BIGINT, INT, TEXT, money
-from tests.spark.sandbox import Sandbox
+from tests.spark.sandbox import Sandbox, session_of
 from tests.spark.widened import BATCHES, CENTS, FINE, event, unscaled
 
 pytestmark = pytest.mark.spark
@@ -67,6 +69,29 @@ def test_a_table_has_the_type_that_holds_all(lake: Sandbox, order: tuple[str, ..
         (5, None, True),
     }  # fmt: skip
     assert lake.agrees()
+
+
+def test_what_another_widening_writes_late_is_not_published(
+    lake: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has seen the wider column before this one dropped it and added its own."""
+    run(lake, "whole")
+    name, branch, column = "lake.shop.orders", "_sluice_wider", "_sluice_wider amount"
+    other = session_of(lake.spark, lake.project)
+    other.conf.set("spark.sql.catalog.lake.cache-enabled", "true")
+    other.sql(f"ALTER TABLE {name} ADD COLUMNS (`{column}` decimal(12,2))")
+    other.sql(f"ALTER TABLE {name} CREATE BRANCH `{branch}`")
+    late = other.table(name).withColumn(column, F.col("amount").cast("decimal(12,2)"))
+    pending = [late]
+
+    def meanwhile(*arguments: Any) -> None:
+        while pending:
+            pending.pop().writeTo(f"{name}.`branch_{branch}`").overwrite(F.lit(True))
+        replace_columns(*arguments)
+
+    monkeypatch.setattr(widening, "replace_columns", meanwhile)
+    run(lake, "cents")
+    assert amounts(lake) == {1: 1, 2: Decimal("2.50"), 3: 3, 4: Decimal("-4.25")}
 
 
 @pytest.mark.long

@@ -21,17 +21,19 @@ from pyiceberg.table.update import (
 from sluice.catalog.gaps import gap_moved
 from sluice.catalog.snapshots import MAIN, commit, head, point
 from sluice.errors import PublishRefused
+from sluice.names import SUMMARY_MAINTENANCE
 
 
 def replace_columns(
-    catalog: Catalog, table: Table, columns: Mapping[str, str], branch: str
+    catalog: Catalog, table: Table, columns: Mapping[str, str], branch: str, signature: str
 ) -> None:
-    """Put columns in the place, and under the names, of others, which go, and `main` to the branch
-    that holds the new ones' values, in one commit.
+    """Replace columns by others, which take their names, and move `main` to the branch that holds
+    the new columns' values, in one commit.
 
-    `table`: as it was when the branch was made; `columns`: the old one's name → the new one's. A
-    table without rows has no branch. Raises PublishRefused where `main` or the schema is another
-    meanwhile.
+    `table`: as it was when the branch was made; `columns`: the old column's name → the new one's;
+    `signature`: of the snapshot that the caller wrote to the branch. A table without rows has no
+    branch. Raises PublishRefused where `main` or the schema has changed, or somebody else wrote to
+    the branch: those files may hold the values under the field id of a column that was dropped.
     """
     base = head(table)
     requirements: list[TableRequirement] = [
@@ -43,14 +45,20 @@ def replace_columns(
         SetCurrentSchemaUpdate(schema_id=-1),
     ]
     if base is not None:
-        new = head(catalog.load_table(table.name()), branch)
-        if new is None:
-            raise PublishRefused(f"{'.'.join(table.name())}: branch {branch} is gone")
+        new = _written(catalog.load_table(table.name()), branch, signature)
         requirements.append(AssertRefSnapshotId(ref=branch, snapshot_id=new))
         updates.append(point(MAIN, SnapshotRefType.BRANCH, new))
         updates.append(RemoveSnapshotRefUpdate(ref_name=branch))
         updates += gap_moved(table, base, new)
     commit(catalog, table, tuple(requirements), tuple(updates))
+
+
+def _written(table: Table, branch: str, signature: str) -> int:
+    found = table.snapshot_by_name(branch)
+    summary = None if found is None else found.summary
+    if found is None or summary is None or summary.get(SUMMARY_MAINTENANCE) != signature:
+        raise PublishRefused(f"{'.'.join(table.name())}: another run uses branch {branch}")
+    return found.snapshot_id
 
 
 def _replaced(table: Table, columns: Mapping[str, str]) -> Schema:
