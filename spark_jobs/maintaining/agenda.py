@@ -78,23 +78,28 @@ class _Turn:
     """Whether all that went wrong may be tried again."""
 
     def take(self, table: TableId, work: Mapping[str, StepOf]) -> None:
-        """Do all of a table, unless time is up; one whose step fails keeps no other waiting."""
+        """Do all steps of a table, unless time is up; where one fails, the other tables go on."""
         for kind, step in work.items():
             if self.left or not self.proceed():
                 self.left.append(table.full_name)
                 return
-            try:
-                self._step(table, kind, step)
-            except Exception as error:
-                self._blame(f"{table.full_name}: {kind}", error)
+            if not self._succeeds(table, kind, step):
                 break
-        steps.mark(self.upkeep, table)
+        self._succeeds(table, "mark", steps.mark)
+
+    def _succeeds(self, table: TableId, kind: str, step: StepOf) -> bool:
+        try:
+            self._step(table, kind, step)
+        except Exception as error:
+            self._blame(f"{table.full_name}: {kind}", error)
+            return False
+        return True
 
     def _step(self, table: TableId, kind: str, step: StepOf) -> None:
-        if told := step(self.upkeep, table):
+        if done := step(self.upkeep, table):
             reach(Point.MAINTAIN_STEP)
-            self.done.append(Step(table.full_name, kind, told))
-            tell(f"maintain: {table.full_name}: {kind}: {told}")
+            self.done.append(Step(table.full_name, kind, done))
+            tell(f"maintain: {table.full_name}: {kind}: {done}")
 
     def _blame(self, what: str, error: Exception) -> None:
         told = typed(error)

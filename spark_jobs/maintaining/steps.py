@@ -137,11 +137,12 @@ def compact(upkeep: Upkeep, table: TableId) -> str:
     return f"{done.before} → {done.after} rows" if done.after < done.before else ""
 
 
-def mark(upkeep: Upkeep, table: TableId) -> None:
-    """Let what time ran out for come first in the next run."""
+def mark(upkeep: Upkeep, table: TableId) -> str:
+    """Record when this pipeline was through with a table: the oldest comes first in a run."""
     if not upkeep.dry_run and upkeep.lake.load(table) is not None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         upkeep.lake.set_property(table, _marked_by(upkeep, table.namespace), moment)
+    return ""
 
 
 def last_marked(upkeep: Upkeep, table: Table | None) -> str:

@@ -8,14 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import CommitFailedException
 from pyspark.sql import SparkSession
 
 from sluice.config.maintenance import Maintenance
-from sluice.errors import RollbackRefused, TerminalError
+from sluice.errors import RollbackRefused, TerminalError, TransientError
 from sluice.ledger import tables as ledger_tables
 from sluice.names import LEDGER_NAMESPACE, PROP_MAINTAINED
 from sluice.operations.stages import rollback
-from spark_jobs.lake.tables import TableId
+from spark_jobs.lake.tables import Lake, TableId
 from spark_jobs.maintaining import procedures
 from tests.spark.shop import Shop, event, ids, orders, steps, tags
 
@@ -176,6 +177,25 @@ def test_a_table_whose_step_fails_keeps_no_other_waiting(
         shop.maintain()
     assert listed(shop) == every(shop)
     assert shop.table("orders__history").inspect.files().num_rows == 1
+
+
+def test_a_mark_that_fails_keeps_no_other_table_waiting(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger's tables allow no retry: whoever appends meanwhile wins."""
+    shop.run(*orders(("c", 1, 1, "new")))
+    contended = TableId(LEDGER_NAMESPACE, ledger_tables.BATCHES)
+    set_property = Lake.set_property
+
+    def loses(lake: Lake, table: TableId, name: str, value: str) -> None:
+        if table == contended:
+            raise CommitFailedException("written by others")
+        set_property(lake, table, name, value)
+
+    monkeypatch.setattr(Lake, "set_property", loses)
+    with pytest.raises(TransientError, match=r"sluice\.batches: mark: .*written by others"):
+        shop.maintain()
+    assert listed(shop) == [name for name in every(shop) if name != contended.full_name]
 
 
 def every(shop: Shop) -> list[str]:
