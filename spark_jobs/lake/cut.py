@@ -1,4 +1,4 @@
-"""A consistent cut of a pipeline's tables: what is published, and each `main` as it was then."""
+"""A consistent cut of a pipeline's tables: the published batches and the head of each `main`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FOREIGN_AT_MOST: Final = 5
 class TargetTables:
     """A target, its changelog and its tombstones; `key` is empty for a table without one.
 
-    `history` and `events`: what its modes made beside it, None where they made none.
+    `history` and `events`: the tables that its modes made, None where they made none.
     """
 
     target: TableId
@@ -45,15 +45,15 @@ class TargetTables:
 
     @property
     def all(self) -> list[TableId]:
-        """All of them."""
+        """Every table of the target."""
         beside = [t for t in (self.history, self.events) if t is not None]
         return [self.target, self.changelog, self.tombstones, *beside]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Published batches and the snapshot of every `main` (None: no rows yet; a table that is gone
-    is not there). Two cuts are equal where targets and tombstones hold the same."""
+    """Published batches and the snapshot of every `main`: None for a table without rows, no entry
+    for a table that was dropped. Two cuts are equal where targets and tombstones are the same."""
 
     published: tuple[str, ...]
     heads: dict[TableId, int | None] = field(compare=False)
@@ -61,15 +61,15 @@ class Cut:
     tables: dict[TableId, Table] = field(compare=False, default_factory=dict)
 
     def floor(self, target: TableId) -> str | None:
-        """The position up to which the table's older changes may be forgotten; None: none are."""
+        """The position up to which maintenance may have deleted changes; None: it deleted none."""
         return self._property(target, names.PROP_FLOOR)
 
     def told(self, target: TableId) -> Told:
-        """What a target's rows were written by."""
+        """The defaults and renames that a target's rows were written by."""
         return told.read(self._property(target, names.PROP_DEFAULTS))
 
     def is_whole(self, table: TableId | None) -> bool:
-        """Whether what a mode made is there, and lacks nothing that is published."""
+        """Whether a table that a mode made exists and lacks no published change."""
         head = None if table is None else self.heads.get(table)
         return table is not None and head is not None and not is_behind(self.tables[table], head)
 
@@ -78,17 +78,17 @@ class Cut:
         return None if loaded is None else loaded.properties.get(name)
 
     def foreign(self, table: TableId) -> tuple[str, ...]:
-        """The newest snapshots of `main` that no batch wrote; maintenance only replaces files."""
+        """The newest snapshots of `main` that neither a batch nor maintenance wrote."""
         loaded = self.tables.get(table)
         if loaded is None:
             return ()
-        found = foreign(loaded, ancestors(loaded, self.heads[table]))
-        return tuple(found[:_FOREIGN_AT_MOST])
+        snapshots = foreign(loaded, ancestors(loaded, self.heads[table]))
+        return tuple(snapshots[:_FOREIGN_AT_MOST])
 
 
 @dataclass(frozen=True)
 class Cutter:
-    """Looks at one pipeline's tables and at what the ledger says of its batches."""
+    """Reads one pipeline's tables and its batches in the ledger."""
 
     catalog: Catalog
     ledger: Ledger
@@ -96,15 +96,15 @@ class Cutter:
     namespace: str
 
     def tables(self, only: str | None = None) -> list[TargetTables]:
-        """The pipeline's tables by their changelogs; raises TerminalError where there is no such.
+        """Return the pipeline's tables; raises TerminalError for an unknown `only`.
 
-        By the changelogs, so that a target that somebody dropped is missed.
+        They are listed by their changelogs, so that a dropped target is noticed.
         """
-        found = [one for name in self._changelogs() if (one := self._of(name)) is not None]
-        chosen = [t for t in found if only in (None, t.target.name, t.target.full_name)]
+        listed = [one for name in self._changelogs() if (one := self._of(name)) is not None]
+        chosen = [t for t in listed if only in (None, t.target.name, t.target.full_name)]
         if only is not None and not chosen:
-            known = ", ".join(t.target.full_name for t in found) or "none"
-            raise TerminalError(f"pipeline {self.pipeline} has no table {only}; it has: {known}")
+            others = ", ".join(t.target.full_name for t in listed) or "none"
+            raise TerminalError(f"pipeline {self.pipeline} has no table {only}; it has: {others}")
         return chosen
 
     def _changelogs(self) -> list[str]:
@@ -133,11 +133,11 @@ class Cutter:
     def _beside(self, target: str, name: str) -> TableId | None:
         table = TableId(self.namespace, name)
         loaded = self._load(table)
-        of = None if loaded is None else names.whose(loaded.properties)
-        return table if of == TableId(self.namespace, target).full_name else None
+        owner = None if loaded is None else names.whose(loaded.properties)
+        return table if owner == TableId(self.namespace, target).full_name else None
 
     def cut(self, targets: Iterable[TargetTables]) -> Cut:
-        """The tables as they are between two publications.
+        """Return the state of the tables between two publications.
 
         Raises TransientError while a batch is being published.
         """
@@ -157,7 +157,7 @@ class Cutter:
         return [row for row in self.ledger.batches(self.pipeline) if row.halfway]
 
     def _now(self, targets: list[TargetTables]) -> Cut:
-        # The batches first: the changes of every batch that is published are in the changelogs.
+        # Batches before tables: the changelogs then hold the changes of every batch listed.
         published = tuple(sorted(self.ledger.published_batches(self.pipeline)))
         tables = {t: loaded for t in _all(targets) if (loaded := self._load(t)) is not None}
         heads = {table: head(loaded) for table, loaded in tables.items()}

@@ -1,4 +1,4 @@
-"""Where the gap of a table begins: the last snapshot before what it lacks."""
+"""The start of a table's gap: the last snapshot before the changes that it lacks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from spark_jobs.planning.plan import TablePlan
 
 
 def remember(lake: Lake, table: TableId) -> None:
-    """Note the table's `main` as the last snapshot before its gap; one without any has none."""
-    found = lake.load(table)
-    if found is not None and (last := head(found)) is not None:
+    """Record the table's `main`, where it has one, as the last snapshot before its gap."""
+    loaded = lake.load(table)
+    if loaded is not None and (last := head(loaded)) is not None:
         lake.set_property(table, names.PROP_GAP, str(last))
 
 
 def begin_soft_delete(lake: Lake, plan: TablePlan) -> None:
-    """Remember, of a target that is to get the columns of soft_delete, the last snapshot without
-    them: under the columns others may write it again who do not know of the rows that it lacks."""
+    """Record the last snapshot of a target before it gets the columns of soft_delete.
+
+    A later rewrite of the target would else hide that deleted rows are missing from before.
+    """
     table = target_id(plan)
     if plan.soft_delete and names.IS_DELETED not in (lake.columns(table) or (names.IS_DELETED,)):
         remember(lake, table)

@@ -1,4 +1,4 @@
-"""Rows at a cut: what the tables of a pipeline held when it was made."""
+"""The rows of a pipeline's tables at a cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.planning.widening import changes_as, under_names_of_now
 def rows_at(
     spark: SparkSession, cut: Cut, table: TableId, like: DataFrame | None = None
 ) -> DataFrame:
-    """A table at the cut; without rows where it has none, or is gone."""
+    """Return a table's rows at the cut; no rows, in the columns of `like`, where it was dropped."""
     if table not in cut.heads and like is not None:
         return like.limit(0)
     snapshot = cut.heads[table]
@@ -26,8 +26,8 @@ def rows_at(
 
 
 def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame:
-    """The published changes of a table, under the names of now and with the defaults of columns
-    that came after them."""
+    """Return the published changes of a table under its current column names, with the defaults of
+    columns that were added later."""
     published = of_batches(cut.published)
     changes = rows_at(spark, cut, tables.changelog).where(published)
     target = rows_at(spark, cut, tables.target, changes)
@@ -36,12 +36,12 @@ def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame
 
 
 def living_at(spark: SparkSession, cut: Cut, tables: TargetTables, like: DataFrame) -> DataFrame:
-    """A target without the rows that mode soft_delete keeps."""
+    """Return a target's rows without those that are marked as deleted."""
     target = rows_at(spark, cut, tables.target, like)
     kept = names.IS_DELETED in target.columns
     return target.where(~F.coalesce(names.IS_DELETED, F.lit(False))) if kept else target
 
 
 def is_partial(changes: DataFrame, tables: TargetTables) -> bool:
-    """Whether rows are put together from several changes, for some left columns out."""
+    """Whether some changes carry only part of the columns, so that rows merge several changes."""
     return bool(tables.key) and not changes.where(F.col(names.ABSENT).isNotNull()).isEmpty()

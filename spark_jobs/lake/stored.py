@@ -1,4 +1,4 @@
-"""What the tables of a target hold at the snapshots that a merge begins with."""
+"""The rows of a target and of its tombstones at the snapshots that a merge starts from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def stored_at(
     bases: Mapping[TableId, Base],
     now: Told | None = None,
 ) -> Stored:
-    """What target and tombstones hold at their bases, by what is told `now`; None: as they are."""
+    """Return target and tombstones at their bases, read by the defaults and renames `now` in force;
+    None: as they were written."""
     target, tombstones_table = target_id(plan), tombstone_id(plan)
     rows = lake.rows(target, bases[target].snapshot)
     tombstones = lake.rows(tombstones_table, bases[tombstones_table].snapshot)

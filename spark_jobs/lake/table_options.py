@@ -1,4 +1,4 @@
-"""How the tables of a plan are made: partitions, properties, identifier fields."""
+"""Options of the tables of a plan: partitions, properties, identifier fields."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _COMMON: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-# By default a file's bounds have the first 16 characters of a text.
+# By default a file's bounds hold the first 16 characters of a string.
 _BOUNDED: Final = {f"write.metadata.metrics.column.{names.POSITION}": "full"}
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How a table is made; `rewrites`: it may be written again for a wider type."""
+    """Options of a table to create; `rewrites`: it may be rewritten for a wider type."""
 
     partition: str
     properties: dict[str, str]
@@ -33,7 +33,7 @@ class TableOptions:
 
 
 def target_options(plan: TablePlan, pipeline: str) -> TableOptions:
-    """Of the table people query; no floating key is an identifier, for Iceberg refuses it."""
+    """Options of a target; Iceberg refuses floating-point identifier fields."""
     mode = plan.config.write_mode
     properties = {
         **_marks(plan, pipeline),
@@ -47,12 +47,12 @@ def target_options(plan: TablePlan, pipeline: str) -> TableOptions:
 
 
 def history_options(plan: TablePlan, pipeline: str) -> TableOptions:
-    """Of the table of the versions of every row."""
+    """Options of a history."""
     return _beside_options(plan, pipeline, {names.PROP_HISTORY_OF: plan.name})
 
 
 def events_options(plan: TablePlan, pipeline: str) -> TableOptions:
-    """Of the table of every event."""
+    """Options of a table of events."""
     return _beside_options(plan, pipeline, {names.PROP_EVENTS_OF: plan.name, **_BOUNDED})
 
 
@@ -64,14 +64,14 @@ def _beside_options(plan: TablePlan, pipeline: str, marks: Mapping[str, str]) ->
 
 
 def changelog_options(plan: TablePlan, pipeline: str) -> TableOptions:
-    """Of the changelog: a partition a batch."""
+    """Options of a changelog, which has one partition per batch."""
     properties = {**_marks(plan, pipeline), "write.distribution-mode": "none"}
     partition = f"PARTITIONED BY ({quoted(names.BATCH_ID)})"
     return TableOptions(partition, properties, (), plan.follows)
 
 
 def tombstone_options(plan: TablePlan, pipeline: str) -> TableOptions:
-    """Of the tombstones."""
+    """Options of a table of tombstones."""
     properties = {**_marks(plan, pipeline), **_write_modes("merge-on-read")}
     return TableOptions("", properties, (), plan.follows)
 

@@ -1,4 +1,4 @@
-"""The lake's tables from Spark: names, creation, columns and types that change, branches."""
+"""The lake's tables in Spark: names, creation, schema evolution, branches."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ from spark_jobs.planning.widening import (
 
 @dataclass(frozen=True)
 class TableId:
-    """A table of the lake by namespace and name."""
+    """A table's namespace and name."""
 
     namespace: str
     name: str
 
     @property
     def full_name(self) -> str:
-        """Namespace and name, for people."""
+        """Namespace and name, for messages."""
         return names.full_name(self.namespace, self.name)
 
     def sql(self, branch: str | None = None) -> str:
-        """The quoted identifier, of a branch where one is named."""
+        """Return the quoted identifier of the table, or of one of its branches."""
         parts = [names.CATALOG, self.namespace, self.name]
         if branch is not None:
             parts.append(f"branch_{branch}")
@@ -72,8 +72,8 @@ class TableId:
 
 @dataclass(frozen=True)
 class Base:
-    """Where a merge starts: `main`'s snapshot (None: no rows yet), the schema id from before the
-    batch, and a position that no row is above (None: not known)."""
+    """The state that a merge starts from: `main`'s snapshot (None: no rows yet), the schema id
+    before the batch, and an upper bound of the rows' positions (None: unknown)."""
 
     snapshot: int | None
     schema: int
@@ -81,33 +81,33 @@ class Base:
 
 
 def target_id(plan: TablePlan) -> TableId:
-    """The table people query."""
+    """Return the target of a plan."""
     return TableId(plan.namespace, plan.target)
 
 
 def changelog_id(plan: TablePlan) -> TableId:
-    """The table's changelog."""
+    """Return the changelog of a plan's target."""
     return changelog_of(target_id(plan))
 
 
 def changelog_of(target: TableId) -> TableId:
-    """The changelog of a target."""
+    """Return the changelog of a target."""
     namespace = names.changelog_namespace(target.namespace)
     return TableId(namespace, names.changelog_table(target.name))
 
 
 def tombstone_id(plan: TablePlan) -> TableId:
-    """The table's tombstones."""
+    """Return the tombstones of a plan's target."""
     return TableId(names.changelog_namespace(plan.namespace), names.tombstone_table(plan.target))
 
 
 def history_id(plan: TablePlan) -> TableId:
-    """The table of the versions of every row; there where the plan has mode history."""
+    """Return the history of a plan's target, which exists with mode history."""
     return TableId(plan.namespace, names.history_table(plan.target))
 
 
 def events_id(plan: TablePlan) -> TableId:
-    """The table of every event; there where the plan has mode append."""
+    """Return the table of events of a plan's target, which exists with mode append."""
     return TableId(plan.namespace, names.events_table(plan.target))
 
 
@@ -123,12 +123,12 @@ class Lake:
         self._heads_before: dict[TableId, int | None] = {}
 
     def load(self, table: TableId) -> Table | None:
-        """The table's current metadata, None where there is no such table."""
+        """Return the table's current metadata, None where the table does not exist."""
         return find_table(self.catalog, table.namespace, table.name)
 
     def columns(self, table: TableId) -> dict[str, str] | None:
-        """Stored column names and Spark types, without what changes of types have made; None
-        where there is no such table."""
+        """Return the stored columns' names and Spark types, without the columns that changes of
+        types have made; None where the table does not exist."""
         if self.load(table) is None:
             return None
         self.spark.catalog.refreshTable(table.sql())
@@ -136,13 +136,13 @@ class Lake:
         return {f.name: f.dataType.simpleString() for f in fields if not is_own(f.name)}
 
     def partition_fields(self, table: TableId) -> set[str]:
-        """What the fields are called that the table is, or was, partitioned by."""
+        """Return the names of the table's partition fields, former ones included."""
         loaded = self.load(table)
         specs = () if loaded is None else loaded.specs().values()
         return {field.name for spec in specs for field in spec.fields}
 
     def key(self, table: TableId) -> tuple[str, ...] | None:
-        """The key that the target was made with; raises PlanError for what is no target of ours."""
+        """Return the target's stored key; raises PlanError unless the target is the pipeline's."""
         loaded = self.load(table)
         if loaded is None:
             return None
@@ -160,7 +160,7 @@ class Lake:
         return names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
 
     def own_tables(self, namespace: str, at_most: int) -> list[Table]:
-        """The pipeline's targets in a namespace; none where the namespace holds more tables."""
+        """Return the pipeline's targets in a namespace; none where it holds more than `at_most`."""
         try:
             listed = self.catalog.list_tables(namespace)
         except NoSuchNamespaceError:
@@ -173,28 +173,27 @@ class Lake:
         return [t for t in tables if t.properties.get(names.PROP_PIPELINE) == self.pipeline]
 
     def property(self, table: TableId, name: str) -> str | None:
-        """A property of a table, None where it is not set."""
+        """Return a property of a table, None where it is not set."""
         loaded = self.load(table)
         return None if loaded is None else loaded.properties.get(name)
 
     def told(self, target: TableId) -> Told:
-        """What a target's rows were written by, as far as is published."""
+        """Return the defaults and renames that a target's published rows were written by."""
         return told.read(self.property(target, names.PROP_DEFAULTS))
 
     def set_property(self, table: TableId, name: str, value: str) -> None:
-        """Set a property of a table where it is not that already."""
+        """Set a property of a table unless it has the value already."""
         if self.property(table, name) != value:
             pair = f"{literal(name)} = {literal(value)}"
             self.spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pair})")
 
     def ensure_namespaces(self, namespace: str) -> None:
-        """Make the namespaces of targets and of changelogs, before tables are side by side."""
+        """Create the namespaces of targets and changelogs, before tables are loaded in parallel."""
         for name in (namespace, names.changelog_namespace(namespace)):
             self.catalog.create_namespace_if_not_exists(name)
 
     def ensure(self, plan: TablePlan) -> bool:
-        """Create what is missing of the tables, add new columns, widen types; True: target is
-        new."""
+        """Create missing tables, add new columns, widen types; True where the target is new."""
         owner = self.pipeline
         created = self._ensure(target_id(plan), target_columns(plan), target_options(plan, owner))
         self._ensure(changelog_id(plan), changelog_columns(plan), changelog_options(plan, owner))
@@ -208,11 +207,11 @@ class Lake:
         return created
 
     def _refuse_foreign(self, plan: TablePlan, mode: str, table: TableId, mark: str) -> None:
-        found = self.load(table)
-        if found is None:
+        loaded = self.load(table)
+        if loaded is None:
             return
         marks = (names.PROP_PIPELINE, mark)
-        if tuple(found.properties.get(mark) for mark in marks) != (self.pipeline, plan.name):
+        if tuple(loaded.properties.get(mark) for mark in marks) != (self.pipeline, plan.name):
             raise PlanError(
                 f"{plan.name}: what mode {mode} makes would go to {table.full_name}, which is "
                 f"another table; take {mode} out of its `modes`, or choose another `table_name`"
@@ -255,7 +254,7 @@ class Lake:
         self._identify(table, options)
 
     def _identify(self, table: TableId, options: TableOptions) -> None:
-        """A commit of its own: who died before it left the table without."""
+        """Set the identifier fields by a separate commit, which `_ensure` repeats after a crash."""
         if options.identifier:
             fields = ", ".join(quoted(c) for c in options.identifier)
             self.spark.sql(f"ALTER TABLE {table.sql()} SET IDENTIFIER FIELDS {fields}")
@@ -263,7 +262,7 @@ class Lake:
     def _evolve(
         self, table: TableId, columns: Sequence[NewColumn], existing: dict[str, str], rewrites: bool
     ) -> None:
-        """New columns, and wider types."""
+        """Add new columns and widen types."""
         added = [c for c in columns if c.name not in existing]
         if added:
             listed = ", ".join(f"{quoted(c.name)} {c.type}" for c in added)
@@ -277,8 +276,8 @@ class Lake:
     def _change_types(
         self, table: TableId, before: Mapping[str, str], after: Mapping[str, str]
     ) -> None:
-        """Of changelog and tombstones, which a rollback leaves as they are: their columns may have
-        wider types than the target's, and stay so."""
+        """Change types in a changelog or tombstones. A rollback does not touch these tables, so
+        their columns may have wider types than the target's, and keep them."""
         aside = {}
         for column, kind in after.items():
             if is_promoted(before[column], kind):
@@ -304,9 +303,12 @@ class Lake:
             rewrite(self.spark, self.catalog, table, before, others)
 
     def restore_schemas(self) -> list[str]:
-        """Take back the columns that this session added, where nobody changed a table since: who
-        published meanwhile may have filled them. Targets go last, for plans are made by a target's
-        columns: no other table may have columns that its target lacks."""
+        """Take back the columns that this session added; returns the tables' names.
+
+        Nothing is restored where any table has changed since: another batch may have filled the
+        columns. Targets go last: plans are made from a target's columns, so no other table may have
+        columns that its target lacks.
+        """
         restored: list[str] = []
         if any(self._has_moved(table) for table in self.schemas_before):
             return restored
@@ -320,14 +322,14 @@ class Lake:
         return restored
 
     def _has_moved(self, table: TableId) -> bool:
-        """Whether `main` did; that of a changelog does by every load."""
+        """Whether `main` has moved; a changelog, which every load moves, does not count."""
         if names.is_changelog(table.namespace, table.name):
             return False
         loaded = self.load(table)
         return loaded is None or head(loaded) != self._heads_before.get(table)
 
     def base(self, table: TableId) -> Base:
-        """`main` of a table as it is now, for all that follows to start from."""
+        """Return `main` of a table as it is now, as the base of a merge."""
         loaded = self.load(table)
         if loaded is None:
             raise PlanError(f"{table.full_name} vanished while its batch was loading")
@@ -336,8 +338,8 @@ class Lake:
         return Base(main, schema, highest)
 
     def _schema_before(self, table: TableId, loaded: Table) -> int:
-        """What a rollback goes back to: what the session found, or the batch that overtook it left;
-        maintenance and a rewriting of types overtake nothing."""
+        """Return the schema that a rollback restores: the one that this session found, or that of a
+        batch published since. Maintenance and rewritten types do not count."""
         now, main = loaded.metadata.current_schema_id, head(loaded)
         past = list(with_equal_rows(loaded, main))
         if main is None or self._heads_before.get(table, main) in past:
@@ -346,7 +348,7 @@ class Lake:
         return now if newest is None or newest.schema_id is None else newest.schema_id
 
     def rows(self, table: TableId, snapshot: int | None) -> DataFrame | None:
-        """What the table held at a snapshot, in those columns of now that it had; None: nothing."""
+        """Return a snapshot's rows in those current columns that it has; None for no snapshot."""
         if snapshot is None:
             return None
         rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
@@ -354,13 +356,13 @@ class Lake:
         return rows if loaded is None else under_names_of_now(rows, loaded, snapshot)
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
-        """Make the branch from the base."""
+        """Create the branch at the base."""
         version = "" if base.snapshot is None else f" AS OF VERSION {base.snapshot}"
         self.spark.sql(f"ALTER TABLE {table.sql()} CREATE BRANCH {quoted(branch)}{version}")
         self.spark.catalog.refreshTable(table.sql())
 
     def staged(self, table: TableId, branch: str, base: Base, highest: str | None) -> StagedTable:
-        """What publish needs to know of a table that the batch wrote on `branch`.
+        """Describe for publish a table that the batch wrote on `branch`.
 
         Raises TransientError where another run has dropped the branch meanwhile.
         """

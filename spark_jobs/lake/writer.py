@@ -1,4 +1,4 @@
-"""The side effects of a merge: branches of a table's tables, and what is written on them."""
+"""The side effects of a merge: a target's branches, and the writes to them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LIVING: Final = f"s.{quoted(names.OP)} <> '{OP_DELETE}'"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at one batch. `published`: the other batches whose changes count, by the lease."""
+    """One try at one batch; `published`: the batches published when the lease was taken."""
 
     batch_id: str
     branch: str
@@ -57,7 +57,7 @@ class Attempt:
 
 
 class Writer:
-    """The side effects of a merge: branches, MERGEs into them, and what publish must know."""
+    """Creates a target's branches, writes to them, and describes them for publish."""
 
     def __init__(
         self, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
@@ -66,7 +66,7 @@ class Writer:
         self.span = span
         self.compared = (target_id(plan), tombstone_id(plan))
         modes = ((plan.history, history_id(plan)), (plan.append, events_id(plan)))
-        beside = tuple(table for asked, table in modes if asked)
+        beside = tuple(table for enabled, table in modes if enabled)
         self.bases = {table: lake.base(table) for table in (*self.compared, *beside)}
         self.branched: list[TableId] = []
         self.begun: dict[TableId, int] = {}
@@ -84,7 +84,7 @@ class Writer:
     def open(
         cls, lake: Lake, plan: TablePlan, attempt: Attempt, span: Span, created: bool
     ) -> Writer:
-        """Begin to write for an attempt: notes at the target that its updates leave values out."""
+        """Open a writer for an attempt; marks a target whose updates carry only part of a row."""
         writer = cls(lake, plan, attempt, span, created)
         if writer.partial:
             lake.set_property(target_id(plan), names.PROP_PARTIALS, "true")
@@ -92,97 +92,96 @@ class Writer:
 
     def _known(self, of_events: Defaults) -> Told:
         counted = {*self.attempt.published, self.attempt.batch_id}
-        told = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
-        before, renames = self.before.renames, of_told(told, self.plan.config)
+        statements = told_of(self.lake.catalog, self.lake.pipeline, self.plan, counted)
+        before, renames = self.before.renames, of_told(statements, self.plan.config)
         known = known_renames(self.plan, renames, before)
         overtaken.refuse_other_names(self.plan, self.attempt.batch_id, before, known, renames)
-        return Told(of_events, known, additions_of(told, self.plan.config, self.types, known))
+        return Told(of_events, known, additions_of(statements, self.plan.config, self.types, known))
 
     def all_newer(self) -> bool:
-        """True where every change of the batch is known to be above everything stored."""
+        """Whether every change of the batch is known to be above everything stored."""
         highest, lowest = self._highest(), self.span.lowest
         return highest is not None and lowest is not None and lowest > highest
 
     def retells(self) -> bool:
-        """True where the batch tells of defaults, or of renames, by which changes that are stored
-        read otherwise."""
-        told = self._refills()
-        return any(not self._lack_alike(refill) for refill in told) or self._renames_below()
+        """Whether the batch brings defaults or renames that change how stored changes are read."""
+        refills = self._refills()
+        return any(not self._lack_alike(refill) for refill in refills) or self._renames_below()
 
     def _refills(self) -> list[defaults.Refill]:
         return defaults.refills(self.before.held(), self.now.held(), self.types)
 
     def _lack_alike(self, refill: defaults.Refill) -> bool:
-        """Whether stored changes are equal where they were before: the batch is above them, and
-        none of them has the column, or all are rows of a full load, which take none away."""
+        """Whether a default changes no stored change: the batch is above them, and either none has
+        the column or all are full-load rows, which take no default away."""
         if refill.before.stated or refill.now.stated:
             return refill.above(self._highest())
-        had = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
-        return self.all_newer() and not had
+        had_column = bool(refill.before.firsts) and not defaults.of_full_load(self._highest() or "")
+        return self.all_newer() and not had_column
 
     def refolds(self) -> bool:
-        """True where, by what the batch tells, rows that were put together are others."""
+        """Whether rows that merge several changes have to be folded again."""
         return self.partial and self.retells()
 
     def _renames_below(self) -> bool:
-        """Whether a rename that is news is below something stored, and not above all of it."""
-        news = set(self.now.renames).symmetric_difference(self.before.renames)
+        """Whether a new rename is below something stored."""
+        new = set(self.now.renames).symmetric_difference(self.before.renames)
         stored = any(base.snapshot is not None for base in self.bases.values())
-        return stored and bool(self._beneath(news))
+        return stored and bool(self._beneath(new))
 
     def defaults_between(self, floor: str) -> Defaults:
-        """Those that are news, of statements above the floor and below something stored."""
+        """Return new defaults of statements that are above the floor and below something stored."""
         highest = self._highest()
         return {r.name: r.now for r in self._refills() if r.between(floor, highest)}
 
     def standing(self, rows: DataFrame, floor: str) -> DataFrame:
-        """Stored rows as they stand for what is forgotten, where they are put together."""
-        told = self.defaults_between(floor) if self.partial else NO_DEFAULTS
-        return defaults.as_standing(rows, told, floor)
+        """Return stored rows as they stand for the changes below the floor."""
+        added = self.defaults_between(floor) if self.partial else NO_DEFAULTS
+        return defaults.as_standing(rows, added, floor)
 
     def renames_told_late(self) -> bool:
-        """Whether a rename that is news, and not the configuration's, is below something stored."""
-        news = set(self.now.renames) - set(self.before.renames)
-        return any(r.below != DECLARED for r in self._beneath(news))
+        """Whether a new rename of DDL, not of the configuration, is below something stored."""
+        new = set(self.now.renames) - set(self.before.renames)
+        return any(r.below != DECLARED for r in self._beneath(new))
 
-    def _beneath(self, told: Collection[Rename]) -> list[Rename]:
-        """Those of some renames that are not above all that is stored."""
+    def _beneath(self, renames: Collection[Rename]) -> list[Rename]:
+        """Return the renames that are not above everything stored."""
         highest = self._highest()
-        return [r for r in told if highest is None or r.below == DECLARED or r.below <= highest]
+        return [r for r in renames if highest is None or r.below == DECLARED or r.below <= highest]
 
     def _highest(self) -> str | None:
-        found = [self.bases[table].highest for table in self.compared]
-        return None if None in found else max(h for h in found if h is not None)
+        bounds = [self.bases[table].highest for table in self.compared]
+        return None if None in bounds else max(h for h in bounds if h is not None)
 
     def published_before(self) -> bool:
-        """Whether the target has had this batch: one that was half published is merged again."""
+        """Whether the target has the batch's tag: a half-published batch is merged again."""
         loaded = self.lake.load(target_id(self.plan))
         return (
             loaded is not None and head(loaded, names.tag_name(self.attempt.batch_id)) is not None
         )
 
     def stored(self, as_written: bool = False) -> Stored:
-        """What the bases hold, without the batch; by what is told now, or `as_written`."""
+        """Return the rows at the bases, by the current defaults and renames or `as_written`."""
         return stored_at(self.lake, self.plan, self.bases, None if as_written else self.now)
 
     def _has_partials(self) -> bool:
-        known = self.lake.property(target_id(self.plan), names.PROP_PARTIALS)
-        return self.plan.found.partial or known is not None
+        mark = self.lake.property(target_id(self.plan), names.PROP_PARTIALS)
+        return self.plan.found.partial or mark is not None
 
     def changelog(self) -> DataFrame:
-        """What is published of this table's changes, and this batch's own."""
+        """Return the published changes of the table and this batch's own."""
         counted = (*self.attempt.published, self.attempt.batch_id)
         return self.now.changes(self.changes_of(*counted))
 
     def mine(self) -> DataFrame:
-        """This batch's changes."""
+        """Return this batch's changes."""
         lowest = self.span.lowest or ""
         below = {n: d for n, d in self.now.held().items() if d.reaches(lowest)}
-        told = self.now if self.now.renames else Told(below)
-        return told.changes(self.changes_of(self.attempt.batch_id))
+        in_force = self.now if self.now.renames else Told(below)
+        return in_force.changes(self.changes_of(self.attempt.batch_id))
 
     def changes_of(self, *batches: str) -> DataFrame:
-        """What the changelog has of some batches, as it was written."""
+        """Return the changes of some batches as they were written."""
         reader = self.lake.spark.read.option("split-size", _SPLIT_BYTES)
         changelog = reader.table(changelog_id(self.plan).sql())
         return changes_as(changelog.where(of_batches(batches)), self.types)
@@ -202,11 +201,10 @@ class Writer:
         by: tuple[str, ...] | None = None,
         append: bool = False,
     ) -> None:
-        """MERGE into the target's branch; into an empty table, or appending only, an append.
+        """MERGE the changes into the target's branch, or append them where nothing is stored.
 
-        `rows`: how many of the changes are no deletes, where it was counted; raises AuditFailed
-        where another number of rows was written. A target that keeps deleted rows is left to
-        `soft_delete`.
+        `rows`: the number of changes that are no deletes, where it was counted; raises AuditFailed
+        where another number was written. Mode soft_delete writes its targets elsewhere.
         """
         if self.plan.soft_delete:
             return
@@ -230,7 +228,7 @@ class Writer:
         columns: list[str],
         gone: str,
     ) -> None:
-        """One row for every change but those that are `gone`: their keys have none."""
+        """MERGE one row per change; a key whose change is `gone`, a condition in SQL, gets none."""
         on = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
         sets = ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
         listed, values = (", ".join(f"{p}{quoted(c)}" for c in columns) for p in ("", "s."))
@@ -247,8 +245,8 @@ class Writer:
         )
 
     def audit_written(self, table: TableId, rows: int | None) -> None:
-        """Raise AuditFailed where the first write to the branch made another number of rows new;
-        None: nobody counted them."""
+        """Raise AuditFailed where the first write to the branch inserted or updated another number
+        of rows; None: they were not counted."""
         reach(Point.LOAD_WRITTEN)
         loaded = None if rows is None else self.lake.load(table)
         if rows is not None and loaded is not None:
@@ -256,7 +254,7 @@ class Writer:
             refuse_loss(loaded, self.attempt.branch, begun, rows)
 
     def upsert(self, table: TableId, rows: DataFrame, by: tuple[str, ...]) -> None:
-        """Put rows, told apart by `by`, into a table's branch; what is there already stays."""
+        """Insert or update rows, identified by the columns `by`, in a table's branch."""
         branch = self.branch(table)
         if self.bases[table].snapshot is None:
             rows.writeTo(branch).append()
@@ -276,8 +274,9 @@ class Writer:
     def settle(
         self, table: TableId, wanted: DataFrame, there: DataFrame | None, by: tuple[str, ...]
     ) -> None:
-        """Put the rows that are `wanted` in the place of those that are `there`, which are all of
-        the table's that may go; rows are told apart by `by`, and those that stay are not touched.
+        """Replace the rows `there` by those `wanted`, and touch no equal ones.
+
+        Rows are identified by the columns `by`; only rows that are `there` may be deleted.
         """
         if there is None:
             wanted.writeTo(self.branch(table)).append()
@@ -294,19 +293,21 @@ class Writer:
             self._merge(table, source, by, wanted.columns, _DELETED)
 
     def replace(self, table: TableId, wanted: DataFrame, there: DataFrame | None) -> bool:
-        """Make `wanted` all that the table holds, where that differs from what is `there`, in
-        which somebody may have put anything; True where it did."""
+        """Overwrite the table by the rows `wanted` where those `there` differ; True where they did.
+
+        Any writer may have changed the rows `there`, so all of them are compared.
+        """
         if there is not None and same_rows(wanted, alike(there, wanted)):
             return False
         wanted.writeTo(self.branch(table)).overwrite(F.lit(True))
         return True
 
     def sql(self, table: TableId, source: DataFrame, statement: Callable[[str], str]) -> None:
-        """Run a statement over a view of `source`, whose name it is given."""
+        """Run a statement that reads `source`; it gets the name of a view."""
         rewrites = self.plan.config.write_mode == _COPY_ON_WRITE
         if rewrites and table != tombstone_id(self.plan):
-            # Spark 4.1 looks for the files to rewrite by a query of its own, in which it leaves
-            # the tables behind a view unresolved.
+            # Spark 4.1 finds the files to rewrite by a query in which the tables behind a view
+            # stay unresolved.
             source = keep(source)
         view = f"{_SOURCE_VIEW}_{abs(hash((table, self.attempt.branch)))}"
         source.createOrReplaceTempView(view)
@@ -316,7 +317,7 @@ class Writer:
             self.lake.spark.catalog.dropTempView(view)
 
     def write_tombstones(self, applied: DataFrame, stored: Stored, deletes: int) -> None:
-        """Tombstones: one for every key whose newest event is a delete, none for the others.
+        """Write a tombstone for every key whose newest event is a delete; delete the others'.
 
         `deletes`: how many there are; raises AuditFailed where another number was written.
         """
@@ -336,7 +337,7 @@ class Writer:
             self.audit_written(table, deletes)
 
     def truncate(self, position: str | None, stored: Stored) -> None:
-        """Rows and tombstones below a TRUNCATE go; one tombstone for the whole table stays."""
+        """Delete rows and tombstones below a TRUNCATE; write one tombstone for the whole table."""
         if position is None or position != stored.truncated_at:
             return
         for table in self.compared[1:] if self.plan.soft_delete else self.compared:
@@ -344,20 +345,20 @@ class Writer:
         self.mark(position, self.attempt.batch_id)
 
     def unmark(self) -> None:
-        """Take the tombstone of the whole table away."""
+        """Delete the tombstone of the whole table."""
         nulls = [f"t.{quoted(k)} IS NULL" for k in self.plan.key] or ["true"]
         self._delete(tombstone_id(self.plan), " AND ".join(nulls))
 
     def _delete(self, table: TableId, condition: str) -> None:
-        """By a MERGE: a DELETE of whole files writes a snapshot that does not say whose it is."""
+        """Delete by a MERGE: a DELETE of whole files leaves its snapshot unsigned."""
         one = self.lake.spark.range(1)
         merge = f"MERGE INTO {self.branch(table)} t USING"
         self.sql(table, one, lambda s: f"{merge} {s} s ON {condition} WHEN MATCHED THEN DELETE")
 
     def mark(self, position: str, batch_id: str) -> None:
-        """Write the tombstone of the whole table: its newest TRUNCATE, and which batch brought it.
+        """Write the tombstone of the whole table: the newest TRUNCATE, and its batch.
 
-        By that batch it expires, with the event in the changelog and not after it.
+        It expires with that batch's changes.
         """
         keys = [
             f"CAST(NULL AS {c.stored.spark}) AS {quoted(c.name)}"
@@ -373,11 +374,11 @@ class Writer:
         mark.writeTo(self.branch(tombstone_id(self.plan))).append()
 
     def staged(self) -> tuple[StagedTable, ...]:
-        """Every table that got a branch, with the heads that publish will require."""
+        """Return every table that got a branch, with the heads that publish will require."""
         return tuple(self._staged(table) for table in self.bases if table in self.branched)
 
     def left_alone(self) -> tuple[ComparedTable, ...]:
-        """Every table that the batch was compared with and has nothing for."""
+        """Return every table that the batch was compared with and changed nothing in."""
         return tuple(
             ComparedTable(table.namespace, table.name, base.snapshot)
             for table, base in self.bases.items()
@@ -390,9 +391,9 @@ class Writer:
         staged = self.lake.staged(table, self.attempt.branch, base, highest)
         if table != target_id(self.plan):
             return staged
-        return replace(staged, created=self.created, defaults=self._told())
+        return replace(staged, created=self.created, defaults=self._defaults())
 
-    def _told(self) -> str | None:
-        """What publish keeps with the target; None: what is there stays."""
+    def _defaults(self) -> str | None:
+        """Return the value of `sluice.defaults` that publish sets; None leaves it as it is."""
         text = self.now.text()
         return NOTHING_TOLD if text is None and self.before != self.now else text

@@ -1,4 +1,4 @@
-"""What a snapshot says that it wrote, against what it was to write."""
+"""Compare the row count in a snapshot's summary with the number of rows that were counted."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ _MERGED: Final = tuple(f"spark.merge-into.num-target-rows-{n}" for n in ("insert
 
 
 def refuse_loss(table: Table, branch: str, base: int | None, rows: int) -> None:
-    """Raise AuditFailed unless the first write on the branch made exactly this many rows new.
+    """Raise AuditFailed unless the first write to the branch inserted or updated this many rows.
 
-    The rows are counted in a query of their own; a writer that saw others than the count would
-    else be noticed by nobody.
+    The rows are counted by a separate query, whose result may differ from the rows written.
     """
     newest = head(table, branch)
     snapshot = None if newest is None else table.snapshot_by_id(newest)
     summary = None if snapshot is None or newest == base else snapshot.summary
-    found = {} if summary is None else summary.additional_properties
-    counted = _MERGED if _MERGED[0] in found else (_APPENDED,)
-    written = sum(int(found.get(name, 0)) for name in counted)
+    metrics = {} if summary is None else summary.additional_properties
+    counted = _MERGED if _MERGED[0] in metrics else (_APPENDED,)
+    written = sum(int(metrics.get(name, 0)) for name in counted)
     if written != rows:
         raise AuditFailed(
             f"{'.'.join(table.name())}: {rows} rows were to be written to branch {branch}, but its "
