@@ -1,7 +1,7 @@
 """Entry point of the driver that maintains a pipeline's tables.
 
-Exit codes: 0 done (or time is up), 1 stop, 2 configuration, 75 try again. What it did is its last
-line.
+Exit codes: 0 done (or time is up), 1 stop, 2 configuration, 75 try again. The last line of output
+is the result as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_jobs.session import open_session
 
 @contextmanager
 def _turns(upkeep: Upkeep, minutes: float) -> Iterator[Callable[[], bool]]:
-    """The pipeline's lease and the time; a dry run needs neither."""
+    """Hold the pipeline's lease and watch the budget of `minutes`; a dry run needs neither."""
     if upkeep.dry_run:
         yield lambda: True
         return

@@ -1,1 +1,1 @@
-"""Small files, deletes, old snapshots, retention."""
+"""Maintenance: compaction, expired snapshots, orphan files, retention."""

@@ -1,7 +1,7 @@
-"""Which steps of maintenance each table of a pipeline gets, and in which order.
+"""The steps of maintenance that each table of a pipeline gets, and their order.
 
-What this pipeline did not maintain for the longest comes first, be it a table of its own or one of
-the ledger: a run that stops is resumed by the next one, and no table waits behind others for good.
+The table that this pipeline maintained least recently comes first, the ledger's tables included: a
+run that stops is resumed by the next one, and no table waits for ever.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_jobs.telling import tell
 StepOf = Callable[[Upkeep, TableId], str]
 
 _LEDGER: Final = (ledger_tables.FILES, ledger_tables.BATCHES, ledger_tables.PUBLICATIONS)
-# Branches and tags first, for they hold snapshots; what is rewritten can expire only later.
+# Branches and tags first: they keep snapshots from expiring. Rewritten files expire later.
 _TABLE: Final[dict[str, StepOf]] = {
     "branches": steps.drop_dead_branches,
     "tags": steps.drop_stale_tags,
@@ -51,8 +51,8 @@ _BESIDE: Final[dict[str, StepOf]] = {"leftovers": steps.remove_leftovers}
 def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
     """Maintain every table of the pipeline, and the ledger.
 
-    `proceed` is asked before each step: False leaves the rest to the next run. Raises LeaseHeld
-    through it, and after all others what went wrong with tables whose steps failed.
+    `proceed` is called before each step: False leaves the rest to the next run, and it may raise
+    LeaseHeld. Errors of tables are raised together, after all tables.
     """
     started = time.monotonic()
     turn = _Turn(upkeep, proceed)
@@ -67,7 +67,7 @@ def maintain(upkeep: Upkeep, proceed: Callable[[], bool]) -> MaintenanceResult:
 
 @dataclass
 class _Turn:
-    """What one maintenance did so far, what it leaves to the next, and what went wrong."""
+    """The progress of one maintenance: steps done, tables left to the next run, errors."""
 
     upkeep: Upkeep
     proceed: Callable[[], bool]
@@ -75,7 +75,7 @@ class _Turn:
     left: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     passing: bool = True
-    """Whether all that went wrong may be tried again."""
+    """Whether every error so far may be tried again."""
 
     def take(self, table: TableId, work: Mapping[str, StepOf]) -> None:
         """Do all steps of a table, unless time is up; where one fails, the other tables go on."""
@@ -102,22 +102,22 @@ class _Turn:
             tell(f"maintain: {table.full_name}: {kind}: {done}")
 
     def _blame(self, what: str, error: Exception) -> None:
-        told = typed(error)
-        if told is not error:
+        problem = typed(error)
+        if problem is not error:
             traceback.print_exception(error)
-        self.failed.append(f"{what}: {told}")
-        self.passing &= isinstance(told, TransientError)
+        self.failed.append(f"{what}: {problem}")
+        self.passing &= isinstance(problem, TransientError)
         tell(f"maintain: {self.failed[-1]}")
 
     def refuse_failed(self) -> None:
-        """Raise TransientError where all that went wrong may pass, else TerminalError."""
+        """Raise TransientError where every error may be tried again, else TerminalError."""
         if self.failed:
             kind = TransientError if self.passing else TerminalError
             raise kind("; ".join(self.failed))
 
 
 def _agenda(upkeep: Upkeep) -> list[tuple[TableId, dict[str, StepOf]]]:
-    """What is to be done of which table, the longest neglected first."""
+    """Return each table with its steps, the least recently maintained first."""
     own = own_tables(upkeep)
     work = {table: {"retention": forget, **_TABLE} for table in own}
     shared = {TableId(names.LEDGER_NAMESPACE, name): _LEDGER_TABLE for name in _LEDGER}
@@ -129,8 +129,8 @@ def _agenda(upkeep: Upkeep) -> list[tuple[TableId, dict[str, StepOf]]]:
 
 
 def own_tables(upkeep: Upkeep) -> dict[TableId, str]:
-    """The pipeline's targets, histories, tables of events, changelogs and tombstones, and when each
-    was maintained last."""
+    """Return when each of the pipeline's targets, histories, tables of events, changelogs and
+    tombstones was maintained last."""
     namespace = upkeep.pipeline.namespace
     return {
         TableId(*table.name()[-2:]): steps.last_marked(upkeep, table)

@@ -1,7 +1,4 @@
-"""Iceberg's own procedures on one table: rewrite, expire, remove orphans.
-
-Each looks first whether there is anything to do, so that what a stopped run did is not done again.
-"""
+"""Iceberg's procedures on one table, and the queries that say whether they are due."""
 
 from __future__ import annotations
 
@@ -17,24 +14,24 @@ from sluice.config.maintenance import Maintenance
 from spark_jobs.canonical import literal, quoted
 from spark_jobs.lake.tables import TableId
 
-# Smaller than three quarters of what Iceberg writes: its own idea of a small file.
+# Iceberg's own threshold: three quarters of the target size of a file.
 SMALL_FILE_BYTES: Final = 384 << 20
 SMALL_MANIFEST_BYTES: Final = 4 << 20
 MANIFESTS: Final = 16
-_POSITION_DELETES: Final = 1  # the content of a file; 2 are deletes by value
-_FILE_PATH: Final = 2147483546  # the field of a delete file that names the data file
+_POSITION_DELETES: Final = 1  # a file's content; 2: equality deletes
+_FILE_PATH: Final = 2147483546  # field id of `file_path` in position-delete files
 
 
 @dataclass(frozen=True)
 class Debt:
-    """How many partitions of a table are due to be rewritten, and why."""
+    """How many partitions of a table have too many small files, or too many deleted rows."""
 
     crowded: int
     hidden: int
 
 
 def debt(spark: SparkSession, table: TableId, rules: Maintenance) -> Debt:
-    """Partitions with many small files, and with many deleted rows."""
+    """Count the partitions with many small files, and those with many deleted rows."""
     row = _one(
         spark,
         f"SELECT count_if(file_count >= {rules.small_files} AND"
@@ -47,12 +44,12 @@ def debt(spark: SparkSession, table: TableId, rules: Maintenance) -> Debt:
 
 
 def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
-    """Make few large files of many small ones, and of those with deletes files without."""
+    """Compact small data files, and rewrite those with many deleted rows."""
     options = {
         "min-input-files": str(rules.small_files),
         "delete-ratio-threshold": str(rules.delete_share),
         "remove-dangling-deletes": "true",
-        # What is committed stays done where time or the driver ends.
+        # Committed groups stay done where the time is up or the driver dies.
         "partial-progress.enabled": "true",
         "partial-progress.max-commits": "10",
     }
@@ -61,9 +58,9 @@ def rewrite_data(spark: SparkSession, table: TableId, rules: Maintenance) -> str
 
 
 def spare_deletes(spark: SparkSession, table: TableId) -> int:
-    """How many position-delete files a rewrite may save: one a data file is as few as there can be.
+    """Count the position-delete files that a rewrite may save: one per data file has to stay.
 
-    The bounds of a file of deletes tell the data file that it is for, unless it is for several.
+    A delete file for one data file has equal bounds of `file_path`.
     """
     first, last = (f"{side}_bounds[{_FILE_PATH}]" for side in ("lower", "upper"))
     row = _one(
@@ -75,7 +72,7 @@ def spare_deletes(spark: SparkSession, table: TableId) -> int:
 
 
 def rewrite_deletes(spark: SparkSession, table: TableId, rules: Maintenance) -> str:
-    """Make few position-delete files of many, without those of files that are gone."""
+    """Compact position-delete files; those of deleted data files go."""
     options = {"min-input-files": str(rules.small_files)}
     done = _call(spark, "rewrite_position_delete_files", table, f"options => {_map(options)}")
     before, after = done["rewritten_delete_files_count"], done["added_delete_files_count"]
@@ -83,7 +80,7 @@ def rewrite_deletes(spark: SparkSession, table: TableId, rules: Maintenance) -> 
 
 
 def small_manifests(spark: SparkSession, table: TableId) -> int:
-    """How many manifests are worth to be put together."""
+    """Count the manifests that are worth merging."""
     row = _one(
         spark,
         f"SELECT count_if(length < {SMALL_MANIFEST_BYTES}) AS small"
@@ -93,16 +90,16 @@ def small_manifests(spark: SparkSession, table: TableId) -> int:
 
 
 def rewrite_manifests(spark: SparkSession, table: TableId) -> str:
-    """Put manifests together by partition."""
+    """Merge manifests by partition."""
     done = _call(spark, "rewrite_manifests", table, "use_caching => false")
     return f"{done['rewritten_manifests_count']} → {done['added_manifests_count']} manifests"
 
 
 def expire_snapshots(spark: SparkSession, table: TableId, snapshots: Sequence[int]) -> str:
-    """Expire exactly these snapshots, and delete the files that only they had.
+    """Expire exactly these snapshots, and delete the files that only they refer to.
 
-    The procedure's own rule, by age alone, would take what rollback needs: so it is given a time
-    before every snapshot, and the list.
+    By age alone the procedure would expire snapshots that a rollback needs: so it gets the list,
+    and a time before every snapshot.
     """
     ids = ", ".join(f"{int(snapshot)}L" for snapshot in snapshots)
     done = _call(
@@ -118,16 +115,16 @@ def expire_snapshots(spark: SparkSession, table: TableId, snapshots: Sequence[in
 
 
 def remove_orphans(spark: SparkSession, table: TableId, before: datetime, dry_run: bool) -> int:
-    """Delete files below the table's folder that no snapshot has; returns how many."""
+    """Delete files in the table's folder that no snapshot refers to; returns how many."""
     moment = literal(f"{before:%Y-%m-%d %H:%M:%S}")
-    found = _rows(
+    orphans = _rows(
         spark,
         "remove_orphan_files",
         table,
         f"older_than => TIMESTAMP {moment}",
         f"dry_run => {str(dry_run).lower()}",
     )
-    return len(found)
+    return len(orphans)
 
 
 def _call(spark: SparkSession, procedure: str, table: TableId, *arguments: str) -> Row:

@@ -1,8 +1,8 @@
-"""Retention: tombstones and changes of old batches are forgotten, and the floor says up to where.
+"""Retention: tombstones and changes of old batches are deleted, and the floor says up to where.
 
-A batch is old by the time at which the ledger says that it was published. The floor is raised
-before anything is deleted: whoever is killed in between has lost nothing but the right to judge
-some late events, and the next maintenance deletes what this one did not.
+A batch's age counts from its publication in the ledger. The floor is raised before anything is
+deleted: after a crash in between, some late events can no longer be judged, and the next
+maintenance deletes the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SUMMARY: Final = f"spark.sql.iceberg.snapshot-property.{names.SUMMARY_MAINTENAN
 
 @dataclass(frozen=True)
 class Expired:
-    """What goes of one table: whole batches, and the highest position among their rows."""
+    """The batches whose rows expire in one table, and the highest position of these rows."""
 
     table: TableId
     batches: tuple[str, ...]
@@ -33,10 +33,10 @@ class Expired:
 
 
 def forget(upkeep: Upkeep, target: TableId) -> str:
-    """Expire a target's old tombstones and changes; says how much, '' where there is nothing.
+    """Expire a target's old tombstones and changes; returns how many, '' for none.
 
-    The rows of a table without a key are counted from its whole changelog: it keeps everything.
-    So do the tables that modes make beside a target.
+    A table without a key keeps everything: its rows are counted from its whole changelog. Histories
+    and tables of events keep everything too.
     """
     if not _is_keyed_target(upkeep, target):
         return ""
@@ -60,47 +60,47 @@ def forget(upkeep: Upkeep, target: TableId) -> str:
 
 
 def forget_ends(upkeep: Upkeep, ends: TableId) -> str:
-    """Expire the ends of transactions that old batches brought; says how much, '' for nothing."""
+    """Expire the ends of transactions of old batches; returns how many, '' for none."""
     if upkeep.lake.load(ends) is None:
         return ""
     rules, pipeline = upkeep.pipeline.maintenance, upkeep.pipeline.name
     old = published_before(upkeep.ledger, pipeline, upkeep.days_ago(rules.changelog_days))
     rows = upkeep.spark.table(ends.sql()).where(F.col("pipeline") == pipeline)
-    mine = rows.select("batch_id").distinct().collect()
-    found = sorted(row["batch_id"] for row in mine if row["batch_id"] in old)
-    if found and not upkeep.dry_run:
-        batches = ", ".join(map(literal, found))
+    own = rows.select("batch_id").distinct().collect()
+    expired = sorted(row["batch_id"] for row in own if row["batch_id"] in old)
+    if expired and not upkeep.dry_run:
+        batches = ", ".join(map(literal, expired))
         upkeep.spark.sql(f"DELETE FROM {ends.sql()} WHERE batch_id IN ({batches})").collect()
-    return f"{len(found)} batches" if found else ""
+    return f"{len(expired)} batches" if expired else ""
 
 
 def _is_keyed_target(upkeep: Upkeep, table: TableId) -> bool:
-    found = upkeep.lake.load(table)
-    if table.namespace != upkeep.pipeline.namespace or found is None:
+    loaded = upkeep.lake.load(table)
+    if table.namespace != upkeep.pipeline.namespace or loaded is None:
         return False
-    keyed = names.decode_key(found.properties.get(names.PROP_KEY, "[]"))
-    return bool(keyed) and names.whose(found.properties) is None
+    keyed = names.decode_key(loaded.properties.get(names.PROP_KEY, "[]"))
+    return bool(keyed) and names.whose(loaded.properties) is None
 
 
 def _expired(upkeep: Upkeep, table: TableId, days: int) -> Expired | None:
-    """Batches ordered by arrival stay: their positions say nothing about time."""
+    """Return a table's expired batches; those ordered by arrival, without a time order, stay."""
     loaded = upkeep.lake.load(table)
     if loaded is None or loaded.current_snapshot() is None:
         return None
     old = published_before(upkeep.ledger, upkeep.pipeline.name, upkeep.days_ago(days))
     rows = upkeep.spark.table(table.sql())
     arrival = F.max(by_arrival(F.col(names.POSITION)))
-    found = (
+    expired = (
         rows.where(of_batches(old))
         .groupBy(names.BATCH_ID)
         .agg(F.max(names.POSITION).alias("highest"), arrival.alias("arrival"))
         .where(~F.col("arrival"))
         .collect()
     )
-    if not found:
+    if not expired:
         return None
-    batches = tuple(sorted(row[names.BATCH_ID] for row in found))
-    return Expired(table, batches, max(row["highest"] for row in found))
+    batches = tuple(sorted(row[names.BATCH_ID] for row in expired))
+    return Expired(table, batches, max(row["highest"] for row in expired))
 
 
 def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> None:
@@ -111,8 +111,11 @@ def _raise_floor(upkeep: Upkeep, target: TableId, positions: Iterable[str]) -> N
 
 
 def _statement(table: TableId, batches: str) -> str:
-    """A changelog's partitions go as they are. Such a snapshot carries no signature, so rows of
-    tombstones, which a rollback asks who took away, go by a MERGE."""
+    """Return the statement that deletes some batches.
+
+    A changelog's partitions are deleted whole, which leaves the snapshot unsigned. Tombstones are
+    deleted by a MERGE: a rollback checks who wrote there.
+    """
     if names.is_changelog(table.namespace, table.name):
         return f"DELETE FROM {table.sql()} WHERE {names.BATCH_ID} IN ({batches})"
     return (
@@ -122,7 +125,7 @@ def _statement(table: TableId, batches: str) -> str:
 
 
 def _delete(upkeep: Upkeep, expired: Expired) -> None:
-    """Signed as maintenance, which a rollback of the last batches passes over."""
+    """Delete the rows, signed as maintenance, which a rollback of the last batches ignores."""
     batches = ", ".join(literal(batch) for batch in expired.batches)
     upkeep.spark.conf.set(_SUMMARY, "retention")
     try:

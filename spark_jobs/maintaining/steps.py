@@ -1,5 +1,8 @@
-"""The steps of maintenance. Each asks the table itself whether there is anything to do, and tells
-what it did, or with a dry run would do; empty: nothing."""
+"""The steps of maintenance.
+
+Each looks whether the table needs it, and returns what it did, or in a dry run would do; '' for
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ _POSITION_DELETES: Final = 2  # the format version that has them as files
 
 
 def _loaded(upkeep: Upkeep, table: TableId) -> Table | None:
-    """The table where it has rows; one whose first batch was rolled back has no `main`."""
+    """Return the table where it has rows; after a rollback of its first batch it has no `main`."""
     loaded = upkeep.lake.load(table)
     return loaded if loaded is not None and loaded.current_snapshot() is not None else None
 
 
 def drop_stale_tags(upkeep: Upkeep, table: TableId) -> str:
-    """Drop the tags of batches beyond `keep_tags`: they hold snapshots."""
+    """Drop the tags of batches beyond `keep_tags`: they keep snapshots from expiring."""
     loaded = upkeep.lake.load(table)
     tags = stale_tags(loaded, _promised(upkeep)) if loaded is not None else []
     if tags and loaded is not None and not upkeep.dry_run:
@@ -42,8 +45,8 @@ def _promised(upkeep: Upkeep) -> Promise:
 
 
 def drop_dead_branches(upkeep: Upkeep, table: TableId) -> str:
-    """Drop what was staged of batches that are finished: who was suspended when others looked may
-    have written since, and a branch holds its snapshots for good."""
+    """Drop the branches of finished batches: a suspended driver may have written one after the
+    others were dropped, and a branch keeps its snapshots from expiring."""
     loaded = upkeep.lake.load(table)
     refs = (
         [] if loaded is None else [r for r in loaded.metadata.refs if r.startswith(names.BRANCHES)]
@@ -69,7 +72,7 @@ def rewrite_data(upkeep: Upkeep, table: TableId) -> str:
 
 
 def rewrite_deletes(upkeep: Upkeep, table: TableId) -> str:
-    """Rewrite position-delete files where fewer would do; version 3 has none of them."""
+    """Rewrite position-delete files where fewer would do; format version 3 has none."""
     loaded = _loaded(upkeep, table)
     if loaded is None or loaded.metadata.format_version > _POSITION_DELETES:
         return ""
@@ -94,7 +97,7 @@ def rewrite_manifests(upkeep: Upkeep, table: TableId) -> str:
 
 
 def expire_snapshots(upkeep: Upkeep, table: TableId) -> str:
-    """Expire old snapshots, but none that a branch, a tag or a rollback needs."""
+    """Expire old snapshots that no branch, tag or rollback needs."""
     loaded = upkeep.lake.load(table)
     if loaded is None:
         return ""
@@ -112,23 +115,23 @@ def expire_snapshots(upkeep: Upkeep, table: TableId) -> str:
 
 
 def remove_orphans(upkeep: Upkeep, table: TableId) -> str:
-    """Delete files that no snapshot has, of an age at which nobody writes them any more.
+    """Delete files that no snapshot refers to and that are too old to be still in the making.
 
-    The age is by the clock on the wall, whatever `now` is: a file's time is too.
+    Their age counts from the present time, not from `now`: the store dates them so.
     """
     if upkeep.lake.load(table) is None:
         return ""
     before = datetime.now(UTC) - timedelta(days=upkeep.pipeline.maintenance.orphan_days)
-    found = procedures.remove_orphans(upkeep.spark, table, before, upkeep.dry_run)
-    return f"{found} files" if found else ""
+    removed = procedures.remove_orphans(upkeep.spark, table, before, upkeep.dry_run)
+    return f"{removed} files" if removed else ""
 
 
 def remove_leftovers(upkeep: Upkeep, table: TableId) -> str:
-    """Remove what dead attempts left beside the tables, as the ledger's files tell."""
+    """Remove files that dead attempts left beside the tables, as far as the ledger knows them."""
     before = upkeep.days_ago(upkeep.pipeline.maintenance.orphan_days)
     name = upkeep.pipeline.name
-    found = sweep(upkeep.files, upkeep.ledger, name, before, upkeep.dry_run)
-    return f"{found} files" if found else ""
+    removed = sweep(upkeep.files, upkeep.ledger, name, before, upkeep.dry_run)
+    return f"{removed} files" if removed else ""
 
 
 def compact(upkeep: Upkeep, table: TableId) -> str:
@@ -138,7 +141,7 @@ def compact(upkeep: Upkeep, table: TableId) -> str:
 
 
 def mark(upkeep: Upkeep, table: TableId) -> str:
-    """Record when this pipeline was through with a table: the oldest comes first in a run."""
+    """Record when this pipeline finished a table: the oldest mark comes first in a run."""
     if not upkeep.dry_run and upkeep.lake.load(table) is not None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         upkeep.lake.set_property(table, _marked_by(upkeep, table.namespace), moment)
@@ -146,7 +149,7 @@ def mark(upkeep: Upkeep, table: TableId) -> str:
 
 
 def last_marked(upkeep: Upkeep, table: Table | None) -> str:
-    """When this pipeline was through with a table; '' for never."""
+    """Return when this pipeline finished a table last; '' for never."""
     if table is None:
         return ""
     namespace = table.name()[-2]
@@ -154,7 +157,6 @@ def last_marked(upkeep: Upkeep, table: Table | None) -> str:
 
 
 def _marked_by(upkeep: Upkeep, namespace: str) -> str:
-    """Of tables that all pipelines share each has a mark of its own: what it does there is not what
-    others do."""
-    own = f".{upkeep.pipeline.name}" if namespace == names.LEDGER_NAMESPACE else ""
-    return f"{names.PROP_MAINTAINED}{own}"
+    """Return the property with the mark; in tables that pipelines share each has its own."""
+    suffix = f".{upkeep.pipeline.name}" if namespace == names.LEDGER_NAMESPACE else ""
+    return f"{names.PROP_MAINTAINED}{suffix}"

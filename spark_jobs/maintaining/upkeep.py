@@ -1,4 +1,4 @@
-"""What one maintenance works on."""
+"""The subject of one maintenance: session, tables, ledger, pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.lake.tables import Lake
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What one maintenance works on. `now` is what ages are counted from."""
+    """The subject of one maintenance; ages count from `now`."""
 
     spark: SparkSession
     lake: Lake
@@ -26,5 +26,5 @@ class Upkeep:
     dry_run: bool
 
     def days_ago(self, days: int) -> datetime:
-        """The moment so many days before."""
+        """Return the time that is `days` before `now`."""
         return self.now - timedelta(days=days)
