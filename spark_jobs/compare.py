@@ -1,6 +1,6 @@
-"""Two states of a table, compared: hashes by buckets of the key, then the keys that differ.
+"""Compare two states of a table: hashes by buckets of the key, then the keys that differ.
 
-Values compare as SQL's `<=>` does: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+Values compare as by SQL's `<=>`: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _WANTED: Final = "wanted"
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns tell a row apart, and which others have to be equal."""
+    """The columns that identify a row, and the others, which have to be equal."""
 
     key: tuple[str, ...]
     values: tuple[str, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All of them."""
+        """Key and values."""
         return (*self.key, *self.values)
 
 
 def alike(frame: DataFrame, like: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:
-    """Some or all columns of another frame in its types, which have to hold what they held.
+    """Return a frame with `columns`, or all columns, of `like`, cast to their types there.
 
-    A column that the frame has not is NULL; a value that does not fit is NULL too.
+    A column that the frame lacks is NULL, and so is a value that does not fit.
     """
     types = {f.name: f.dataType for f in like.schema}
     return frame.select(*(_as(frame, c, types[c]) for c in columns or like.columns))
@@ -55,12 +55,12 @@ def alike(frame: DataFrame, like: DataFrame, columns: Sequence[str] | None = Non
 def _as(frame: DataFrame, column: str, kind: DataType) -> Column:
     if column not in frame.columns:
         return F.lit(None).cast(kind).alias(column)
-    found = F.col(quoted(column))
-    return (found if frame.schema[column].dataType == kind else found.try_cast(kind)).alias(column)
+    value = F.col(quoted(column))
+    return (value if frame.schema[column].dataType == kind else value.try_cast(kind)).alias(column)
 
 
 def by_bucket(rows: DataFrame, layout: Layout) -> DataFrame:
-    """`bucket`, `rows`, `hash`: of every bucket of the key, how many rows and their summed hash."""
+    """Return `bucket`, `rows`, `hash`: the row count and summed hash of every bucket of the key."""
     hashed = rows.select(_bucket(layout).alias(BUCKET), _hash(layout.columns).alias(HASH))
     return hashed.groupBy(BUCKET).agg(F.count("*").alias(ROWS), F.sum(HASH).alias(HASH))
 
@@ -70,7 +70,7 @@ def _bucket(layout: Layout) -> Column:
 
 
 def _hash(columns: Sequence[str]) -> Column:
-    """Of a whole row: the function passes over a NULL, so where they are is hashed too."""
+    """Hash a whole row; xxhash64 skips NULLs, so their places are hashed too."""
     parts = [part for c in by_name(columns) for part in (c.isNull(), c)]
     return F.xxhash64(*parts).cast("decimal(20,0)")
 
@@ -78,10 +78,10 @@ def _hash(columns: Sequence[str]) -> Column:
 def differing_keys(
     expected: DataFrame, found: DataFrame, layout: Layout, buckets: Sequence[int]
 ) -> DataFrame:
-    """The keys of some buckets that are not the same in both.
+    """Return the keys of some buckets whose rows are not the same in both.
 
-    `kind` (sluice.driver.verification), `key` as a struct, `columns` that differ, and `expected`
-    and `found`, the rows as maps of text, NULL where there is none.
+    Columns: `kind` (sluice.driver.verification), `key` as a struct, the `columns` that differ, and
+    the rows `expected` and `found` as maps of text, NULL where there is none.
     """
     wanted, sides = F.col(_WANTED), (_side(expected, layout, True), _side(found, layout, False))
     some = sides[0].unionByName(sides[1]).where(F.col(BUCKET).isin(list(buckets)))
@@ -91,9 +91,9 @@ def differing_keys(
         F.max(F.when(wanted, F.col(_VALUES))).alias(EXPECTED),
         F.max(F.when(~wanted, F.col(_VALUES))).alias(FOUND),
     )
-    told = grouped.withColumn(COLUMNS, _unlike(layout)).withColumn(KIND, _kind())
+    compared = grouped.withColumn(COLUMNS, _unlike(layout)).withColumn(KIND, _kind())
     types = {f.name: f.dataType for f in expected.schema}
-    return told.where(F.col(KIND).isNotNull()).select(
+    return compared.where(F.col(KIND).isNotNull()).select(
         KIND,
         KEY,
         F.when(F.col(KIND) == DIFFERS, F.col(COLUMNS)).alias(COLUMNS),
@@ -102,7 +102,7 @@ def differing_keys(
 
 
 def _side(rows: DataFrame, layout: Layout, wanted: bool) -> DataFrame:
-    """Key and values as structs, so that no name of a column meets one of ours."""
+    """Return key and values as structs, so that no column collides with the report's own."""
     return rows.select(
         _bucket(layout).alias(BUCKET),
         F.struct(*by_name(layout.key)).alias(KEY),
@@ -122,7 +122,7 @@ def _kind() -> Column:
 
 
 def _unlike(layout: Layout) -> Column:
-    """Names of the values that are not the same on both sides."""
+    """Return the names of the value columns that differ."""
     each = (
         F.when(~F.col(EXPECTED)[c].eqNullSafe(F.col(FOUND)[c]), F.lit(c)) for c in layout.values
     )
@@ -130,7 +130,7 @@ def _unlike(layout: Layout) -> Column:
 
 
 def _texts(layout: Layout, types: dict[str, DataType], side: str) -> Column:
-    """The row of one side as text by column name."""
+    """Return the row of one side as a map of text by column name."""
     values = {c: F.col(KEY)[c] for c in layout.key} | {c: F.col(side)[c] for c in layout.values}
     pairs = [part for c, value in values.items() for part in (F.lit(c), _text(value, types[c]))]
     return F.when(F.col(side).isNotNull(), F.create_map(*pairs))
@@ -143,7 +143,7 @@ def _text(value: Column, kind: DataType) -> Column:
 
 
 def same_rows(one: DataFrame, two: DataFrame) -> bool:
-    """Whether both have every row equally often."""
+    """Whether both frames have every row equally often."""
     signed = one.withColumn(_SIDE, F.lit(1)).unionByName(two.withColumn(_SIDE, F.lit(-1)))
     counted = signed.groupBy(*map(quoted, one.columns)).agg(F.sum(_SIDE).alias(_SIDE))
     return counted.where(F.col(_SIDE) != 0).isEmpty()

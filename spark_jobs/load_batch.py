@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     with ThreadPoolExecutor() as pool:
         project = pool.submit(load_sound, given.project)
         session = pool.submit(lambda: open_session(project.result(), f"sluice {given.manifest}"))
-        # The JVM makes the session meanwhile: it takes as long as these imports.
+        # The JVM starts the session meanwhile, which takes as long as these imports.
         from spark_jobs.driver import drive
         from spark_jobs.failures import exit_code
 

@@ -1,6 +1,7 @@
-"""Entry point of the driver that looks: a manifest that no ledger knows → what a load would do.
+"""Entry point of the driver of `sluice plan`: what a load of a manifest would do.
 
-Exit codes as `load_batch`. It prints one line of JSON, and writes nothing.
+The ledger does not know the manifest. The driver prints one line of JSON and writes nothing. Exit
+codes as `load_batch`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from spark_jobs.telling import listening
 def _run(folder: Path, manifest: str) -> Forecast:
     project = load_sound(folder)
     job = _job(project, BatchFiles(project).read_manifest(manifest))
-    with listening() as said:
-        found = forecast(job)
-    return replace(found, notes=(*found.notes, *said))
+    with listening() as notes:
+        result = forecast(job)
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def _job(project: Project, manifest: Manifest) -> Job:
@@ -51,7 +52,7 @@ def _job(project: Project, manifest: Manifest) -> Job:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Look at one batch; see the module for exit codes."""
+    """Plan one batch; see the module for exit codes."""
     parser = argparse.ArgumentParser(description="Tell what a load would do")
     parser.add_argument("--project", required=True, type=Path)
     parser.add_argument("--manifest", required=True)

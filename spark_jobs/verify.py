@@ -30,7 +30,7 @@ def _run(
     chosen: Pipeline = project.pipeline(pipeline)
     catalog = open_catalog(project)
     cutter = Cutter(catalog, Ledger(catalog), chosen.name, chosen.namespace)
-    cutter.tables(table)  # a mistake in the name is told before Spark starts
+    cutter.tables(table)  # refuses an unknown name before Spark starts
     spark = open_session(project, f"sluice verify {pipeline}")
     if source is not None:
         return verify_source(spark, cutter, chosen, source, table)

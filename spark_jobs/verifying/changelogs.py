@@ -1,6 +1,6 @@
-"""Targets and tombstones beside what their changelogs, folded again, say that they hold.
+"""verify: compare targets and tombstones with their changelogs, folded again.
 
-It only reads, takes no lease, and reads one cut of the lake by recorded snapshots.
+It writes nothing, takes no lease, and reads one cut of the lake by recorded snapshots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_jobs.verifying.modes import compare_modes
 
 
 def verify(spark: SparkSession, cutter: Cutter, only: str | None) -> Verification:
-    """Compare every table of a pipeline, or one; once more where somebody published meanwhile.
+    """Compare every table of a pipeline, or one; once more where the lake changed meanwhile.
 
     Raises TerminalError for an unknown table, TransientError while a batch is being published.
     """
@@ -58,8 +58,8 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
     changelog = above(changes_at(spark, cut, tables), floor)
     target = living_at(spark, cut, tables, changelog)
     data = tuple(c for c in target.columns if c not in names.RESERVED_COLUMNS)
-    known = [c for c in data if c in changelog.columns]
-    refolded = keep(refold(changelog, tables.key, known, is_partial(changelog, tables)))
+    columns = [c for c in data if c in changelog.columns]
+    refolded = keep(refold(changelog, tables.key, columns, is_partial(changelog, tables)))
     tombstones = tombstones_of(refolded, changelog, tables.key)
     rows, of_tombstones, beside = together(
         lambda: compared(
@@ -85,7 +85,7 @@ def _compare_table(spark: SparkSession, tables: TargetTables, cut: Cut) -> Table
 
 
 def _layout(key: tuple[str, ...], data: tuple[str, ...]) -> Layout:
-    """A row without a key is told apart by its position."""
+    """Rows without a key are identified by their positions."""
     if not key:
         return Layout((names.POSITION,), data)
     return Layout(key, (*(c for c in data if c not in key), names.POSITION))

@@ -1,4 +1,4 @@
-"""Two states of a table compared, as a report tells it: key ranges first, then keys that differ."""
+"""Compare two states of a table for a report: key ranges first, then the keys that differ."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _SHOWN_AT_MOST: Final = 20
 def compared(
     table: TableId, cut: Cut, wanted: DataFrame, found: DataFrame, layout: Layout
 ) -> Comparison:
-    """The rows that were found in a table beside those that are wanted there."""
+    """Compare the rows `found` in a table with those `wanted` there."""
     expected, there = (compare.alike(side, found, layout.columns) for side in (wanted, found))
-    mine, theirs = together(lambda: _buckets(expected, layout), lambda: _buckets(there, layout))
-    unlike = [b for b in sorted(mine.keys() | theirs.keys()) if mine.get(b) != theirs.get(b)]
+    left, right = together(lambda: _buckets(expected, layout), lambda: _buckets(there, layout))
+    unlike = [b for b in sorted(left.keys() | right.keys()) if left.get(b) != right.get(b)]
     kinds, shown = ({}, ()) if not unlike else _differing(expected, there, layout, unlike)
     head = cut.heads.get(table)
     return Comparison(
         table=table.full_name,
         snapshot=None if head is None else str(head),
-        expected=sum(rows for rows, _ in mine.values()),
-        found=sum(rows for rows, _ in theirs.values()),
+        expected=sum(rows for rows, _ in left.values()),
+        found=sum(rows for rows, _ in right.values()),
         buckets=len(unlike),
         kinds=kinds,
         shown=shown,
@@ -38,14 +38,14 @@ def compared(
 
 
 def _buckets(rows: DataFrame, layout: Layout) -> dict[int, tuple[int, int]]:
-    found = compare.by_bucket(rows, layout).collect()
-    return {row[compare.BUCKET]: (row[compare.ROWS], row[compare.HASH]) for row in found}
+    buckets = compare.by_bucket(rows, layout).collect()
+    return {row[compare.BUCKET]: (row[compare.ROWS], row[compare.HASH]) for row in buckets}
 
 
 def _differing(
     expected: DataFrame, found: DataFrame, layout: Layout, buckets: list[int]
 ) -> tuple[dict[str, int], tuple[Difference, ...]]:
-    """How many keys differ in which way, and the first of them by key."""
+    """Count the differing keys by kind, and return the first of them by key."""
     keys = keep(compare.differing_keys(expected, found, layout, buckets))
     counted = keys.groupBy(compare.KIND).count().collect()
     first = keys.orderBy(compare.KEY, compare.KIND).limit(_SHOWN_AT_MOST)
@@ -54,7 +54,7 @@ def _differing(
             row[compare.KIND], tuple(row[compare.COLUMNS] or ()), row[compare.EXPECTED],
             row[compare.FOUND],
         )
-        # Without the key: it may be a time that Python has not, before Christ or infinite.
+        # Without the key: Python has no times before Christ or infinite ones.
         for row in first.drop(compare.KEY).collect()
     )  # fmt: skip
     return {row[compare.KIND]: row["count"] for row in counted}, tuple(shown)

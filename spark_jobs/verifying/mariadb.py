@@ -12,11 +12,11 @@ from spark_jobs.verifying.source_database import LiveColumn, SourceDatabase, Sou
 _SESSION: Final = {
     "driver": "org.mariadb.jdbc.Driver",
     "sessionInitStatement": "SET SESSION TRANSACTION READ ONLY",
-    # Spark's queries put names in double quotes; the default would take them for texts.
+    # Spark quotes names in double quotes, which MySQL reads as string literals by default.
     "sessionVariables": "time_zone='+00:00',sql_mode='ANSI_QUOTES'",
 }
 
-# Of tables that keep their old rows a query reads the present ones.
+# A query of a system-versioned table reads its present rows.
 _TABLES: Final = """
 SELECT table_schema AS place, table_name AS name FROM information_schema.tables
 WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
@@ -40,38 +40,38 @@ _FORMS: Final = {kind: form for form, kinds in _KINDS.items() for kind in kinds.
 
 
 class Mariadb(SourceDatabase):
-    """One server with all its databases; those are what events call the table's schema."""
+    """One server with all its databases, which events name as schemas."""
 
     tables: ClassVar[str] = _TABLES
 
     def __init__(self, spark: SparkSession, address: str) -> None:
-        # The driver speaks to both, under one name.
+        # MariaDB's driver connects to MySQL too, under its own scheme.
         if address.startswith(MYSQL):
             address = MARIADB + address.removeprefix(MYSQL)
         super().__init__(spark, address, _SESSION)
 
     @staticmethod
     def quoted(name: str) -> str:
-        """A name as an identifier."""
+        """Return a name as a quoted identifier."""
         return "`" + name.replace("`", "``") + "`"
 
     def columns(self, table: SourceTable) -> list[LiveColumn]:
-        """Its columns, by name; `kind` is the type without length and sign."""
-        asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
+        """Return the table's columns by name; `kind` is the type without length and sign."""
+        query = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
         return [
             LiveColumn(name, kind, _FORMS.get(kind), _text(self.quoted(name), kind))
-            for name, kind in self.query(asked).orderBy("name").collect()
+            for name, kind in self.query(query).orderBy("name").collect()
         ]
 
 
 def _text(column: str, kind: str) -> str:
-    """SQL for a value as text in UTF-8."""
+    """Return SQL for a value as text in UTF-8."""
     form = _FORMS.get(kind)
     if form == TextForm.BYTES:
         return f"LOWER(HEX({column}))"
-    if form == TextForm.NUMBER:  # as a number: bits have no text, ZEROFILL pads
+    if form == TextForm.NUMBER:  # as a number: BIT has no text, ZEROFILL pads
         column = f"{column} + 0"
-    if form in (TextForm.SINGLE, TextForm.DOUBLE):  # the text of a float has six digits
+    if form in (TextForm.SINGLE, TextForm.DOUBLE):  # the text of a FLOAT has six digits only
         column = f"{column} + 0e0"
     return f"CONVERT({column} USING utf8mb4)"
 

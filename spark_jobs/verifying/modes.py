@@ -1,4 +1,4 @@
-"""What a table's modes make beside its rows, compared with what its changelog says."""
+"""Compare the tables and rows that a table's modes make with its changelog."""
 
 from __future__ import annotations
 
@@ -36,18 +36,17 @@ _END_TIMES: Final = (names.VALID_TO, names.DELETED_AT)
 def compare_modes(
     spark: SparkSession, tables: TargetTables, cut: Cut, changelog: DataFrame, floor: str | None
 ) -> tuple[Comparison, ...]:
-    """History, deleted rows that stay, and events, each where the table has them.
+    """Compare history, soft-deleted rows and events, each where the table has them.
 
-    Above the floor alone, and of versions there those of which every column is known, with the time
-    of their end where that is TIMED: without a floor a column that no event carried is known to be
-    NULL. What a mode made before it was switched off is not looked at, nor
-    a target whose deleted rows are to come back.
+    Only rows above the floor are compared; of versions those in which every column is known, with
+    the time of their end where it is TIMED. Without a floor, a column that no event carried is
+    known to be NULL. A table that lacks changes from when its mode was off is skipped.
     """
     target = above(rows_at(spark, cut, tables.target, changelog), floor)
     data = [c for c in target.columns if c in changelog.columns and c not in names.RESERVED_COLUMNS]
     soft = names.IS_DELETED in target.columns and cut.is_whole(tables.target)
     history = cut.is_whole(tables.history)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     if soft or history:
         versions = versions_of(changelog, tables.key, data)
         if floor is None:
@@ -57,15 +56,15 @@ def compare_modes(
         wanted = newest_versions(versions, tables.key)
         layout = _layout(tables.key, data, _MARKS)
         both = _compared(tables.target, cut, wanted, target, layout)
-        found.append(replace(both, table=f"{both.table} with its deleted rows"))
+        comparisons.append(replace(both, table=f"{both.table} with its deleted rows"))
     if history and tables.history is not None:
         there = above(rows_at(spark, cut, tables.history), floor)
         layout = _layout((*tables.key, names.POSITION), data, _ENDS)
-        found.append(_compared(tables.history, cut, versions, there, layout))
+        comparisons.append(_compared(tables.history, cut, versions, there, layout))
     if cut.is_whole(tables.events) and tables.events is not None:
         there = above(rows_at(spark, cut, tables.events), floor)
-        found.append(_events(tables.events, cut, changelog, there, data))
-    return tuple(found)
+        comparisons.append(_events(tables.events, cut, changelog, there, data))
+    return tuple(comparisons)
 
 
 def _layout(key: tuple[str, ...], data: list[str], ends: tuple[str, ...]) -> Layout:
@@ -75,14 +74,14 @@ def _layout(key: tuple[str, ...], data: list[str], ends: tuple[str, ...]) -> Lay
 def _compared(
     table: TableId, cut: Cut, wanted: DataFrame, there: DataFrame, layout: Layout
 ) -> Comparison:
-    told = F.col(KNOWN) & F.col(TIMED)
-    unsure = wanted.where(~told).select(*map(quoted, layout.key), KNOWN, TIMED)
+    sure = F.col(KNOWN) & F.col(TIMED)
+    unsure = wanted.where(~sure).select(*map(quoted, layout.key), KNOWN, TIMED)
     there = there.join(unsure, list(layout.key), "left")
     return compared(table, cut, _sure(wanted, layout), _sure(there, layout), layout)
 
 
 def _sure(rows: DataFrame, layout: Layout) -> DataFrame:
-    """KNOWN rows, without the time of their end where that is not TIMED."""
+    """Return the KNOWN rows, without the time of their end where it is not TIMED."""
     timed = F.coalesce(TIMED, F.lit(True))
     times = {c: F.when(timed, F.col(c)) for c in layout.values if c in _END_TIMES}
     return rows.withColumns(times).where(F.coalesce(KNOWN, F.lit(True)))

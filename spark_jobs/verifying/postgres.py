@@ -14,15 +14,15 @@ _SESSION: Final = (
     "SET default_transaction_read_only = on"
 )
 _ENUM: Final = "e"
-"""Of `pg_type.typtype`."""
+"""The value of `pg_type.typtype` for enums."""
 
-# Partitioned and foreign tables too.
+# Ordinary, partitioned and foreign tables.
 _TABLES: Final = """
 SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
-# Of a domain the type behind it.
+# A domain counts as its base type.
 _COLUMNS: Final = """
 SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind,
        coalesce(b.typtype, t.typtype)::text AS sort
@@ -54,13 +54,13 @@ class Postgres(SourceDatabase):
 
     @staticmethod
     def quoted(name: str) -> str:
-        """A name as an identifier."""
+        """Return a name as a quoted identifier."""
         return '"' + name.replace('"', '""') + '"'
 
     def columns(self, table: SourceTable) -> list[LiveColumn]:
-        """Its columns, by name."""
-        asked = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
-        rows = self.query(asked).orderBy("name").collect()
+        """Return the table's columns, sorted by name."""
+        query = _COLUMNS.format(schema=_literal(table.schema), name=_literal(table.name))
+        rows = self.query(query).orderBy("name").collect()
         return [
             LiveColumn(name, kind, _form(kind, sort), _text(self.quoted(name), kind))
             for name, kind, sort in rows
@@ -72,10 +72,10 @@ def _form(kind: str, sort: str) -> TextForm | None:
 
 
 def _text(column: str, kind: str) -> str:
-    """SQL for a value as text: blanks of a `char` as they are stored."""
+    """Return SQL for a value as text; a `char` keeps its trailing blanks."""
     if kind == "bytea":
         return f"encode({column}, 'hex')"
-    if kind == "bpchar":  # a cast to text strips the blanks, output does not
+    if kind == "bpchar":  # a cast to text strips the blanks, concat does not
         return f"CASE WHEN {column} IS NOT NULL THEN concat({column}) END"
     if kind == "money":
         return f"{column}::numeric::text"

@@ -1,7 +1,7 @@
-"""verify --source: targets beside the tables of the database that their events come from.
+"""verify --source: compare targets with the tables of the database that their events come from.
 
-The source is what is expected. A table is compared as it was published, or, at a watermark, as its
-changelog says it was at that time of the source. Values are compared in one spelling, as texts.
+The source's rows are the expected ones. A target is compared as published or, with a watermark, as
+its changelog gives it at that source time. Values are compared as text in one spelling.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ from spark_jobs.verifying.texts import comparable, spelled_source, spelled_targe
 def verify_source(
     spark: SparkSession, cutter: Cutter, pipeline: Pipeline, source: LiveSource, only: str | None
 ) -> Verification:
-    """Compare every table of a pipeline, or one, with the source's.
+    """Compare every table of a pipeline, or one, with the source's table.
 
-    Raises TerminalError where the source has none of them, or cannot be compared with one, and
+    Raises TerminalError where the source has none of the tables, or one cannot be compared, and
     TransientError while a batch is being published.
     """
     started, at = time.monotonic(), datetime.now(UTC)
     database, targets = _database(spark, source.address), cutter.tables(only)
     cut = cutter.cut(targets)
-    told, where = published(cutter.catalog, pipeline.name), (pipeline.name, pipeline.namespace)
+    where = (pipeline.name, pipeline.namespace)
+    statements = published(cutter.catalog, pipeline.name)
     stored = cache(lambda: stored_sources(cutter.catalog, *where).values())
-    names_at = partial(names_at_source, pipeline, told, stored)
-    found = [_Side(spark, cut, tables, database, source, names_at) for tables in targets]
-    there = [side for side in found if side.table is not None]
-    if not there:
-        listed = ", ".join(side.source for side in found) or "no table is loaded yet"
+    names_at = partial(names_at_source, pipeline, statements, stored)
+    sides = [_Side(spark, cut, tables, database, source, names_at) for tables in targets]
+    compared_sides = [side for side in sides if side.table is not None]
+    if not compared_sides:
+        listed = ", ".join(side.source for side in sides) or "no table is loaded yet"
         raise TerminalError(f"{source.shown} has none of the tables of {cutter.pipeline}: {listed}")
-    reports = tuple(side.report() for side in there)
-    notes = tuple(note for side in found for note in side.notes)
+    reports = tuple(side.report() for side in compared_sides)
+    notes = tuple(note for side in sides for note in side.notes)
     seconds = round(time.monotonic() - started, 2)
     return Verification(
         pipeline=cutter.pipeline,
@@ -77,7 +78,7 @@ def _database(spark: SparkSession, address: str) -> SourceDatabase:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Columns that are compared; `key` of them tell rows apart, all where the table has none."""
+    """The columns to compare; those of `key` identify a row, or all where the key is empty."""
 
     columns: Sequence[LiveColumn]
     key: tuple[str, ...]
@@ -89,7 +90,7 @@ class _Shared:
 
 
 class _Side:
-    """One target and its table at the source; `notes` say what else a reader has to know."""
+    """One target and its table at the source; `notes` go into the report."""
 
     def __init__(
         self,
@@ -97,11 +98,11 @@ class _Side:
         cut: Cut,
         tables: TargetTables,
         database: SourceDatabase,
-        asked: LiveSource,
+        requested: LiveSource,
         names_at: Callable[[str, tuple[str, ...]], KeyNames],
     ) -> None:
         self.spark, self.cut, self.tables, self.database = spark, cut, tables, database
-        self.asked, self.notes, self.names_at = asked, list[str](), names_at
+        self.requested, self.notes, self.names_at = requested, list[str](), names_at
         changelog = cut.tables[tables.changelog]
         self.source = changelog.properties.get(names.PROP_SOURCE, tables.target.name)
         self.table: SourceTable | None = database.table(self.source)
@@ -126,19 +127,19 @@ class _Side:
         )
 
     def _columns(self, table: SourceTable) -> list[LiveColumn]:
-        """Those of the source, the key's under the names that they have in the target."""
+        """Return the source's columns; those of the key have their names in the target."""
         of_key = self.names_at(self.source, self.tables.key)
-        found = self.database.columns(table)
-        return [replace(c, name=of_key.get(c.name.lower(), c.name)) for c in found]
+        columns = self.database.columns(table)
+        return [replace(c, name=of_key.get(c.name.lower(), c.name)) for c in columns]
 
     def _held(self) -> DataFrame:
         changes = changes_at(self.spark, self.cut, self.tables)
-        until = self.asked.watermark
+        until = self.requested.watermark
         if until is not None:
             self._refuse_forgotten()
             later = F.col(names.SOURCE_TS) > F.lit(until)
             changes = changes.where(~F.coalesce(later, F.lit(False)))
-        self._tell_newest(changes)
+        self._note_newest(changes)
         if until is None:
             return living_at(self.spark, self.cut, self.tables, changes)
         data = [c for c in changes.columns if c not in names.RESERVED_COLUMNS]
@@ -152,8 +153,8 @@ class _Side:
                 f"{floor}, so what it was at a watermark cannot be told; verify without --watermark"
             )
 
-    def _tell_newest(self, changes: DataFrame) -> None:
-        """The watermark of what is compared: the newest event, by position and by time."""
+    def _note_newest(self, changes: DataFrame) -> None:
+        """Note the newest event that is compared, by position and by time."""
         newest = changes.agg(
             F.max(names.POSITION).alias("position"),
             F.max(names.SOURCE_TS).cast("string").alias("at"),

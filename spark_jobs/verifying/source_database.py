@@ -1,7 +1,7 @@
 """A database as a source to compare with: its tables, their columns and their rows as text.
 
-Values come as the server's own text, so that nothing on the way there rounds, pads or zones them.
-Each table is read by one statement over one connection: that is one state of it.
+The server itself makes text of the values, so that no driver rounds, pads or shifts them. Each
+table is read by one statement over one connection, which gives a consistent state of it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from spark_jobs.failures import causes, is_java
 from spark_jobs.kept import keep
 
 _ROWS_AT_ONCE: Final = "10000"
-# The first two characters of a SQLSTATE: who asks, which database, and rights and names in it.
+# The first two characters of a SQLSTATE: authorization, database name, rights and names.
 _REFUSED: Final = ("28", "3D", "42")
-# PostgreSQL's word for one who gives no password; elsewhere it may pass.
+# PostgreSQL's SQLSTATE for a missing password; of other causes it may be temporary.
 _REJECTED: Final = "08004"
 
 
 class TextForm(StrEnum):
-    """How a server writes the values of a type; those of no such kind are not compared."""
+    """How a server writes the values of a type; other types are not compared."""
 
     NUMBER = "number"
     DOUBLE = "double"
     SINGLE = "single"
-    """Of 32 bits: told in as many digits as it takes, compared as such."""
+    """32 bits, written in as many digits as needed and compared as such."""
     BOOLEAN = "boolean"
     MOMENT = "moment"
     """Dates and timestamps."""
@@ -41,14 +41,14 @@ class TextForm(StrEnum):
     """Times of day and spans of time."""
     TEXT = "text"
     JSON = "json"
-    """Text whose blanks and order of names the server chose itself."""
+    """Text whose blanks and order of names depend on the server."""
     BYTES = "bytes"
-    """In hex, lower case."""
+    """Hexadecimal digits in lower case."""
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A table by the two names that it has in its database, and by its quoted name in SQL."""
+    """A table's schema and name in its database, and its quoted name in SQL."""
 
     schema: str
     name: str
@@ -56,17 +56,17 @@ class SourceTable:
 
     @property
     def text(self) -> str:
-        """Its dotted name."""
+        """Schema and name, dotted."""
         return f"{self.schema}.{self.name}"
 
     def is_called(self, source: str) -> bool:
-        """Whether an event may call it so; the database may have had another name then."""
+        """Whether an event may name the table so; its database may have been renamed since."""
         return source in (self.name, self.text) or source.endswith(f".{self.text}")
 
 
 @dataclass(frozen=True)
 class LiveColumn:
-    """A column, its type's name, the form of its values' text, and SQL for it."""
+    """A column: its name, type, the form of its values' text, and SQL for this text."""
 
     name: str
     kind: str
@@ -75,9 +75,9 @@ class LiveColumn:
 
 
 class SourceDatabase(ABC):
-    """One database, or one server of several, read over JDBC; a dialect says in which words.
+    """A database, or a server with several, read over JDBC; subclasses have the dialect.
 
-    `tables`: SQL for the schema and name of every table but the server's own.
+    `tables`: SQL for the schema and name of every table but the system's.
     """
 
     tables: ClassVar[str]
@@ -94,16 +94,16 @@ class SourceDatabase(ABC):
     @staticmethod
     @abstractmethod
     def quoted(name: str) -> str:
-        """A name as an identifier."""
+        """Return a name as a quoted identifier."""
 
     @abstractmethod
     def columns(self, table: SourceTable) -> list[LiveColumn]:
-        """Its columns, by name."""
+        """Return the table's columns, sorted by name."""
 
     def table(self, source: str) -> SourceTable | None:
-        """The table that events call so; None where there is none.
+        """Return the table that events name so; None where there is none.
 
-        Raises TerminalError where several could be meant.
+        Raises TerminalError where several match.
         """
         found = [table for table in self._tables if table.is_called(source)]
         if len(found) > 1:
@@ -112,14 +112,14 @@ class SourceDatabase(ABC):
         return found[0] if found else None
 
     def rows(self, table: SourceTable, columns: Sequence[LiveColumn]) -> DataFrame:
-        """All rows, every column as text under its own name; read once."""
+        """Return all rows, every column as text under its own name; the table is read once."""
         listed = ", ".join(f"{c.sql} AS c{at}" for at, c in enumerate(columns))
         rows = self.query(f"SELECT {listed} FROM {table.sql}")
         return keep(rows.toDF(*(c.name for c in columns)))
 
     def query(self, sql: str) -> DataFrame:
-        """What a statement of the dialect gives; raises TerminalError where the database refuses
-        who asks, or what is asked for."""
+        """Run a statement of the dialect; raises TerminalError where the database refuses the user
+        or the statement."""
         try:
             return self._reader.option("query", sql).load()
         except Py4JJavaError as error:
@@ -130,15 +130,15 @@ class SourceDatabase(ABC):
 
 
 def refusal(error: Exception) -> TerminalError | None:
-    """What a database said that refuses, in one line; None for what may pass."""
+    """Return a database's refusal as a TerminalError; None for errors that may be temporary."""
     for cause in causes(error):
         if is_java(cause, "java.sql.SQLException"):
             state = str(cause.getSQLState() or "")
             no_password = state == _REJECTED and "password" not in credentials()
             if no_password or state.startswith(_REFUSED):
-                said = (str(cause.getMessage()).splitlines() or [""])[0]
+                message = (str(cause.getMessage()).splitlines() or [""])[0]
                 return TerminalError(
-                    f"the source refuses (SQLSTATE {state}): {said}. User and password are those "
-                    f"of {ENV_USER} and {ENV_PASSWORD}, and the database that of --source"
+                    f"the source refuses (SQLSTATE {state}): {message}. User and password are "
+                    f"those of {ENV_USER} and {ENV_PASSWORD}, and the database that of --source"
                 )
     return None

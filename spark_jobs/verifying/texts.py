@@ -1,8 +1,8 @@
 """Values of a live source and of a target in one spelling, so that equal values are equal texts.
 
-The source's come as its server's text, the target's by their Iceberg type. A text that is no value
-of the target's type stays as it is, and so differs from whatever the target holds; only a zero
-date is NULL, which is what a connector makes of it.
+The source's values come as the server's text, the target's by Iceberg type. A text that is no value
+of the target's type stays as it is, and so differs from whatever the target holds. Only a zero date
+becomes NULL, as connectors make it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _ZERO_DATE: Final = r"^\d{4}-(00-|\d{2}-00)"
 
 
 def comparable(column: LiveColumn, held: DataType) -> bool:
-    """Whether a column has a common spelling with what a target of this type holds of it."""
+    """Whether a source column and a target column of type `held` have a common spelling."""
     return column.form is not None and isinstance(held, _HELD_AS[column.form])
 
 
 def spelled_source(text: Column, column: LiveColumn, held: DataType) -> Column:
-    """The server's text of a column in the common spelling."""
+    """Return the server's text of a column in the common spelling."""
     if column.form == TextForm.MOMENT:
         text = F.when(~text.rlike(_ZERO_DATE), _signed(text))
     if isinstance(held, (*_MOMENTS, BooleanType)):
@@ -61,7 +61,7 @@ def spelled_source(text: Column, column: LiveColumn, held: DataType) -> Column:
 
 
 def spelled_target(value: Column, column: LiveColumn, held: DataType) -> Column:
-    """A target's value in the common spelling."""
+    """Return a target's value in the common spelling."""
     if isinstance(held, BinaryType):
         return F.lower(F.hex(value))
     if isinstance(held, _FLOATS):
@@ -70,7 +70,7 @@ def spelled_target(value: Column, column: LiveColumn, held: DataType) -> Column:
 
 
 def _spelled(text: Column, column: LiveColumn) -> Column:
-    """1.50 and 1.5 are one value, and so are documents that differ by blanks and order alone."""
+    """1.50 and 1.5 are equal, and so are documents that differ only by blanks and order."""
     if column.form in (TextForm.NUMBER, TextForm.CLOCK):
         return _short(text)
     if column.form == TextForm.JSON:
@@ -79,19 +79,19 @@ def _spelled(text: Column, column: LiveColumn) -> Column:
 
 
 def _short(text: Column) -> Column:
-    """Without zeros at the end of a fraction, and without the point where none is left."""
+    """Strip the zeros at the end of a fraction, and the point where no digit is left."""
     return F.regexp_replace(F.regexp_replace(text, r"(\.\d*?)0+$", "$1"), r"\.$", "")
 
 
 def _float(value: Column, column: LiveColumn) -> Column:
-    """-0.0 is 0.0, as in SQL."""
+    """-0.0 and 0.0 are equal, as in SQL."""
     if column.form == TextForm.SINGLE:
         value = value.cast("float")
     return F.when(value == 0, F.lit("0.0")).otherwise(value.cast("string"))
 
 
 def _signed(text: Column) -> Column:
-    """A year `0044-… BC` as ISO's -0043: there is a year 0."""
+    """Return the year `0044-… BC` as -0043: ISO 8601 has a year 0."""
     year = F.split_part(text, F.lit("-"), F.lit(1)).try_cast("int") - 1
     rest = F.regexp_replace(text, r"^\d+(-.*) BC$", "$1")
     signed = F.concat(
