@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.types.columns import ColumnType, decimal
-from sluice.types.mysql import mysql_type
+from sluice.types.mysql import is_known, mysql_type
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,24 @@ from sluice.types.mysql import mysql_type
         ("BINARY", ColumnType("binary", "latin1")),
         ("MEDIUMBLOB", ColumnType("binary", "latin1")),
         ("geometry", ColumnType("binary", "latin1")), ("", ColumnType("string")),
-        ("?", ColumnType("string")),
+        ("?", ColumnType("string")), ("INT1 unsigned", ColumnType("int")),
+        ("int2", ColumnType("int")), ("int3", ColumnType("int")), ("MIDDLEINT", ColumnType("int")),
+        ("int4", ColumnType("int")), ("int4(11)", ColumnType("int")),
+        ("int4 unsigned", ColumnType("bigint")), ("int8", ColumnType("bigint")),
+        ("int8 unsigned", decimal(20, 0)), ("float4", ColumnType("float")),
+        ("float8", ColumnType("double")), ("long", ColumnType("string")),
+        ("long varchar", ColumnType("string")), ("LONG", ColumnType("string")),
+        ("LONG  VARBINARY", ColumnType("binary", "latin1")),
     ],
 )  # fmt: skip
 def test_mysql_types(text: str, kind: ColumnType) -> None:
     assert mysql_type(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("int8", True), ("middleint", True), ("long varbinary", True), ("number", False),
+     ("", False)],
+)  # fmt: skip
+def test_known_names(text: str, known: bool) -> None:
+    assert is_known(text) is known

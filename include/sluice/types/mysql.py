@@ -8,7 +8,8 @@ from typing import Final
 from sluice.types.columns import STRING, ColumnType, binary_width, decimal
 
 _NAME: Final = re.compile(
-    r"(?:unsigned\s+)?(?P<name>[a-z]\w*)\s*(?:\(\s*(?P<p>\d+)\s*(?:,\s*(?P<s>\d+)\s*)?\))?"
+    r"(?:unsigned\s+)?(?P<name>long varbinary|[a-z]\w*)\s*"
+    r"(?:\(\s*(?P<p>\d+)\s*(?:,\s*(?P<s>\d+)\s*)?\))?"
 )
 _POSITIVE: Final = re.compile(r"\b(unsigned|zerofill)\b")
 _SMALL: Final = ("tinyint", "smallint", "mediumint", "year")
@@ -30,15 +31,21 @@ _PLAIN: Final = {
 BYTES: Final = (
     "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point",
     "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
-    "geometrycollection",
+    "geometrycollection", "long varbinary",
 )  # fmt: skip
 """Types whose values are bytes."""
 _TEXTS: Final = (
     "char", "varchar", "character", "nchar", "nvarchar", "tinytext", "text", "mediumtext",
     "longtext", "enum", "set", "json", "uuid", "inet4", "inet6", "vector",
 )  # fmt: skip
+# Names that statements use and MySQL's catalog does not: MySQL's manual, "Using Data Types from
+# Other Database Engines".
+_SYNONYMS: Final = {
+    "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint",
+    "int4": "int", "int8": "bigint", "float4": "float", "float8": "double", "long": "mediumtext",
+}  # fmt: skip
 _KNOWN: Final = frozenset(
-    (*_PLAIN, *BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float")
+    (*_PLAIN, *BYTES, *_TEXTS, *_INT, *_DECIMAL, "bigint", "bit", "float", *_SYNONYMS)
 )  # fmt: skip
 # Bytes are written as the characters that they are in this charset.
 _BYTES_AS: Final = "latin1"
@@ -48,7 +55,7 @@ _SIGNED_BITS: Final = 63
 
 def is_known(text: str) -> bool:
     """Whether a text names a type of MySQL's; damaged or another's, it tells none."""
-    found = _NAME.match(text.strip().lower())
+    found = _NAME.match(_normalized(text))
     return found is not None and found["name"] in _KNOWN
 
 
@@ -58,11 +65,11 @@ def mysql_type(text: str) -> ColumnType:
     A decimal without precision is text: some writers leave the precision out, and MySQL's default
     of (10,0) would then be a guess.
     """
-    lower = text.strip().lower()
+    lower = _normalized(text)
     found = _NAME.match(lower)
     if found is None:
         return STRING
-    name, positive = found["name"], bool(_POSITIVE.search(lower))
+    name, positive = _SYNONYMS.get(found["name"], found["name"]), bool(_POSITIVE.search(lower))
     precision, scale = (None if found[part] is None else int(found[part]) for part in "ps")
     if name in _INT:
         return ColumnType("bigint" if positive else "int")
@@ -78,6 +85,10 @@ def mysql_type(text: str) -> ColumnType:
     if name == "binary":
         return ColumnType("binary", _BYTES_AS, width=binary_width(found["p"]))
     return ColumnType("binary", _BYTES_AS) if name in BYTES else _PLAIN.get(name, STRING)
+
+
+def _normalized(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def _decimal(precision: int | None, scale: int) -> ColumnType:
