@@ -91,7 +91,9 @@ def _register(node: Node, namespace: str, named: dict[str, Node], resolved: Node
 def _record(node: Node, namespace: str, named: dict[str, Node]) -> Node:
     inner = full_name(node, namespace).rpartition(".")[0]
     fields = [
-        {"name": f["name"], "type": _resolve(f["type"], inner, named)} for f in node["fields"]
+        {k: f[k] for k in ("name", "default") if k in f}
+        | {"type": _resolve(f["type"], inner, named)}
+        for f in node["fields"]
     ]
     resolved = {"type": "record", "name": node["name"], "fields": fields}
     _register(node, namespace, named, resolved)

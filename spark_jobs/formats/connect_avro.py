@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -23,7 +24,7 @@ from sluice.errors import TerminalError
 from spark_jobs.formats import avro
 from spark_jobs.formats.avro import Node
 from spark_jobs.formats.connect import DECIMAL, VARIABLE_DECIMAL
-from spark_jobs.number_text import decimal_text
+from spark_jobs.number_text import MOST_SCALE, decimal_text
 
 NAME: Final = "connect.name"
 PARAMETERS: Final = "connect.parameters"
@@ -117,7 +118,7 @@ def _full_definition(node: Node, namespace: str) -> Node:
     if node["type"] != "record":
         return kept
     within = name.rpartition(".")[0]
-    fields = [{"name": f["name"], "type": _full(f["type"], within)} for f in node["fields"]]
+    fields = [f | {"type": _full(f["type"], within)} for f in node["fields"]]
     return {"type": "record", "name": name, "fields": fields}
 
 
@@ -161,17 +162,20 @@ def _written(node: Node, defined: set[str]) -> Any:
 
 def row_schema(name: str, row: Node) -> dict[str, Any]:
     """A record as a struct field of a Connect schema."""
-    fields = [_connect_field(n, node) for n, node in avro.fields_of(row).items()]
+    fields = [_connect_field(field) for field in row["fields"]]
     return {"field": name, "type": "struct", "optional": True, "fields": fields}
 
 
-def _connect_field(name: str, node: Node) -> dict[str, Any]:
-    value, field = avro.value_of(node), {"field": name, "optional": avro.nullable(node)}
+def _connect_field(declared: Node) -> dict[str, Any]:
+    node = declared["type"]
+    value = avro.value_of(node)
+    field = {"field": declared["name"], "optional": avro.nullable(node)}
+    exact = _exact_default(value, declared.get("default"))
     if _is_text_decimal(value):
-        return {**field, "type": "struct", NAME: VARIABLE_DECIMAL}
+        return {**field, "type": "struct", NAME: VARIABLE_DECIMAL, "default": exact}
     kind = value.get("connect.type") or _CONNECT.get(value["type"], "string")
     told = {"name": _semantic(value), "parameters": value.get(PARAMETERS)}
-    told["default"] = _default(value)
+    told["default"] = exact or _default(value)
     told["items"] = _element(value["items"]) if value["type"] == "array" else None
     return {**field, "type": kind, **{k: v for k, v in told.items() if v is not None}}
 
@@ -193,6 +197,18 @@ def _default(value: Node) -> Any:
     if value["type"] not in ("bytes", "fixed") or not isinstance(default, str):
         return default
     return base64.b64encode(default.encode("latin-1", "replace")).decode()
+
+
+def _exact_default(value: Node, default: Any) -> str | None:
+    """The default of a decimal that is read as its text, from the field, so of one column alone."""
+    if _is_variable(value) and isinstance(default, dict):
+        scale, raw = default["scale"], default["value"]
+    elif _is_text_decimal(value) and isinstance(default, str):
+        scale, raw = _scale(value), default
+    else:
+        return None
+    whole = int.from_bytes(raw.encode("latin-1", "replace"), "big", signed=True)
+    return format(Decimal(f"{whole}E{-scale}"), "f") if abs(scale) <= MOST_SCALE else None
 
 
 def _is_variable(value: Node) -> bool:

@@ -159,3 +159,17 @@ def test_a_bad_record_of_a_container_is_quarantined(spark: SparkSession, tmp_pat
     assert sandbox.rows("t") == [{"id": 1, "name": "a"}]
     (bad,) = sandbox.quarantined()
     assert (bad["reason"], json.loads(bad["raw"])["op"]) == ("unknown_op:x", "x")
+
+
+def test_untouched_rows_hold_the_default_of_an_added_decimal(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`numeric` without a precision: a record of scale and bytes, as its default is."""
+    columns = {"id": {"type": "int"}, "name": optional("string"),
+               "v": {"type": VARIABLE, "default": {"scale": 1, "value": "\u0037"}}}  # fmt: skip
+    sandbox = Sandbox(spark, tmp_path, {"format": "debezium", "tables": {"t": {"key": ["id"]}}})
+    container(sandbox.landing / "a.avro", ROW, [event(), event(row={"id": 2, "name": "b"})])
+    row = {"id": 2, "name": "b", "v": {"scale": 0, "value": b"\7"}}
+    container(sandbox.landing / "b.avro", envelope(columns), [event("u", row, source(pos=6))])
+    sandbox.publish(sandbox.stage_manifest(sandbox.land()))
+    assert {r["id"]: r["v"] for r in sandbox.rows("t")} == {1: "5.5", 2: "7"}

@@ -148,6 +148,25 @@ def test_defaults() -> None:
     assert told == [("id", "5"), ("b", "/w==")]
 
 
+def test_defaults_of_decimals_that_are_read_as_text() -> None:
+    """`ADD COLUMN v numeric NOT NULL DEFAULT 5`: two columns of one named type, each its own."""
+    wide, name = connect_decimal(1, 50), "io.debezium.data.VariableScaleDecimal"
+    row = {"type": "record", "name": "Value", "fields": [
+        {"name": "first", "type": VARIABLE, "default": {"scale": 0, "value": "\u0005"}},
+        {"name": "second", "type": [name, "null"], "default": {"scale": 2, "value": "\u00ffj"}},
+        {"name": "none", **optional(name)}, {"name": "untold", "type": name},
+        {"name": "wide", "type": wide, "default": "\u000f"},
+        {"name": "zero", "type": [wide, "null"], "default": "\u0000"},
+        {"name": "open", **optional(wide)},
+        {"name": "odd", "type": name, "default": {"scale": 2**31 - 1, "value": "\u0005"}},
+    ]}  # fmt: skip
+    node = connect_avro.resolve([row], "here")
+    types = json.dumps({"fields": [connect_avro.row_schema("after", node)]})
+    told = {c.name: c.default for c in Debezium().columns(types, {})}
+    assert told == {"first": "5", "second": "-1.50", "none": None, "untold": None, "wide": "1.5",
+                    "zero": "0.0", "open": None, "odd": None}  # fmt: skip
+
+
 def test_names_resolve_in_their_namespace() -> None:
     """Two types of one short name, each used again by a name that only its namespace makes full."""
 
