@@ -221,7 +221,9 @@ def look_through(job: Job, envelope: DataFrame) -> tuple[DataFrame, list[Found]]
     if respelled is not None:
         envelope = _in_parts(respelled) if _PART in envelope.columns else respelled
         found = discover(envelope)
-    return drop_tables.by_policy(job, envelope, found)
+    envelope, found = drop_tables.by_policy(job, envelope, found)
+    truncates.set_aside(job, envelope, found)
+    return envelope, found
 
 
 def _may_seem(table: Found) -> bool:

@@ -1,4 +1,4 @@
-"""DROP TABLE of a table of which no row has come, so that nobody tells its key.
+"""DROP TABLE, or a TRUNCATE statement, of a table of which no row has come: nobody tells its key.
 
 There is nothing yet that it could empty, and no table to keep it in. So the ledger remembers it
 among what statements tell (`sluice.renames`). Rows from above it need no more; where some come from
@@ -20,6 +20,7 @@ from sluice.ddl.statements import dropped_tables
 from sluice.errors import PlanError, TransientError
 from sluice.ledger.rename_log import ToldRename
 from spark_jobs.canonical import is_truncate, of_batches
+from spark_jobs.formats import FORMATS
 from spark_jobs.job import Job
 from spark_jobs.lake.tables import TableId, changelog_id
 from spark_jobs.planning.discover import Found
@@ -30,13 +31,14 @@ from spark_jobs.planning.renames_known import told_of
 def waiting(
     pipeline: Pipeline, found: Iterable[Found], plans: Iterable[TablePlan]
 ) -> list[ToldRename]:
-    """The statements of a batch that drop tables which are not planned."""
+    """The statements of a batch that drop or empty tables which are not planned."""
     planned = {plan.source for plan in plans}
     return [
         ToldRename(table.source.name, at, (), statement)
         for table in found
-        if table.source not in planned and _empties(pipeline, table_config(pipeline, table.source))
+        if table.source not in planned
         for at, statement in sorted(set(table.drops))
+        if _empties(pipeline, table_config(pipeline, table.source), statement)
     ]
 
 
@@ -53,20 +55,25 @@ def refuse_made_since(job: Job, found: Collection[Found], plans: Iterable[TableP
             )
 
 
-def _empties(pipeline: Pipeline, config: TableConfig | None) -> bool:
-    """Whether a DROP TABLE empties a table's target."""
-    if config is None or pipeline.on_drop_table != EMPTY:
+def _empties(pipeline: Pipeline, config: TableConfig | None, statement: str) -> bool:
+    """Whether a DROP TABLE, or else a TRUNCATE, empties a table's target."""
+    if config is None or truncate_policy(pipeline, config) != APPLY:
         return False
-    return truncate_policy(pipeline, config) == APPLY
+    return pipeline.on_drop_table == EMPTY or not dropped_tables(statement)
 
 
 def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
-    """Raise PlanError where the changes of a batch begin below a statement that dropped their table
-    before it had a target, and that the table has not had since."""
-    if not _empties(job.pipeline, plan.config):
+    """Raise PlanError where the changes of a batch begin below a statement that dropped or emptied
+    their table before it had a target, and that the table has not had since."""
+    states_others = FORMATS[job.pipeline.format].states_other_tables
+    if job.pipeline.on_drop_table != EMPTY and not states_others:
         return
     told = told_of(job.lake.catalog, job.pipeline.name, plan, job.attempt.published)
-    drops = [one for one in told if not one.columns and dropped_tables(one.statement)]
+    drops = [
+        one
+        for one in told
+        if not one.columns and _empties(job.pipeline, plan.config, one.statement)
+    ]
     below = [one for one in drops if not mine.where(_position() < one.position).isEmpty()]
     if not below:
         return
@@ -74,12 +81,17 @@ def refuse_from_before(job: Job, plan: TablePlan, mine: DataFrame) -> None:
     if _has_truncate(mine, newest.position) or _was_told_since(job, plan, newest.position):
         return
     raise PlanError(
-        f"table {plan.source.name}: batch {newest.batch_id} dropped it, or made it anew, at "
+        f"table {plan.source.name}: batch {newest.batch_id} {_did(newest)} at "
         f"{newest.position}, before a row had come of it; this one has rows from before that, "
         "which are gone at the source. Load that batch once more, now that the table has rows: "
         f"sluice rollback {job.pipeline.name} --batch {newest.batch_id}, run again, then sluice "
         f"release {job.pipeline.name} --batch {newest.batch_id}, and run once more"
     )
+
+
+def _did(told: ToldRename) -> str:
+    dropped = dropped_tables(told.statement)
+    return "dropped it, or made it anew," if dropped else "truncated it"
 
 
 def _position() -> Column:

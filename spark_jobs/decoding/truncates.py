@@ -1,14 +1,20 @@
-"""TRUNCATEs that a format gives as DDL: their table is not told, or they are of a part of it."""
+"""TRUNCATEs that came as statements: of a table that is not told, of a part of one, or of one of
+which nothing else came."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from sluice.config.project import Pipeline
-from spark_jobs.decoding.statements import ddl_events, told_columns
+from spark_jobs.canonical import OP_TRUNCATE, OUTCOME_EVENT
+from spark_jobs.decoding.decode import with_origin
+from spark_jobs.decoding.statements import ddl_events, told_at, told_columns
 from spark_jobs.formats import FORMATS
+from spark_jobs.job import Job
 from spark_jobs.planning.discover import Found, source_of
 from spark_jobs.planning.plan import table_config
 from spark_jobs.telling import tell
@@ -30,3 +36,19 @@ def tell_of_untold(pipeline: Pipeline, envelope: DataFrame, found: list[Found]) 
             f"{name or 'an event without a table'}: a TRUNCATE came as a statement whose table is "
             "not told, or of a part of a table: it changes nothing, and the rows stay"
         )
+
+
+def set_aside(job: Job, envelope: DataFrame, found: list[Found]) -> None:
+    """Put among `drops` the statements of tables of which nothing else came, where the format has
+    statements of tables whose rows it does not have."""
+    alone = [t.source for t in found if t.truncates and t.records == t.truncates + t.ddl]
+    if not (alone and FORMATS[job.pipeline.format].states_other_tables):
+        return
+    is_event = (F.col("outcome") == OUTCOME_EVENT) & (F.col("op") == OP_TRUNCATE)
+    stated = envelope.where(is_event & F.col("ddl").isNotNull())
+    located = with_origin(stated, job.spark, job.manifest.files)
+    drops = defaultdict(list)
+    for row in located.select(*told_columns(), told_at(job).alias("at")).collect():
+        drops[source_of(row)].append((row["at"], row["ddl"]))
+    for table in found:
+        table.drops = tuple(drops[table.source]) if table.source in alone else table.drops

@@ -68,6 +68,10 @@ class Format(ABC):
     """Pattern of DDL that is a TRUNCATE, whose table nobody can tell, or of a part of its table;
     '' where all are told."""
 
+    states_other_tables: ClassVar[bool] = False
+    """Whether statements come of tables whose rows do not, so that a TRUNCATE that comes first of
+    its table stops no batch."""
+
     drops_to_load: ClassVar[bool] = False
     """Whether a DROP TABLE may be what a full load begins with, whose rows are below it."""
 

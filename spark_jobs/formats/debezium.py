@@ -19,10 +19,6 @@ from sluice.config.format_options import DebeziumOptions
 from sluice.manifest import SourceFile
 from spark_jobs.canonical import (
     IMAGE_TYPE,
-    OP_DELETE,
-    OP_INSERT,
-    OP_TRUNCATE,
-    OP_UPDATE,
     OUTCOME_REJECT,
     place,
     quoted,
@@ -33,6 +29,7 @@ from spark_jobs.formats import (
     debezium_documents,
     debezium_transactions,
     tombstones,
+    truncates,
 )
 from spark_jobs.formats.base import COUNTS, NOTHING_KNOWN, Format, Known, SourceColumn
 from spark_jobs.formats.connect import row_columns
@@ -46,6 +43,7 @@ from spark_jobs.formats.debezium_head import (
     read_head,
 )
 from spark_jobs.formats.debezium_names import names, table_of
+from spark_jobs.formats.debezium_ops import kind_sql, op
 from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     MONGODB,
@@ -56,7 +54,6 @@ from spark_jobs.formats.debezium_order import (
 )
 from spark_jobs.formats.debezium_reasons import (
     FLATTENED,
-    STATEMENT,
     holds_more,
     outcome,
     reason,
@@ -76,9 +73,6 @@ from spark_jobs.formats.unsent import any_unsent, unsent
 
 _SCALARS: Final = ("op", "ts_ms", "ts_us", "ts_ns", "status")
 _DDL: Final = ("ddl", "databaseName", "schemaName", "tableChanges")
-_OPS: Final = {
-    "c": OP_INSERT, "r": OP_INSERT, "u": OP_UPDATE, "d": OP_DELETE, "t": OP_TRUNCATE,
-}  # fmt: skip
 _NOT_JSON: Final = "not_json"
 _DOCUMENT_TEXT: Final = "string"
 _IMAGES: Final = ("before", "after")
@@ -142,6 +136,8 @@ class Debezium(Format):
     )
 
     seeming: ClassVar[frozenset[str]] = frozenset({TRANSACTION_MARKER, HEARTBEAT})
+    untold_truncates: ClassVar[str] = truncates.UNTOLD
+    states_other_tables: ClassVar[bool] = True
 
     def read(
         self,
@@ -183,7 +179,8 @@ class Debezium(Format):
             absent.append(_old_absent(options))
         others = frozenset[str]() if head else misread(spark, lines)
         connector = expected.connector if expected else None
-        envelope = _envelope(flat, absent, connector, others, in_schema(options.table))
+        placed = with_position(flat, connector)
+        envelope = _envelope(placed, absent, connector, others, in_schema(options.table))
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 
     def columns(self, types: str, options: DebeziumOptions) -> list[SourceColumn]:
@@ -347,7 +344,7 @@ def _key() -> Column:
 
 
 def _envelope(
-    flat: DataFrame,
+    placed: DataFrame,
     absent: Sequence[Column],
     connector: str | None,
     others: frozenset[str],
@@ -359,16 +356,16 @@ def _envelope(
     none.
     """
     not_json = f"raw IS NOT NULL THEN '{_NOT_JSON}'"
-    refused = "refused IS NOT NULL THEN refused" if "refused" in flat.columns else not_json
-    named = flat.withColumn("kind", F.expr(_kind_sql()))
-    why = reason(connector, refused, frozenset(flat.columns), others, table_of(connector, table))
-    placed = with_position(named.withColumn("reason", why), connector)
-    told = debezium_transactions.told() if "transaction" in flat.columns else []
-    return placed.select(
+    refused = "refused IS NOT NULL THEN refused" if "refused" in placed.columns else not_json
+    named = placed.withColumn("kind", F.expr(kind_sql()))
+    why = reason(connector, refused, frozenset(placed.columns), others, table_of(connector, table))
+    told = debezium_transactions.told() if "transaction" in placed.columns else []
+    parts = names(connector, table)
+    return named.withColumn("reason", why).select(
         outcome().alias("outcome"),
         "reason",
-        *(part.alias(name) for name, part in names(connector, table).items()),
-        F.expr(f"CASE WHEN {STATEMENT} THEN 'ddl' ELSE kind END AS op"),
+        *(part.alias(name) for name, part in parts.items()),
+        op(parts["table"]).alias("op"),
         "position",
         "before",
         "after",
@@ -385,12 +382,6 @@ def _envelope(
         "ordinal",
         *told,
     )
-
-
-def _kind_sql() -> str:
-    """What a change does, by its `op`."""
-    ops = " ".join(f"WHEN '{op}' THEN '{name}'" for op, name in _OPS.items())
-    return f"CASE op {ops} END"
 
 
 def _source_ts() -> Column:

@@ -45,7 +45,8 @@ class Found:
     lowest position of an event with such an image or such types, by that name and the kind of
     position; of arrivals, whose positions are not known yet, the kind alone. `moves`: an update
     may change the key, as long as nobody has seen that none does. `drops`: of the TRUNCATEs those
-    that are statements which drop the table, each behind its position, epoch and all.
+    that are statements which drop the table, or empty one of which nothing else came, each behind
+    its position, epoch and all.
     """
 
     source: Source
