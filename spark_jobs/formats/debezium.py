@@ -48,7 +48,7 @@ from spark_jobs.formats.debezium_order import (
     CONNECTORS,
     MONGODB,
     ORACLE,
-    SHARING,
+    sharing,
     source_fields,
     with_position,
 )
@@ -172,14 +172,15 @@ class Debezium(Format):
             flat = only_of(lines, flat, found.lines)
             scans.append(_with_refused(flat) if messages else flat)
         flat = debezium_documents.union_of(scans, options) if any_documents else union(scans)
-        if any_documents or head is None or head.connector in SHARING:
+        shared = sharing(options)
+        if any_documents or head is None or head.connector in shared:
             flat = with_arrival(spark, flat, files)
         absent = [_absent(options, known.partial, any_documents).alias("absent")]
         if _looks_at_old_rows(known, expected):
             absent.append(_old_absent(options))
         others = frozenset[str]() if head else misread(spark, lines)
         connector = expected.connector if expected else None
-        placed = with_position(flat, connector)
+        placed = with_position(flat, connector, shared)
         envelope = _envelope(placed, absent, connector, others, in_schema(options.table))
         return tombstones.as_deletes(envelope) if tombstones.wanted(options) else envelope
 

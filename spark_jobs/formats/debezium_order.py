@@ -2,8 +2,9 @@
 
 See docs/formats/debezium.md, "Order". PostgreSQL by (last commit's LSN, LSN), MySQL and MariaDB by
 (binlog file number, pos, row), Oracle by (commit_scn, scn, rs_id, ssn, row_id) or in one scn by
-lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no), MongoDB by (ts_ms, ord) and
-in a transaction by arrival, TiCDC by commit_ts; without these, by arrival.
+lcr_position, SQL Server by (commit_lsn, change_lsn, event_serial_no) or in one commit by arrival,
+MongoDB by (ts_ms, ord) and in a transaction by arrival, TiCDC by commit_ts; without these, by
+arrival.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sluice.config.format_options import BY_ARRIVAL, DebeziumOptions
 from sluice.positions import KIND_FULL_LOAD, KIND_SOURCE, encode_number
 from spark_jobs.canonical import number
 from spark_jobs.formats.envelope import ARRIVAL
@@ -23,6 +25,7 @@ _COMPONENT, _NUMBER = "_component_", "_number_"
 _POSTGRESQL: Final = "postgresql"
 MONGODB: Final = "mongodb"
 ORACLE: Final = "oracle"
+_SQLSERVER: Final = "sqlserver"
 _TICDC: Final = "TiCDC"
 _ALL: Final = ("connector", "db", "schema", "table", "collection", "ts_ms", "ts_us", "txId")
 _POS_DIGITS: Final = 20
@@ -32,9 +35,8 @@ _FILE_NUMBER: Final = "regexp_extract(source.file, '([0-9]+)$', 1)"
 _SHARED: Final = {
     "mongodb": "coalesce(source.txnNumber, source.lsid) IS NOT NULL",
     "oracle": "coalesce(source.rs_id, source.lcr_position) IS NULL",
+    _SQLSERVER: "TRUE",
 }
-SHARING: Final = frozenset(_SHARED)
-"""Connectors of which several events may share a place in the source's log."""
 KEYSPACE: Final = "keyspace"
 """What Vitess, a connector whose order is arrival, calls a database; its `db` is empty."""
 CAPTURED: Final = "value_capture_type"
@@ -53,7 +55,16 @@ _LCR_DIGITS: Final = 16
 _LCR_PARTS: Final = 4
 
 
-def _components(connector: str | None) -> dict[str, Column]:
+def sharing(options: DebeziumOptions) -> frozenset[str]:
+    """The connectors of which several events may share a place in the source's log.
+
+    Among them SQL Server where an option says so: a change has no place in its commit then.
+    """
+    by_arrival = options.sqlserver_order == BY_ARRIVAL
+    return frozenset(_SHARED) if by_arrival else frozenset(_SHARED) - {_SQLSERVER}
+
+
+def _components(connector: str | None, shared: frozenset[str]) -> dict[str, Column]:
     """The texts of the position's components, by the connector that wrote the event.
 
     A component that an event must have and has not is '': then the event has no position. With
@@ -61,7 +72,7 @@ def _components(connector: str | None) -> dict[str, Column]:
     """
     orders = {_read(connector): _snapshot(connector)} | {
         f"source.connector = '{name}'": order
-        for name, order in _ORDERS.items()
+        for name, order in _orders(shared).items()
         if connector in (None, name)
     }
     most = max(len(order) for order in orders.values())
@@ -73,29 +84,35 @@ def _components(connector: str | None) -> dict[str, Column]:
     return found
 
 
-def with_position(events: DataFrame, connector: str | None) -> DataFrame:
+def _orders(shared: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    by_commit = {_SQLSERVER: _lsn("source.commit_lsn")} if _SQLSERVER in shared else {}
+    return _ORDERS | by_commit
+
+
+def with_position(events: DataFrame, connector: str | None, shared: frozenset[str]) -> DataFrame:
     """The events with their `position`, in steps, so that Spark computes each text once.
 
     Where events have their arrival, those that share a place in the source's log are in this
-    order: of one transaction of MongoDB, of one scn of an Oracle connector that tells no more.
+    order: of one transaction of MongoDB, of one scn of an Oracle connector that tells no more, of
+    one commit of SQL Server where it is `shared`.
     """
-    parts = _components(connector)
+    parts = _components(connector, shared)
     read = F.expr(_read(connector))
     numbers = {f"{_NUMBER}{i}": _number(name, i, read) for i, name in enumerate(parts)}
     position = _position(len(parts), read)
     if ARRIVAL in events.columns:
         among = F.concat(position, F.lit("."), ARRIVAL)
-        position = F.when(F.expr(_shares_place(connector)), among).otherwise(position)
+        position = F.when(F.expr(_shares_place(connector, shared)), among).otherwise(position)
     numbered = events.withColumns(dict(parts)).withColumns(numbers)
     return numbered.withColumn("position", position)
 
 
-def _shares_place(connector: str | None) -> str:
+def _shares_place(connector: str | None, shared: frozenset[str]) -> str:
     """Whether an event's place in the source's log may be that of others too."""
     told = [
         f"source.connector = '{name}' AND {shares}"
         for name, shares in _SHARED.items()
-        if connector in (None, name)
+        if name in shared and connector in (None, name)
     ]
     return f"op <> 'r' AND ({' OR '.join(told) or 'FALSE'})"
 
@@ -228,9 +245,12 @@ def _lcr(index: int) -> str:
 
 
 def _sqlserver() -> tuple[str, ...]:
-    lsns = ("source.commit_lsn", "source.change_lsn")
-    halves = [_required(_hex(lsn, ":", index)) for lsn in lsns for index in range(3)]
-    return *halves, _optional("source.event_serial_no")
+    lsns = (*_lsn("source.commit_lsn"), *_lsn("source.change_lsn"))
+    return *lsns, _optional("source.event_serial_no")
+
+
+def _lsn(text: str) -> tuple[str, ...]:
+    return tuple(_required(_hex(text, ":", index)) for index in range(3))
 
 
 _ORDERS: Final = {
@@ -238,7 +258,7 @@ _ORDERS: Final = {
     "mysql": _mysql(),
     "mariadb": _mysql(),
     "oracle": _oracle(),
-    "sqlserver": _sqlserver(),
+    _SQLSERVER: _sqlserver(),
     "mongodb": (_required("source.ts_ms"), _required("source.ord")),
     _TICDC: (_required("source.commit_ts"),),
 }
@@ -247,7 +267,7 @@ _FIELDS: Final = {
     "mysql": ("file", "pos", "row"),
     "mariadb": ("file", "pos", "row"),
     "oracle": ("commit_scn", "scn", "rs_id", "ssn", "lcr_position", "row_id"),
-    "sqlserver": ("commit_lsn", "change_lsn", "event_serial_no"),
+    _SQLSERVER: ("commit_lsn", "change_lsn", "event_serial_no"),
     "mongodb": ("ord", "txnNumber", "lsid"),
     _TICDC: ("commit_ts",),
 }

@@ -132,6 +132,32 @@ def test_changes_of_one_scn_that_tell_no_more_go_by_arrival(
     assert names(sandbox) == {str(i): "second" for i in NUMBERS}
 
 
+@pytest.mark.parametrize(
+    ("options", "left"), [({}, []), ({"sqlserver_order": "arrival"}, ["after"])]
+)
+def test_a_deferred_update_of_sql_server_by_arrival(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], left: list[str]
+) -> None:
+    """The DELETE of each row arrives before its INSERT, which has the lower `change_lsn`."""
+    sandbox = Sandbox(spark, tmp_path, {
+        "format": "debezium", "format_options": options, "tables": {"t": {"key": ["id"]}},
+    })  # fmt: skip
+    commit = {"commit_lsn": "00000027:00000758:0009", "event_serial_no": 1}
+    sent = []
+    for ident in NUMBERS:
+        rows = [{"id": ident, "name": name} for name in ("before", "after")]
+        places = [
+            source("sqlserver", change_lsn=f"00000027:00000758:{change}", **commit)
+            for change in ("0005", "0003")
+        ]
+        sent += [
+            event("d", src=places[0], before=rows[0]),
+            event("c", src=places[1], after=rows[1]),
+        ]
+    sandbox.load_halves(sent, cut=9, again=0)
+    assert list(names(sandbox).values()) == left * len(NUMBERS)
+
+
 def test_equal_rows_of_one_place_of_the_redo_log_are_told_apart_by_their_address(
     spark: SparkSession, tmp_path: Path
 ) -> None:

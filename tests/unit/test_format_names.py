@@ -53,6 +53,7 @@ def test_an_option_without_a_value_is_no_default(name: str) -> None:
         ("debezium", "connector", "mysql"),
         ("debezium", "decimal_format", "text"),
         ("debezium", "layout", "lines"),
+        ("debezium", "sqlserver_order", "lsn"),
         ("debezium", "tombstones", True),
         ("debezium", "update_without_document", "fail"),
         ("debezium", "table", "s..o"),

@@ -149,6 +149,9 @@ class DebeziumOptions(PlaceholderOptions):
     schemas: Annotated[str, AfterValidator(_place_of_schemas)] = Field(
         "", description="schemas by id: a folder of <id>.avsc, or one JSON file"
     )
+    sqlserver_order: Literal["change_lsn", "arrival"] = Field(
+        "change_lsn", description="arrival: how SQL Server's changes of one commit are ordered"
+    )
     table: Annotated[str, AfterValidator(_dotted_name)] = Field(
         "", description="database.schema.table, or its end, of changes that name no table"
     )
