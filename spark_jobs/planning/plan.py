@@ -163,7 +163,7 @@ def plan_table(
         target=target_name(pipeline, found.source),
         columns=columns,
         key=key,
-        config=config,
+        config=config.model_copy(update={"partition_by": heard.hints.partition_by}),
         found=found,
         modes=pipeline.modes_of(config),
         defaults=defaults.told(heard.found, read, pipeline.epoch, fmt.tells_defaults),

@@ -62,14 +62,18 @@ class Spelling:
         }
 
     def of_config(self, config: TableConfig) -> TableConfig:
-        """Hints, key and its collations in the spelling of the tables."""
+        """Return hints, key, its collations and partition fields in the tables' spelling."""
         key = None if config.key is None else [*map(self.of, config.key)]
         hints = sorted(config.columns.items(), key=lambda hint: self.of(hint[0]) == hint[0])
         columns = {self.of(name): kind for name, kind in hints}
         collations = {self.of(name): rule for name, rule in config.collations.items()}
         nulls = [*map(self.of, config.null_keys)]
-        told = {"key": key, "columns": columns, "collations": collations, "null_keys": nulls}
-        return config.model_copy(update=told)
+        fields = [replace(p, column=self.of(p.column)).sql for p in config.partitions]
+        respelled = {
+            "key": key, "columns": columns, "collations": collations, "null_keys": nulls,
+            "partition_by": fields,
+        }  # fmt: skip
+        return config.model_copy(update=respelled)
 
     def of_ddl(self, table: DdlTable | None, plain: Container[str]) -> DdlTable:
         """What a script tells, in the spelling of the tables; a type that is not one of the `plain`

@@ -103,6 +103,15 @@ def test_partitions_by_a_column_that_is_none_are_refused_by_name(lake: Sandbox) 
     assert "its columns are ['amount', 'id']" in str(caught.value)
 
 
+def test_partitions_by_a_column_in_another_case(lake: Sandbox) -> None:
+    """Spark and Iceberg know a column in any case, and its spelling is that of the events."""
+    lake.configure(**project({**RIGHT, "partition_by": ["bucket(4, ID)", "AMOUNT"]}))
+    lake.write("a.jsonl", [event(10, 1, "7")])
+    lake.load_landed()
+    fields = lake.catalog.load_table("shop.orders").spec().fields
+    assert [field.name for field in fields] == ["id_bucket", "amount"]
+
+
 BY_DAY = {
     "key": ["id"], "columns": {"id": "bigint", "at": "date"}, "partition_by": ["days(at)"],
 }  # fmt: skip
