@@ -125,7 +125,7 @@ def _read_lines(
         names = of_file[file.url] if csv_rows.is_csv(file.key) else of_lines
         groups.setdefault(names, []).append(file)
     scans = union([_scan(spark, names, group, meta) for names, group in groups.items()])
-    return _own_columns(scans, found, table)
+    return _own_columns(scans, found, meta, table)
 
 
 def _names(
@@ -217,10 +217,13 @@ def _all(names: Iterable[_Names]) -> _Names:
     return sum(names, _Names())
 
 
-def _own_columns(rows: DataFrame, found: Mapping[tuple[str, str], _Names], table: str) -> DataFrame:
-    """Leave every row the columns of its table: the reader gave it those of all, NULL in them.
+def _own_columns(
+    rows: DataFrame, found: Mapping[tuple[str, str], _Names], meta: Meta, table: str
+) -> DataFrame:
+    """Leave every row the columns of its table, in the table's own spelling.
 
-    A name that no column may have is damaged in one line, and stays there alone.
+    The reader gave it those of all tables, NULL in them, in a spelling of all. A name that no
+    column may have is damaged in one line, and stays there alone.
     """
     owned: dict[str, _Names] = {}
     for (url, told), names in found.items():
@@ -230,12 +233,28 @@ def _own_columns(rows: DataFrame, found: Mapping[tuple[str, str], _Names], table
     listed = [*map(tuple, fit.values()), *(names.names for names in owned.values())]
     if len(set(listed)) < 2:
         return rows
-    told_names = json.dumps(fit)
-    known = F.from_json(F.lit(told_names), "map<string,array<string>>")
-    owns = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
-    own = known[owns]
-    mine = F.map_filter(ROW, lambda name, value: value.isNotNull() | F.array_contains(own, name))
-    return rows.withColumn(ROW, mine)
+    spellings = _spellings(fit, meta)
+    known = F.from_json(F.lit(json.dumps(spellings)), "map<string,map<string,string>>")
+    of_row = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
+    own = known[of_row]
+    kept = F.map_filter(ROW, lambda name, value: value.isNotNull() | own[name].isNotNull())
+    if any(name != spelled for one in spellings.values() for name, spelled in one.items()):
+        kept = F.transform_keys(kept, lambda name, _: F.coalesce(own[name], name))
+    return rows.withColumn(ROW, kept)
+
+
+def _spellings(owned: Mapping[str, Sequence[str]], meta: Meta) -> dict[str, dict[str, str]]:
+    """Each owner's columns, the greatest of its own spellings by every one in the batch."""
+    every = {name for names in owned.values() for name in names}
+    data = every.difference(meta.spelled(every).values())
+    chosen = {
+        owner: {name.lower(): name for name in sorted(data.intersection(names))}
+        for owner, names in owned.items()
+    }
+    return {
+        owner: {name: own[name.lower()] for name in data if name.lower() in own}
+        for owner, own in chosen.items()
+    }
 
 
 def _scan(spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta: Meta) -> DataFrame:

@@ -196,6 +196,18 @@ def test_a_row_has_the_columns_of_its_table_each_once(spark: SparkSession, tmp_p
     assert_rejected(rows["both"], "duplicate_column", records["both"])
 
 
+def test_a_tables_columns_have_its_own_case(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever the case of another table's in the batch; NULL in all rows is a column too."""
+    records = {
+        "upper": record("I", _source_table_="BIZ.T", ID=1, NOTE=None, _sequence_id_="6"),
+        "lower": record("I", _source_table_="shop.t", note="b"),
+    }  # fmt: skip
+    del records["upper"]["id"]
+    rows = decode_named(spark, DatahubTuple(), tmp_path, records)
+    assert rows["upper"]["after"] == {"ID": "1", "NOTE": None}
+    assert rows["lower"]["after"] == {"id": "1", "note": "b"}
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_an_update_is_two_records(spark: SparkSession, tmp_path: Path, turned: bool) -> None:
     """By the flags the old half goes first, whatever comes first in the file."""
