@@ -127,7 +127,7 @@ def _reason(table: Column) -> Column:
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(F.col(REPEATS), F.lit("duplicate_column"))
-        .when(kind.isNull() & F.col("op").isNull(), F.lit("not_an_envelope"))
+        .when(kind.isNull() & images.isNull(), F.lit("not_an_envelope"))
         .when(~kind.isin(INSERT, UPDATE, DELETE), F.concat(F.lit("unknown_op:"), kind))
         .when(table.isNull(), F.lit("table_missing"))
         .when((kind == UPDATE) & images.isNull(), F.lit("image_flags_missing"))
