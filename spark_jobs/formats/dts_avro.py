@@ -34,7 +34,7 @@ from spark_jobs.canonical import (
 )
 from spark_jobs.formats import truncates
 from spark_jobs.formats.base import NOTHING_KNOWN, Format, Known, SourceColumn
-from spark_jobs.formats.dts_json import bytes_of, image_of, list_of, text_of
+from spark_jobs.formats.dts_json import image_of, list_of, text_of
 from spark_jobs.formats.dts_names import names_of_record
 from spark_jobs.formats.dts_schema import (
     END,
@@ -47,7 +47,7 @@ from spark_jobs.formats.dts_schema import (
     ends,
     record_schema,
 )
-from spark_jobs.formats.dts_values import AsBytes, ValueFacts, cell, in_nanos
+from spark_jobs.formats.dts_values import ValueFacts, cell, in_nanos
 from spark_jobs.formats.envelope import (
     CORRUPT,
     LAST_SECOND,
@@ -161,9 +161,7 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
     """A record by the names that `_envelope` takes; `symbol` reads an enum."""
     operations, sources = (F.array(*map(F.lit, names)) for names in (OPERATIONS, SOURCES))
     source, fields = symbol(sources, F.col("r.source.sourceType")), F.col("r.fields.array")
-    cells = partial(
-        _cells, source=source, position=F.col("r.sourcePosition"), fields=fields, as_bytes=_as_is
-    )
+    cells = partial(_cells, source=source, position=F.col("r.sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("r.id").cast("string"),
         "_seconds": F.col("r.sourceTimestamp"),
@@ -187,7 +185,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
         F.col("operation").isNull(), F.lit("not_a_record")
     )
     source, fields = F.col("source.sourceType"), F.from_json(list_of(F.col("fields")), _FIELDS)
-    cells = partial(_json_cells, source=source, position=F.col("sourcePosition"), fields=fields)
+    cells = partial(_cells, source=source, position=F.col("sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("id"),
         "_seconds": F.col("sourceTimestamp").try_cast("bigint"),
@@ -197,8 +195,8 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
         "_tx": F.col("sourceTxid"),
         "_tags": F.col("tags"),
         "_fields": fields,
-        "_before": cells("beforeImages"),
-        "_after": cells("afterImages"),
+        "_before": cells(image_of(F.col("beforeImages"))),
+        "_after": cells(image_of(F.col("afterImages"))),
         "_statement": text_of(F.col("afterImages")),
         "_problem": problem,
     }
@@ -206,25 +204,14 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     return _envelope(named, line_or(*_RAW))
 
 
-def _json_cells(name: str, source: Column, position: Column, fields: Column) -> Column:
-    branch = F.col(name)
-    return _cells(image_of(branch), source, position, fields, partial(bytes_of, branch))
-
-
-def _cells(
-    image: Column, source: Column, position: Column, fields: Column, as_bytes: AsBytes
-) -> Column:
+def _cells(image: Column, source: Column, position: Column, fields: Column) -> Column:
     nanos, numbers = in_nanos(source, position), fields["dataTypeNumber"]
     cells = F.transform(
         image,
-        lambda value, at: cell(value, as_bytes, ValueFacts(nanos, source, F.get(numbers, at))),
+        lambda value, at: cell(value, ValueFacts(nanos, source, F.get(numbers, at))),
     )
     # Alibaba's own readers too take an image without values for none.
     return F.when(F.size(image) > 0, cells)
-
-
-def _as_is(raw: Column) -> Column:
-    return raw
 
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:

@@ -2,7 +2,7 @@
 
 A value stands under the name of its type, with its namespace or without (JsonEncoder, fastavro),
 or without any name (`toString` and fastjson); then its fields tell the type. Bytes are characters
-up to U+00FF, which `toString` puts under `bytes`; fastjson gives base64 under `array`.
+up to U+00FF, plain or under `bytes` (`toString`), or base64 under `array` (fastjson).
 """
 
 from __future__ import annotations
@@ -12,27 +12,38 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.formats.dts_schema import JSON_CLOCK, JSON_VALUE, PARTS
+from spark_jobs.formats.dts_schema import (
+    BINARY_VALUES,
+    JSON_CLOCK,
+    JSON_VALUE,
+    JSON_WRAPPED,
+    PARTS,
+)
 from spark_jobs.formats.envelope import WHOLE_TEXTS
 
 _BARE: Final = (
-    "precision:int,scale:int,charset:string,type:string,value:string,timestamp:bigint,"
-    f"{','.join(f'{part}:int' for part in PARTS)},timezone:string,printed:string"
+    f"precision:int,scale:int,charset:string,type:string,value:string,{JSON_WRAPPED},"
+    f"timestamp:bigint,{','.join(f'{part}:int' for part in PARTS)},clock:boolean,"
+    "timezone:string,printed:string"
 )
 _VALUES: Final = f"array<struct<{JSON_VALUE},{_BARE}>>"
-# A quote within a JSON text has a backslash before it, so these meet no value's own text.
+# A quote inside a JSON string has a backslash before it, so none of these matches in a string.
 _LISTED: Final = r'(?s)^\s*\{\s*"array"\s*:(.*)\}\s*$'
 _NAMESPACE: Final = r'\{\s*"[\w.]+\.(\w+)"\s*:'
 _BRANCH_INT: Final = r'\{\s*"int"\s*:\s*(-?\d+)\s*\}'
 _NUMBER: Final = r'("value"\s*:\s*)(-?\d[\d.eE+-]*)'
 _NOT_ZERO: Final = "^[^eE]*[1-9]"
 _BARE_EMPTY: Final = r'([\[,]\s*)"(NONE|NULL)"(?=\s*[,\]])'
-_WRAPPED: Final = r'"value"\s*:\s*\{\s*"(bytes|array)"\s*:'
+_WRAPPED: Final = r'"value"(\s*:\s*\{\s*"(?:bytes|array)"\s*:)'
+_CLOCK: Final = rf'\{{(\s*"(?:{"|".join(PARTS)})"\s*:)'
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 _GEOMETRIES: Final = (
     "GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON",
     "GEOMETRYCOLLECTION", "GEOMCOLLECTION", "WKB",
 )  # fmt: skip
+# The binary ones of ObjectType in Alibaba's SDK, and MySQL's VARBINARY.
+_BINARIES: Final = ("BINARY", "VARBINARY", "BLOB", "BFILE", "RAW", "LONG_RAW", "BYTEA")
+_NUL: Final = "\x00"
 
 
 def text_of(branch: Column) -> Column:
@@ -48,14 +59,16 @@ def list_of(branch: Column) -> Column:
 
 
 def image_of(branch: Column) -> Column:
-    """An image's values, each under the name of its type, and bytes as bytes."""
+    """Return an image's values, each under the name of its type, its bytes as binary."""
     text = list_of(branch)
     short = F.regexp_replace(text, _NAMESPACE, '{"$1":')
     plain = F.regexp_replace(short, _BRANCH_INT, "$1")
     # A double does not show that its text says another number.
     shown = F.regexp_replace(plain, _NUMBER, '$1$2,"printed":"$2"')
     named = F.regexp_replace(shown, _BARE_EMPTY, '$1{"EmptyObject":"$2"}')
-    return F.transform(F.from_json(named, _VALUES, WHOLE_TEXTS), _named)
+    unwrapped = F.regexp_replace(named, _WRAPPED, '"wrapped"$1')
+    marked = F.regexp_replace(unwrapped, _CLOCK, '{"clock":true,$1')
+    return F.transform(F.from_json(marked, _VALUES, WHOLE_TEXTS), _named)
 
 
 def _named(value: Column) -> Column:
@@ -63,13 +76,13 @@ def _named(value: Column) -> Column:
     bare_number = value["precision"].isNotNull() & ~_is_lost(value["printed"])
     told = {
         "Integer": _of(value, bare_number, "precision", "value"),
-        "Character": _of(value, value["charset"].isNotNull(), "charset", "value"),
+        "Character": _of(value, value["charset"].isNotNull(), "charset", "value", "wrapped"),
         "Timestamp": _of(value, value["timestamp"].isNotNull(), "timestamp", "millis"),
         "DateTime": _of(value, _is_clock(value), *PARTS),
         "TimestampWithTimeZone": _zoned(value),
         **_objects(value),
     }
-    given = [F.coalesce(value[name], bare).alias(name) for name, bare in told.items()]
+    given = [_with_bytes(name, F.coalesce(value[name], bare)) for name, bare in told.items()]
     rest = [value[name].alias(name) for name in ("Decimal", "TextGeometry", "EmptyObject")]
     held = F.when(~_is_lost(value["Float"]["printed"]), value["Float"]).alias("Float")
     return F.when(value.isNotNull(), F.struct(*given, held, *rest))
@@ -87,8 +100,7 @@ def _of(value: Column, known: Column, *fields: str) -> Column:
 
 
 def _is_clock(value: Column) -> Column:
-    parts = F.coalesce(*(value[part] for part in PARTS))
-    return parts.isNotNull() & value["timestamp"].isNull()
+    return value["clock"] & value["timestamp"].isNull()
 
 
 def _zoned(value: Column) -> Column:
@@ -98,30 +110,29 @@ def _zoned(value: Column) -> Column:
 
 
 def _objects(value: Column) -> dict[str, Column]:
-    """Texts, geometries and other bytes, which without a name differ in nothing but that."""
-    kind = value["type"]
-    binary = F.coalesce(_is_wrapped(value["value"]), F.lit(False))
-    geometry = F.upper(kind).isin(*_GEOMETRIES)
-    told = {
-        "BinaryGeometry": kind.isNotNull() & binary & geometry,
-        "BinaryObject": kind.isNotNull() & binary & ~geometry,
-        "TextObject": kind.isNotNull() & ~binary,
-    }
-    return {name: _of(value, known, "type", "value") for name, known in told.items()}
+    """Texts, geometries and other bytes, which without a name differ in nothing but that.
 
-
-def _is_wrapped(text: Column) -> Column:
-    return text.rlike(r'^\{"(bytes|array)":')
-
-
-def bytes_of(branch: Column, text: Column) -> Column:
-    """The bytes of a value of an image; NULL where a character is none.
-
-    A value of the source may look like wrapped bytes; the image's own JSON tells them apart.
+    Plain characters are bytes by the object's type. A geometry's are WKB if one of them is NUL:
+    a geometry type is a number of four bytes, and no text has the character.
     """
-    wrapped = F.from_json(text, "bytes string, array string", WHOLE_TEXTS)
-    is_wrapped = branch.rlike(_WRAPPED) & _is_wrapped(text)
-    characters = F.when(is_wrapped, wrapped["bytes"]).otherwise(text)
+    kind, wrapped = value["type"], value["wrapped"].isNotNull()
+    geometry = F.upper(kind).isin(*_GEOMETRIES)
+    wkb = wrapped | F.contains(value["value"], F.lit(_NUL))
+    binary = F.when(geometry, wkb).otherwise(wrapped | F.upper(kind).isin(*_BINARIES))
+    fields = ("type", "value")
+    return {
+        "BinaryGeometry": _of(value, geometry & binary, *fields, "wrapped"),
+        "BinaryObject": _of(value, ~geometry & binary, *fields, "wrapped"),
+        "TextObject": _of(value, kind.isNotNull() & ~binary, *fields),
+    }
+
+
+def _with_bytes(name: str, value: Column) -> Column:
+    """A value whose `value` is binary where its type says so; NULL if a character is no byte."""
+    if name not in BINARY_VALUES:
+        return value.alias(name)
+    wrapped = value["wrapped"]
+    characters = F.coalesce(wrapped["bytes"], value["value"])
     latin1 = F.when(characters.rlike(_LATIN1), F.encode(characters, "ISO-8859-1"))
-    base64 = F.when(is_wrapped, F.try_to_binary(wrapped["array"], F.lit("base64")))
-    return F.coalesce(base64, latin1)
+    base64 = F.try_to_binary(wrapped["array"], F.lit("base64"))
+    return value.withField("value", F.coalesce(base64, latin1)).alias(name)

@@ -46,8 +46,16 @@ _BRANCHES: Final[dict[str, dict[str, Any]]] = {
 _NAMESPACE: Final = "com.alibaba.dts.formats.avro"
 
 
+BINARY_VALUES: Final = tuple(n for n, fields in _BRANCHES.items() if "bytes" in fields.values())
+JSON_WRAPPED: Final = "wrapped:struct<bytes:string,array:string>"
+
+
 def _json_structs() -> dict[str, str]:
-    """`printed` is a number as the text has it, see `dts_json`."""
+    """Return each type's struct in JSON.
+
+    `printed` is a number's own text and `wrapped` are bytes in an object of their own, see
+    `dts_json`.
+    """
     structs: dict[str, str] = {}
     for name, fields in _BRANCHES.items():
         parts = (
@@ -55,7 +63,8 @@ def _json_structs() -> dict[str, str]:
             for field, kind in fields.items()
         )
         printed = ",printed:string" if name == "Float" else ""
-        structs[name] = f"struct<{','.join(parts)}{printed}>"
+        wrapped = f",{JSON_WRAPPED}" if name in BINARY_VALUES else ""
+        structs[name] = f"struct<{','.join(parts)}{printed}{wrapped}>"
     return structs
 
 

@@ -6,7 +6,7 @@ Sources: record.avsc for the shapes; Alibaba's own readers for what `millis` and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,8 +42,6 @@ _JSONB: Final = 3802
 _ZERO_TIMESTAMP: Final = "0000-00-00T00:00:00"
 _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
-AsBytes = Callable[[Column], Column]
-
 
 @dataclass(frozen=True)
 class ValueFacts:
@@ -71,12 +69,9 @@ def in_nanos(source: Column, position: Column) -> Column:
     return F.coalesce(~source.isin(*_IN_MICROS) | physical, F.lit(False))
 
 
-def cell(value: Column, as_bytes: AsBytes, facts: ValueFacts) -> Column:
-    """A value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL.
-
-    `as_bytes` turns what the file has for Avro's bytes into bytes.
-    """
-    text = _text(value, as_bytes, facts)
+def cell(value: Column, facts: ValueFacts) -> Column:
+    """Return a value of an image as struct<text, absent, problem>; the text of SQL NULL is NULL."""
+    text = _text(value, facts)
     empty = value["EmptyObject"]
     unread = value.isNotNull() & empty.isNull() & text.isNull()
     charset = value["Character"]["charset"]
@@ -90,19 +85,19 @@ def cell(value: Column, as_bytes: AsBytes, facts: ValueFacts) -> Column:
     )
 
 
-def _text(value: Column, as_bytes: AsBytes, facts: ValueFacts) -> Column:
+def _text(value: Column, facts: ValueFacts) -> Column:
     character = value["Character"]
     return F.coalesce(
         value["Integer"]["value"],
-        _decoded(as_bytes(character["value"]), character["charset"]),
+        _decoded(character["value"], character["charset"]),
         value["Decimal"]["value"],
         value["TextObject"]["value"],
         _wall_clock(value["DateTime"], facts),
         _instant(value["Timestamp"], facts),
         value["Float"]["value"].cast("string"),
-        _object(as_bytes(value["BinaryObject"]["value"]), value["BinaryObject"]["type"], facts),
+        _object(value["BinaryObject"]["value"], value["BinaryObject"]["type"], facts),
         _zoned(value["TimestampWithTimeZone"], facts),
-        F.hex(as_bytes(value["BinaryGeometry"]["value"])),
+        F.hex(value["BinaryGeometry"]["value"]),
         value["TextGeometry"]["value"],
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import DtsAvroOptions
 from sluice.errors import TerminalError
@@ -146,6 +146,58 @@ def test_every_form_of_print_says_the_same(spark: SparkSession, tmp_path: Path, 
     )
     assert one == two
     assert one[0]["after"]["v"] == '{"bytes":"中"}'
+
+
+POINT = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+UNNAMED: dict[str, tuple[tuple[str, Any], dict[str, Any]]] = {
+    kind: (value("BinaryObject", kind, raw), {"type": kind, "value": raw.decode("latin1")})
+    for kind, raw in {
+        "BINARY": b"\x00\xff", "VARBINARY": b"ab", "BLOB": b"aGk=", "BFILE": b"x", "RAW": b"\xff",
+        "LONG_RAW": b"test", "bytea": b"test",
+    }.items()
+}  # fmt: skip
+UNNAMED |= {
+    "wkb": (value("BinaryGeometry", "POINT", POINT),
+            {"type": "POINT", "value": POINT.decode("latin1")}),
+    "wkt": (value("TextGeometry", "POINT", "POINT(1 2)"), {"type": "POINT", "value": "POINT(1 2)"}),
+    "hex": (value("TextGeometry", "GEOMETRY", POINT.hex()),
+            {"type": "GEOMETRY", "value": POINT.hex()}),
+}  # fmt: skip
+
+
+def test_plain_bytes_without_a_types_name(spark: SparkSession, tmp_path: Path) -> None:
+    """They are bytes by the object's type; a geometry is WKB by its NUL bytes."""
+    fields = [(f"c{n}", 253) for n in range(len(UNNAMED))]
+    sent = message("INSERT", fields=fields, after=[given for given, _ in UNNAMED.values()])
+    line = {**sent, "afterImages": [bare for _, bare in UNNAMED.values()]}
+    assert_alike(spark, tmp_path, sent, line)
+
+
+def test_a_document_that_looks_like_wrapped_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    """What stands in quotes is text, under its type's name and without."""
+    texts = ('{"bytes": "x"}', '{"array": "AAAA"}', '{"value": {"bytes": "x"}, "year": 1}')
+    sent = message("INSERT", fields=[(f"c{n}", 245) for n in range(len(texts))],
+                   after=[value("TextObject", "JSON", each) for each in texts])  # fmt: skip
+    bare = {**sent, "afterImages": [{"type": "JSON", "value": each} for each in texts]}
+    assert_alike(spark, tmp_path, sent, bare)
+    assert_alike(spark, tmp_path, sent, encoded(sent))
+
+
+def test_a_date_without_any_part(spark: SparkSession, tmp_path: Path) -> None:
+    """It is MySQL's zero date under its type's name and without."""
+    sent = message("INSERT", fields=[("d", 10), ("t", 12)], after=[
+        (f"{NAMESPACE}.DateTime", clock()), (f"{NAMESPACE}.DateTime", clock())])  # fmt: skip
+    (row,) = assert_alike(spark, tmp_path, sent, {**sent, "afterImages": [clock(), clock()]})
+    assert row["after"] == {"d": "0000-00-00", "t": "0000-00-00"}
+
+
+def assert_alike(spark: SparkSession, folder: Path, sent: dict[str, Any], line: Any) -> list[Row]:
+    """The record as a datum and as this line mean the same; its events."""
+    files = bare_file(folder / "datums", [datum(sent)]), jsonl(folder / "x.jsonl", [line])
+    one, two = (DtsAvro().read(spark, (file,), {}).drop("file").collect() for file in files)
+    assert [row["outcome"] for row in one] == ["event"]
+    assert two == one
+    return two
 
 
 def test_a_printed_statement_under_its_branch(spark: SparkSession, tmp_path: Path) -> None:
