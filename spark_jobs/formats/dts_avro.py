@@ -68,6 +68,7 @@ COMMIT: Final = "COMMIT"
 IN_TRANSACTIONS: Final = ("INSERT", "UPDATE", "DELETE", COMMIT)
 MARKERS: Final = tuple(op for op in OPERATIONS if op not in ROWS and op != "DDL")
 
+_FIRST_MILLIS: Final = 10_000_000_000
 _UNSIGNED: Final = decimal(20, 0)
 _INT, _BIGINT = ColumnType("int"), ColumnType("bigint")
 _DATE, _TIME = ColumnType("date"), ColumnType("time")
@@ -164,7 +165,7 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
     cells = partial(_cells, source=source, position=F.col("r.sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("r.id").cast("string"),
-        "_seconds": F.col("r.sourceTimestamp"),
+        "_seconds": _in_seconds(F.col("r.sourceTimestamp")),
         "_source": source,
         "_op": symbol(operations, F.col("r.operation")),
         "_object": F.col("r.objectName"),
@@ -188,7 +189,7 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     cells = partial(_cells, source=source, position=F.col("sourcePosition"), fields=fields)
     parts = {
         "_id": F.col("id"),
-        "_seconds": F.col("sourceTimestamp").try_cast("bigint"),
+        "_seconds": _in_seconds(F.col("sourceTimestamp").try_cast("bigint")),
         "_source": source,
         "_op": F.col("operation"),
         "_object": text_of(F.col("objectName")),
@@ -202,6 +203,15 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     }
     named = rows.select("*", *(part.alias(name) for name, part in parts.items()))
     return _envelope(named, line_or(*_RAW))
+
+
+def _in_seconds(time: Column) -> Column:
+    """Return `sourceTimestamp` in seconds; 11 digits and more are milliseconds.
+
+    TimeUtils of Alibaba's SDK reads it so.
+    """
+    millis = F.call_function("div", time, F.lit(1000))
+    return F.when(time >= _FIRST_MILLIS, millis).otherwise(time)
 
 
 def _cells(image: Column, source: Column, position: Column, fields: Column) -> Column:
@@ -340,6 +350,6 @@ def _types() -> Column:
 
 
 def _source_ts() -> Column:
-    """`sourceTimestamp`, in seconds; 0 is no time."""
+    """Return `sourceTimestamp`; 0 is no time."""
     seconds = F.col("_seconds")
     return F.when(seconds.between(1, LAST_SECOND), F.timestamp_seconds(seconds))

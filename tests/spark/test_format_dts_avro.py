@@ -55,6 +55,7 @@ MESSAGES: dict[str, Any] = {
     "delete": message("DELETE", before=ROW),
     "full_load": message("INIT", 3, after=ROW, seconds=1700000000),
     "full_load_without_id": message("INIT", -1, after=ROW, seconds=1700000000),
+    "full_load_in_millis": message("INIT", 3, after=ROW, seconds=1700000001999),
     "full_load_without_time": message("INIT", 4, after=ROW, seconds=0),
     "ddl": message("DDL", after="alter table t add c int", object="db", tags={}),
     "ddl_without_object": message("DDL", after="create database x", object=None),
@@ -341,6 +342,7 @@ def test_positions_by_id_and_the_full_load_below(rows: Rows) -> None:
     assert second == at(1700000000, 3, kind=0)
     assert rows["full_load_without_id"]["position"] == at(1700000000, 0, kind=0)
     assert first < second < rows["insert"]["position"] < rows["big_id"]["position"]
+    assert rows["full_load_in_millis"]["position"] == at(1700000001, 3, kind=0)
 
 
 @pytest.mark.parametrize(
@@ -377,6 +379,7 @@ def test_statements_times_and_ids(rows: Rows) -> None:
     assert rows["insert"]["ddl"] is None
     assert rows["insert"]["source_ts"].timestamp() == 1696984408
     assert rows["full_load_without_time"]["source_ts"] is None
+    assert rows["full_load_in_millis"]["source_ts"].timestamp() == 1700000001
     assert rows["far_future"]["source_ts"] is None
     assert (rows["processed"]["tx_id"], rows["processed"]["event_id"]) == ("gtid:7", "5")
     assert rows["full_load"]["event_id"] is None
