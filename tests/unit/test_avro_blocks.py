@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from sluice.containers import avro_file
-from sluice.containers.avro_file import _Alone
+from sluice.containers.avro_file import _BlockDecoder
 
 SYNC = b"0123456789abcdef"
 LONG = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
@@ -26,9 +26,9 @@ def bad(schema: Any, codec: str, records: int, body: bytes) -> int:
     header = fastavro.schemaless_reader(
         io.BytesIO(file.getvalue()), avro_file._HEADER, avro_file._HEADER
     )
-    alone = _Alone(header)
-    alone.look(0, 1, records, body, SYNC)
-    return len(alone.bad)
+    decoder = _BlockDecoder(header)
+    decoder.decode(0, 1, records, body, SYNC)
+    return len(decoder.bad)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_a_block_unfolds_up_to_a_bound(
 
 def test_a_schema_that_is_no_json_makes_every_block_bad() -> None:
     meta = {"avro.schema": b"{", "avro.codec": b"null"}
-    alone = _Alone({"magic": b"Obj\x01", "meta": meta, "sync": SYNC})
-    alone.look(0, 1, 1, b"\x02", SYNC)
-    assert len(alone.bad) == 1
+    decoder = _BlockDecoder({"magic": b"Obj\x01", "meta": meta, "sync": SYNC})
+    decoder.decode(0, 1, 1, b"\x02", SYNC)
+    assert len(decoder.bad) == 1
 
 
 def blocks_of(content: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Whether an Avro schema can be read: one file's that cannot would stop its whole batch."""
+"""Check Avro schemas before Spark does: one that cannot be read would stop its whole batch."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _INNER: Final = {"array": "items", "map": "values"}
 
 
 def is_sound(schema: str) -> bool:
-    """True for JSON whose types are all defined before they are used, and not too many or deep.
+    """Whether a schema is JSON that defines each type before its use, neither too large nor deep.
 
-    And for what Avro's own reader takes: fields, symbols and the branches of a union once each.
-    Named types count wherever they are used, for they are put in there.
+    Fields, symbols and branches of a union must be unique, as Avro's own reader requires. A named
+    type counts at each use, because readers expand it there.
     """
     if len(schema) > MOST_CHARACTERS:
         return False
     try:
-        found = _Types().extent(json.loads(schema), "")
+        extent = _Types().extent(json.loads(schema), "")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
-    return found.types <= MOST_TYPES and found.depth <= MOST_DEPTH
+    return extent.types <= MOST_TYPES and extent.depth <= MOST_DEPTH
 
 
 @dataclass(frozen=True)
 class _Extent:
-    """How many types one is made of, itself among them, and how deep they lie in it."""
+    """How many types a type consists of, including itself, and how deeply they nest."""
 
     types: int = 1
     depth: int = 1
@@ -53,17 +53,17 @@ def _around(parts: Iterable[_Extent]) -> _Extent:
 
 @dataclass
 class _Types:
-    """The types that are defined so far, by full name and by name alone."""
+    """The types defined so far, by full name and by bare name."""
 
     named: dict[str, _Extent] = field(default_factory=dict)
 
     def extent(self, node: Any, namespace: str) -> _Extent:
-        """Of one type; raises one of the errors that `is_sound` takes for a wrong schema."""
+        """Return the extent of a type; raise an error that `is_sound` takes for a wrong schema."""
         if isinstance(node, list):
             _once(self._branch(branch, namespace) for branch in node)
             return _around(self.extent(branch, namespace) for branch in node)
         if isinstance(node, str):
-            return _Extent() if node in PRIMITIVES else self._known(node, namespace)
+            return _Extent() if node in PRIMITIVES else self._named(node, namespace)
         kind = node["type"]
         if not isinstance(kind, str):
             return self.extent(kind, namespace)
@@ -74,16 +74,16 @@ class _Types:
         return self.extent(kind, namespace)
 
     def _branch(self, node: Any, namespace: str) -> str:
-        """What tells a branch of a union from the others: its kind, or its name."""
+        """Return what must be unique in a union: a branch's kind, or its full name."""
         if isinstance(node, list):
             raise ValueError("a union within a union")
         kind = node if isinstance(node, str) else node["type"]
         if kind in _NAMED:
             return full_name(node, namespace)
-        known = isinstance(kind, str) and kind not in PRIMITIVES and kind not in _INNER
-        return f"{namespace}.{kind}" if known and "." not in kind else str(kind)
+        is_name = isinstance(kind, str) and kind not in PRIMITIVES and kind not in _INNER
+        return f"{namespace}.{kind}" if is_name and "." not in kind else str(kind)
 
-    def _known(self, name: str, namespace: str) -> _Extent:
+    def _named(self, name: str, namespace: str) -> _Extent:
         full = f"{namespace}.{name}"
         return self.named[full if full in self.named else name]
 
@@ -95,10 +95,10 @@ class _Types:
             _once(node["symbols"])
         if node["type"] == "fixed" and not node["size"] >= 0:
             raise ValueError("a negative size")
-        found = _around(self.extent(one["type"], namespace) for one in fields)
-        # The name alone too: some writers leave the namespace away where they use the type.
-        self.named[name] = self.named[f"{namespace}.{name}"] = found
-        return found
+        extent = _around(self.extent(one["type"], namespace) for one in fields)
+        # By the bare name too: some writers omit the namespace where they use the type.
+        self.named[name] = self.named[f"{namespace}.{name}"] = extent
+        return extent
 
 
 def _once(values: Iterable[Any]) -> None:
@@ -108,7 +108,7 @@ def _once(values: Iterable[Any]) -> None:
 
 
 def full_name(node: dict[str, Any], namespace: str) -> str:
-    """The name of a type that is defined within a namespace."""
+    """Return the full name of a type that is defined within `namespace`."""
     name: str = node["name"]
     if "." in name:
         return name

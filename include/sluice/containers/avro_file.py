@@ -1,4 +1,4 @@
-"""Avro object containers: the writer's schema, and whether every block is whole."""
+"""Avro object containers: read the writer's schema and check that every block is whole."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ BAD_CODEC: Final = "unknown_avro_codec"
 MOST_HEADER_BYTES: Final = 16 * MEBIBYTE
 
 MOST_DECODED_BYTES: Final = 256 * MEBIBYTE
-# Two numbers of 64 bits, seven of them in each byte.
+# Two numbers of 64 bits, seven bits in each byte.
 MOST_FRAME_BYTES: Final = 20
-# The marker of a longer block is searched for: its size may be anything, and this much waits.
+# A longer block's sync marker is searched for instead of buffering as much as its size claims.
 _MOST_AHEAD: Final = 16 * MEBIBYTE
-# More in one file, and the rest of it is not looked at.
+# After more of them in a file the rest of it is not read.
 MOST_BAD_FRAMES: Final = 256
 
 _SNAPPY: Final = b"snappy"
@@ -57,8 +57,7 @@ _HEADER: Final = fastavro.parse_schema(
 
 @dataclass(frozen=True)
 class BadBlock:
-    """The bytes from `start` to `end` of a file, of which `raw` are the first: no records, for a
-    `reason`."""
+    """A block that cannot be read: its place in the file, its first bytes, and the reason."""
 
     start: int
     end: int
@@ -68,19 +67,22 @@ class BadBlock:
 
 @dataclass(frozen=True)
 class AvroFile:
-    """`whole` bytes are header and whole blocks, the `bad` ones not counted; `damage` says why no
-    more. `known`: Spark reads what its blocks are compressed with."""
+    """What `walk` learned of a container.
+
+    `whole`: bytes of the header and the whole blocks without the `bad` ones; `damage`: why the file
+    has no more of them; `supported`: whether Spark supports the codec.
+    """
 
     schema: str = ""
     whole: int = 0
     damage: str = ""
     bad: tuple[BadBlock, ...] = ()
-    known: bool = True
+    supported: bool = True
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """So many bytes of a file, of which `raw` are the first; `ended` by the marker."""
+    """A part of a file: its length, its first bytes, and whether a sync marker ends it."""
 
     raw: bytes
     length: int
@@ -88,9 +90,9 @@ class _Stretch:
 
 
 class _Bytes:
-    """Chunks as a stream that knows its place; raises EOFError at the end.
+    """A stream over chunks that knows its offset; raises EOFError at the end.
 
-    `header_left`: bytes that the header may still take, for a length in it may be any number.
+    `header_left`: bytes that the header may still take, because a damaged length can claim any.
     """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -118,7 +120,7 @@ class _Bytes:
         return b"".join(parts)
 
     def ahead(self, size: int) -> bytes:
-        """The next `size` bytes, or all that are left; they are still to be read."""
+        """Return the next `size` bytes, or all that are left, without consuming them."""
         parts, waiting = [self.waiting[self.at :]], len(self.waiting) - self.at
         while waiting < size and (chunk := next(self.chunks, None)) is not None:
             parts.append(chunk)
@@ -129,25 +131,25 @@ class _Bytes:
         return self.waiting[self.at : self.at + size]
 
     def until(self, marker: bytes, keep: int) -> _Stretch:
-        """All up to the end of the next `marker`, or to the end; the first `keep` bytes of it."""
-        kept, length, half = [], 0, b""
+        """Consume up to and with the next `marker`, or to the end; keep the first `keep` bytes."""
+        kept, length, held_back = [], 0, b""
         while not self.at_end():
-            if half:  # a marker may begin in one chunk and end in the next
-                self.passed += self.at - len(half)
-                self.waiting, self.at = half + self.waiting[self.at :], 0
-            found = self.waiting.find(marker, self.at)
+            if held_back:  # a marker may begin in one chunk and end in the next
+                self.passed += self.at - len(held_back)
+                self.waiting, self.at = held_back + self.waiting[self.at :], 0
+            marker_at = self.waiting.find(marker, self.at)
             last = max(self.at, len(self.waiting) - len(marker) + 1)
-            end = found + len(marker) if found >= 0 else last
+            end = marker_at + len(marker) if marker_at >= 0 else last
             kept.append(self.waiting[self.at : min(end, self.at + max(keep - length, 0))])
             length += end - self.at
-            if found >= 0:
+            if marker_at >= 0:
                 self.at = end
                 return _Stretch(b"".join(kept), length, ended=True)
-            half, self.at = self.waiting[end:], len(self.waiting)
-        return _Stretch(b"".join([*kept, half])[:keep], length + len(half), ended=False)
+            held_back, self.at = self.waiting[end:], len(self.waiting)
+        return _Stretch(b"".join([*kept, held_back])[:keep], length + len(held_back), ended=False)
 
     def _some(self, size: int) -> int:
-        """How many of `size` bytes are waiting, at least one."""
+        """Return how many of `size` bytes are buffered, at least one; EOFError at the end."""
         if self.at_end():
             raise EOFError
         return min(size, len(self.waiting) - self.at)
@@ -162,12 +164,12 @@ class _Bytes:
         return False
 
     def number(self) -> int:
-        """Avro's long: zigzag."""
+        """Read a zigzag-encoded Avro long."""
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
     def varint(self) -> int:
-        """Seven bits a byte, the lowest first."""
+        """Read a number of seven bits a byte, the lowest first."""
         value = shift = 0
         while True:
             byte = self.read(1)[0]
@@ -180,10 +182,10 @@ class _Bytes:
 
 
 def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAULT) -> AvroFile:
-    """Read a container to its end without decoding it, unless `thorough`: then each block is.
+    """Read a container to its end; decode its blocks only if `thorough`.
 
-    A block that unfolds farther than `bounds` allow is bad; raises Damage, not trusted, where all
-    of them together do.
+    A block that decompresses to more than `bounds` allow is bad. Raises Damage, not trusted, if all
+    blocks together do.
     """
     stream = _Bytes(chunks)
     try:
@@ -192,16 +194,18 @@ def walk(chunks: Iterator[bytes], thorough: bool = False, bounds: Bounds = DEFAU
     except (EOFError, ValueError, KeyError, IndexError) as error:
         return AvroFile(damage=TRUNCATED if isinstance(error, EOFError) else DAMAGED)
     stream.header_left = None
-    known = _codec(header) in _CODECS
-    alone = _Alone(header) if thorough and known else None
+    supported = _codec(header) in _CODECS
+    decoding = _BlockDecoder(header) if thorough and supported else None
     unfolding = Unfolding(_codec(header), bounds)
-    whole, damage, bad = _walk_blocks(stream, header["sync"], alone, unfolding)
-    bad = sorted([*bad, *(alone.bad if alone else [])], key=lambda block: block.start)
-    return AvroFile(schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad), known)
+    whole, damage, bad = _walk_blocks(stream, header["sync"], decoding, unfolding)
+    bad = sorted([*bad, *(decoding.bad if decoding else [])], key=lambda block: block.start)
+    return AvroFile(
+        schema, whole - sum(b.end - b.start for b in bad), damage, tuple(bad), supported
+    )
 
 
 def without(chunks: Iterator[bytes], bad: Sequence[BadBlock]) -> Iterator[bytes]:
-    """A file's bytes but those of bad blocks."""
+    """Yield a file's bytes without those of bad blocks."""
     at = 0
     for chunk in chunks:
         kept = at
@@ -214,32 +218,32 @@ def without(chunks: Iterator[bytes], bad: Sequence[BadBlock]) -> Iterator[bytes]
         at += len(chunk)
 
 
-class _Alone:
-    """Blocks as files of their own; the `bad` ones cannot be decoded."""
+class _BlockDecoder:
+    """Decodes each block as a file of its own; `bad` collects those that cannot be decoded."""
 
     def __init__(self, header: Any) -> None:
         start = io.BytesIO()
         self._codec = _codec(header)
         read = _UNPACKED.get(self._codec)
         meta = header["meta"] | ({"avro.codec": b"null"} if read else {})
-        # A value may be beyond what Python's own dates can say, and sound.
+        # A sound value may be outside the range of Python's dates.
         meta |= {"avro.schema": _without_logical_types(header["meta"]["avro.schema"])}
         fastavro.schemaless_writer(start, _HEADER, header | {"meta": meta})
         self._start = start.getvalue()
         self.bad: list[BadBlock] = []
 
-    def look(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
-        """Decode a block, which stands at `start` to `end` of the file."""
+    def decode(self, start: int, end: int, records: int, body: bytes, sync: bytes) -> None:
+        """Decode the block from `start` to `end` of the file."""
         try:
             plain = _UNPACKED.get(self._codec, bytes)(body)
             block = _block(records, plain, sync)
             deque(fastavro.reader(io.BytesIO(self._start + block)), maxlen=0)
-        except Exception:  # whatever a decoder says to bytes that nobody wrote
+        except Exception:  # a decoder may raise anything for damaged bytes
             self.bad.append(BadBlock(start, end, _block(records, body, sync)[:RAW_BYTES]))
 
 
 def _without_logical_types(schema: bytes) -> bytes:
-    """As it is where it is no JSON: then no block can be decoded by it."""
+    """Return the schema without logical types; unchanged if it is no JSON."""
 
     def bare(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return {name: value for name, value in pairs if name != "logicalType"}
@@ -260,7 +264,7 @@ def _codec(header: Any) -> bytes:
 
 
 def _without_snappy(body: bytes) -> bytes:
-    """Raises ValueError or an Arrow error where size or checksum are not those of the bytes."""
+    """Decompress a block; ValueError or an Arrow error if size or checksum do not match."""
     size = _Bytes(iter([body])).varint()
     if size > MOST_DECODED_BYTES:
         raise ValueError(f"a block of more than {MOST_DECODED_BYTES} bytes")
@@ -271,12 +275,12 @@ def _without_snappy(body: bytes) -> bytes:
 
 
 def _streamed(stream: Callable[[], Any]) -> Callable[[bytes], bytes]:
-    """By an object of zlib, bz2 or lzma; raises ValueError for a stream that does not end."""
+    """Decompress by an object of zlib, bz2 or lzma; ValueError for a stream that does not end."""
 
     def unpacked(body: bytes, most: int) -> bytes:
-        found = stream()
-        plain: bytes = found.decompress(body, most)
-        if not found.eof and len(plain) < most:
+        decompressor = stream()
+        plain: bytes = decompressor.decompress(body, most)
+        if not decompressor.eof and len(plain) < most:
             raise ValueError("a block that is cut")
         return plain
 
@@ -293,7 +297,7 @@ def _bounded(unpack: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
     return unpacked
 
 
-# What fastavro would ask another library for, or unfold without a bound.
+# Codecs that fastavro needs another library for, or decompresses without a bound.
 _UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
     _SNAPPY: _without_snappy,
     _ZSTANDARD: _bounded(
@@ -306,20 +310,20 @@ _UNPACKED: Final[dict[bytes, Callable[[bytes], bytes]]] = {
 
 
 def _zigzag(value: int) -> bytes:
-    found = io.BytesIO()
-    fastavro.schemaless_writer(found, "long", value)
-    return found.getvalue()
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, "long", value)
+    return encoded.getvalue()
 
 
 def _walk_blocks(
-    stream: _Bytes, sync: bytes, alone: _Alone | None, unfolding: Unfolding
+    stream: _Bytes, sync: bytes, decoding: _BlockDecoder | None, unfolding: Unfolding
 ) -> tuple[int, str, list[BadBlock]]:
-    """Where whole blocks end, why no more do, and what is none between them.
+    """Return where the whole blocks end, why no more follow, and the bad ones between them.
 
-    Marker by marker, but where a block's size is sound.
+    Goes by block sizes as long as they are sound, else from sync marker to sync marker.
     """
     start, bad = stream.place, list[BadBlock]()
-    most = max(MOST_DECODED_BYTES if alone is not None else 0, unfolding.wants)
+    most = max(MOST_DECODED_BYTES if decoding is not None else 0, unfolding.wants)
     keep = max(most + MOST_FRAME_BYTES, RAW_BYTES)
     while not stream.at_end():
         stretch = _block_ahead(stream, sync, keep) or stream.until(sync, keep)
@@ -330,14 +334,14 @@ def _walk_blocks(
             return start, reason, bad
         if reason:
             bad.append(BadBlock(start, end, stretch.raw[:RAW_BYTES], reason))
-        elif alone is not None and 0 < frame.size <= MOST_DECODED_BYTES:
-            alone.look(start, end, frame.records, body, sync)
+        elif decoding is not None and 0 < frame.size <= MOST_DECODED_BYTES:
+            decoding.decode(start, end, frame.records, body, sync)
         start = end
     return start, "", bad
 
 
 def _block_ahead(stream: _Bytes, sync: bytes, keep: int) -> _Stretch | None:
-    """The next block, where the marker stands as its size says: the body may hold one, too."""
+    """Return the next block if the marker is where its size says: a body may hold one too."""
     head = _Bytes(iter([stream.ahead(MOST_FRAME_BYTES)]))
     try:
         _, size = head.number(), head.number()
@@ -355,7 +359,7 @@ def _block_ahead(stream: _Bytes, sync: bytes, keep: int) -> _Stretch | None:
 
 @dataclass(frozen=True)
 class _Frame:
-    """What stands before a block's body, and why that cannot be."""
+    """The numbers before a block's body, and why they are wrong if they are."""
 
     damage: str = ""
     records: int = 0

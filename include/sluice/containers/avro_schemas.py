@@ -25,12 +25,12 @@ _AVRO: Final = "AVRO"
 _SECONDS: Final = 30
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _NOT_FOUND: Final = 404
-# Subject, version, schema: what the registry says it has not, where any web server has no page.
+# Error codes of a missing subject, version or schema; any other web server answers a bare 404.
 _NO_SUCH: Final = (40401, 40402, 40403)
 _AGAIN: Final = (408, 429)
 
 Schemas = Callable[[int], list[Any] | None]
-"""Schema id → the documents that make it up, those it refers to first; None: no such id."""
+"""Schema id → its documents, those it refers to first; None: no such id."""
 
 
 def open_schemas(location: str, registry: str) -> Schemas:
@@ -72,7 +72,7 @@ def _from_folder(store: ObjectStore, location: str, ident: int) -> list[Any] | N
 
 
 def _listed(schema: Any, location: str) -> list[Any] | None:
-    """A schema as JSON, or as the text of it."""
+    """Return the schema of a JSON listing, which may hold it as JSON or as its text."""
     text = isinstance(schema, str) and schema.lstrip().startswith(("{", "[", '"'))
     return None if schema is None else [_document(schema, location) if text else schema]
 
@@ -85,53 +85,53 @@ def _document(text: str | bytes, where: str) -> Any:
 
 
 class _Registry:
-    """A schema registry: ids never change what they stand for, so each is asked for once."""
+    """A client of a schema registry; an id never changes its meaning, so each is fetched once."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._known: dict[int, list[Any] | None] = {}
+        self._cache: dict[int, list[Any] | None] = {}
 
     def get(self, ident: int) -> list[Any] | None:
-        """See `Schemas`; raises TransientError where the registry does not answer."""
-        if ident not in self._known:
-            found = self._ask(f"/schemas/ids/{ident}")
-            self._known[ident] = None if found is None else self._with_references(found, set())
-        return self._known[ident]
+        """Return a schema as `Schemas` does; TransientError if the registry does not answer."""
+        if ident not in self._cache:
+            schema = self._fetch(f"/schemas/ids/{ident}")
+            self._cache[ident] = None if schema is None else self._with_references(schema, set())
+        return self._cache[ident]
 
-    def _with_references(self, found: dict[str, Any], seen: set[tuple[str, int]]) -> list[Any]:
-        if found.get("schemaType", _AVRO) != _AVRO:
-            raise TerminalError(f"{self._url}: {found['schemaType']} schemas cannot be read")
+    def _with_references(self, schema: dict[str, Any], taken: set[tuple[str, int]]) -> list[Any]:
+        if schema.get("schemaType", _AVRO) != _AVRO:
+            raise TerminalError(f"{self._url}: {schema['schemaType']} schemas cannot be read")
         documents = []
-        for reference in found.get("references") or ():
+        for reference in schema.get("references") or ():
             name, version = reference["subject"], int(reference["version"])
-            if (name, version) not in seen:
-                seen.add((name, version))
-                other = self._ask(f"/subjects/{quote(name, safe='')}/versions/{version}")
+            if (name, version) not in taken:
+                taken.add((name, version))
+                other = self._fetch(f"/subjects/{quote(name, safe='')}/versions/{version}")
                 if other is None:
                     raise TerminalError(f"{self._url}: no version {version} of subject {name}")
-                documents += self._with_references(other, seen)
-        return [*documents, _document(found["schema"], self._url)]
+                documents += self._with_references(other, taken)
+        return [*documents, _document(schema["schema"], self._url)]
 
-    def _ask(self, path: str) -> Any:
+    def _fetch(self, path: str) -> Any:
         request = urllib.request.Request(self._url + path, headers=_headers())
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
                 return _document(answer.read(), self._url + path)
         except urllib.error.HTTPError as error:
             if error.code == _NOT_FOUND:
-                return self._none_such(path, error)
+                return self._refuse_other_server(path, error)
             kind = TransientError if error.code >= 500 or error.code in _AGAIN else TerminalError
             raise kind(f"schema registry {self._url}{path}: {error}") from error
         except (OSError, urllib.error.URLError) as error:
             raise TransientError(f"schema registry {self._url}{path}: {error}") from error
 
-    def _none_such(self, path: str, error: urllib.error.HTTPError) -> None:
-        """Raises TerminalError where it is no registry that has no such schema."""
+    def _refuse_other_server(self, path: str, error: urllib.error.HTTPError) -> None:
+        """Raise TerminalError unless a 404 is a registry's answer that it has no such schema."""
         try:
-            told = json.loads(error.read())
+            answer = json.loads(error.read())
         except ValueError:
-            told = None
-        if not isinstance(told, dict) or told.get("error_code") not in _NO_SUCH:
+            answer = None
+        if not isinstance(answer, dict) or answer.get("error_code") not in _NO_SUCH:
             raise TerminalError(
                 f"schema registry {self._url}{path}: {error}, but not as a registry says that it "
                 "has no such schema: is format_options.schema_registry the base URL of its "

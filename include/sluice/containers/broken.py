@@ -1,4 +1,4 @@
-"""Where a document that cannot be read ends, as far as its text still tells."""
+"""Find where a document that cannot be parsed ends, as far as its text still shows it."""
 
 from __future__ import annotations
 
@@ -12,82 +12,85 @@ from typing import Any, Final
 from sluice.containers.json_text import NEAR_END
 from sluice.containers.text_window import TextWindow
 
-# What kafka-console-consumer writes behind a key by default; a null value is a word there.
+# kafka-console-consumer writes a tab after a key by default, and the word null for a null value.
 TAB: Final = r"\t(?=\{|null[ \t]*(?:[\r\n]|\Z))"
-# Where a line begins that may be a document's, and behind a key one that has a key, too.
+# The start of a line that may begin a document; after keyed lines, also of one with a key.
 NEXT_START: Final = re.compile(r"[\r\n](?=[{\[])")
 _KEYED: Final = r"[^\r\n^{}\[\]]*+\^(?=[ \t]*+(?:[{\[\r\n]|null\b))" rf"|[^\t\r\n^{{}}\[\]]*+{TAB}"
 NEXT_KEYED: Final = re.compile(rf"[\r\n](?=[{{\[]|{_KEYED})")
 _STRING: Final = r'"(?:[^"\\\r\n]|\\[^\r\n])*+'
 _FIELD: Final = rf'[ \t\r\n]*+{_STRING}"[ \t\r\n]*+:'
-# What may stand behind an element of an array, or behind a document on its line: not more of it.
+# What may follow a finished array element, or a document on its line.
 _FOLLOWS: Final = rf"[ \t\ufeff]*+(?:(?:,|(?=[\r\n]))(?!{_FIELD})|[\]{{/]|\Z)"
 FOLLOWS: Final = re.compile(_FOLLOWS)
-# One character too many between those; a digit, a quote or a colon may be the rest of a field.
+# One stray character in between; a digit, a quote or a colon may be the rest of a field.
 STRAY: Final = re.compile(rf"[ \t]*+[^\s\d\",:^{{\[\]]{_FOLLOWS}")
 _MARK: Final = rf'{_STRING}("?)|[{{}}\[\]]'
 _TOKENS: Final = {
     start: re.compile(rf"{_MARK}|{start.pattern}") for start in (NEXT_START, NEXT_KEYED)
 }
 _LIST: Final = re.compile(r"\[[ \t\r\n]*+\{")
-# How far the end of a broken document may be, where none was whole before it.
+# How far the end of a broken document may be if no whole one came before it.
 _FAR: Final = 1 << 16
-# Characters that may be looked at in vain: at first, and for each that was passed.
+# Budget of characters scanned in vain: a fixed part, and one for each character passed.
 _SPARE: Final = 1 << 20
 _EACH: Final = 4
-# Places that may each begin a document behind a broken one, and do not.
+# Candidate starts after a broken document that may turn out not to begin one.
 _FALSE_STARTS: Final = 16
 _CLOSED_BY: Final = {"{": "}", "[": "]"}
 
 
 def next_start(offset: int) -> re.Pattern[str]:
-    """Where the next line begins as a document's does, behind one that begins at `offset`."""
+    """Return the pattern of the next document's start, after one that begins at `offset`."""
     return NEXT_KEYED if offset else NEXT_START
 
 
 @dataclass(frozen=True)
 class Balance:
-    """How far a look went, and whether there all was closed that had been opened."""
+    """How far a scan went, and whether all brackets were closed there."""
 
     end: int
     closed: bool = False
 
 
 def balance(text: str, at: int, until: int, next_start: re.Pattern[str] = NEXT_START) -> Balance:
-    """Look for the brace or bracket that closes the one at `at`; those in strings are none.
+    """Find the brace or bracket that closes the one at `at`; those in strings do not count.
 
-    None does where a string is not closed on its line, a bracket closes a brace, or a line begins
-    as the next document's does.
+    There is none if a string is not closed on its line, a bracket closes a brace, or a line starts
+    like the next document.
     """
-    waiting: list[str] = []
+    open_brackets: list[str] = []
     for token in _TOKENS[next_start].finditer(text, at, until):
         mark = text[token.start()]
         if token[1]:
             continue
         if mark in _CLOSED_BY:
-            waiting.append(_CLOSED_BY[mark])
-        elif not waiting or mark != waiting.pop():
+            open_brackets.append(_CLOSED_BY[mark])
+        elif not open_brackets or mark != open_brackets.pop():
             return Balance(token.end())
-        elif not waiting:
+        elif not open_brackets:
             return Balance(token.end(), closed=True)
     return Balance(until)
 
 
 def ends_another(text: str) -> bool:
-    """Whether what is broken ends with a bracket that is not known to close one of its own."""
-    looked = balance(text + "\n", 0, len(text) + 1)
-    return text.endswith("]") and looked.end <= len(text)
+    """Whether a broken document ends with a bracket that closes none of its own."""
+    scanned = balance(text + "\n", 0, len(text) + 1)
+    return text.endswith("]") and scanned.end <= len(text)
 
 
 def starts_like(first_key: str) -> re.Pattern[str]:
-    """Where a document may begin: a line does, or behind a comma, or a brace and a line break, one
-    that has `first_key` first, which the group shows."""
+    """Return the pattern of a possible document start.
+
+    That is a line that starts like a document, or, as the group, one that has `first_key` first
+    after a comma, or after a brace and a line break.
+    """
     behind = r"(?:,[ \t\r\n]*+|(?<=\})[ \t]*+[\r\n][ \t\r\n]*+)"
     return re.compile(rf"{NEXT_START.pattern}|{behind}({_first(first_key)})")
 
 
 def _within_like(first_key: str) -> re.Pattern[str]:
-    """Where one begins that has `first_key` first, but behind no other: within another."""
+    """Return the pattern of a nested document that has `first_key` first."""
     return re.compile(rf"[^ \t\r\n,}}][ \t\r\n]*+({_first(first_key)})")
 
 
@@ -100,7 +103,7 @@ def _as_json(key: str) -> str:
 
 
 def _nests_alike(record: dict[str, Any], text: str) -> bool:
-    """Whether a record, of this text, holds one that begins as it does and is alike."""
+    """Whether a record (`text`) nests one with the same first field that is alike."""
     first = next(iter(record), "")
     waiting = list(record.values()) if text.count(_as_json(first)) > 1 else []
     while waiting:
@@ -115,25 +118,25 @@ def _nests_alike(record: dict[str, Any], text: str) -> bool:
 
 
 def are_alike(one: Iterable[str], other: Iterable[str]) -> bool:
-    """Whether two records have more than half of their fields in common.
+    """Whether two records share more than half of their fields.
 
-    A record within another, which may begin as that does, seldom has.
+    A nested record seldom shares so many with the one around it, even if both start alike.
     """
     fields, others = set(one), set(other)
     return 2 * len(fields & others) > len(fields | others)
 
 
 def may_go_on(line: str) -> bool:
-    """Whether more documents may stand behind the broken one that a line begins with."""
-    looked = balance(line, 0, len(line)) if line.startswith("{") else Balance(0)
-    more = looked.closed and looked.end < len(line)
-    return more and FOLLOWS.match(line, looked.end) is not None
+    """Whether more documents may follow the broken one that a line begins with."""
+    scanned = balance(line, 0, len(line)) if line.startswith("{") else Balance(0)
+    more = scanned.closed and scanned.end < len(line)
+    return more and FOLLOWS.match(line, scanned.end) is not None
 
 
 class Ends:
-    """Where the broken document at the beginning of a window ends, by those before it too.
+    """Finds where the broken document at a window's start ends, judging by whole ones before it.
 
-    What is looked at in vain, and so again, is bounded by how far the window has moved.
+    How much is scanned in vain, and so again, is bounded by how far the window has moved.
     """
 
     def __init__(self, window: TextWindow) -> None:
@@ -145,54 +148,54 @@ class Ends:
         self._nests = False
 
     def learn(self, value: Any, text: str) -> None:
-        """A whole document and its text."""
+        """Remember a whole document and its text."""
         if isinstance(value, dict):
             self._fields = tuple(value)
             self._nests = self._nests or _nests_alike(value, text)
         self._longest = max(self._longest, len(text))
 
     def own(self, offset: int) -> int:
-        """Where what begins at `offset` closes, and no more of it follows; -1 where it does not."""
+        """Return where the part at `offset` closes with no more of it after; -1 if nowhere."""
         window = self._window
         if not window.text.startswith(("{", "["), window.at + offset):
             return -1
         while True:
             begin = window.at + offset
             until = self._until(begin, self._unclosed, self._far)
-            looked = balance(window.text, begin, until, next_start(offset))
-            if looked.end + NEAR_END > len(window.text) and window.more_within_limit():
+            scanned = balance(window.text, begin, until, next_start(offset))
+            if scanned.end + NEAR_END > len(window.text) and window.more_within_limit():
                 continue
-            if looked.closed and FOLLOWS.match(window.text, looked.end):
-                return looked.end
-            self._unclosed += looked.end - begin
+            if scanned.closed and FOLLOWS.match(window.text, scanned.end):
+                return scanned.end
+            self._unclosed += scanned.end - begin
             return -1
 
     @property
     def _far(self) -> int:
-        """Not much farther than others', for behind a quote too few all is taken for strings."""
+        """A bit more than the longest document: a missing quote makes all that follows a string."""
         return 2 * self._longest + 1024 if self._longest else _FAR
 
     def by_the_next(self) -> int:
-        """Where the next begins, which is like the one before; -1 where none does.
+        """Return where the next document like the previous one begins; -1 if nowhere.
 
-        And where it may be a record within the broken one: those may be like it, too.
+        Also -1 if it may be nested in the broken one: a nested record may be alike too.
         """
-        window, offset, false = self._window, 1, 0
-        while self._fields and not self._nests and false < _FALSE_STARTS:
+        window, offset, false_starts = self._window, 1, 0
+        while self._fields and not self._nests and false_starts < _FALSE_STARTS:
             start = self._next_start(offset)
             if start is None or not start[1]:
                 return start.start() if start else -1
             offset = start.start() - window.at
-            found = window.document(start.start(1) - window.at)
-            if found.found and are_alike(self._fields, found.value):
+            candidate = window.document(start.start(1) - window.at)
+            if candidate.found and are_alike(self._fields, candidate.value):
                 return -1 if self._holds_alike(offset) else window.at + offset
-            self._unlike += max(found.end - window.at - offset, found.error_at)
-            false += not found.found
+            self._unlike += max(candidate.end - window.at - offset, candidate.error_at)
+            false_starts += not candidate.found
             offset += 1
         return -1
 
     def _holds_alike(self, offset: int) -> bool:
-        """Whether what is broken up to `offset` holds one alike, or a list without an end."""
+        """Whether the broken part before `offset` nests a record alike, or an unclosed list."""
         window = self._window
         self._unlike += offset
         end = window.at + offset
@@ -202,18 +205,18 @@ class Ends:
         nested = _within_like(self._fields[0]).search(window.text, window.at, end)
         if nested is None:
             return False
-        found = window.document(nested.start(1) - window.at)
-        return found.found and are_alike(self._fields, found.value)
+        inner = window.document(nested.start(1) - window.at)
+        return inner.found and are_alike(self._fields, inner.value)
 
     def _next_start(self, offset: int) -> re.Match[str] | None:
         window, starts = self._window, starts_like(self._fields[0])
         while True:
             begin = window.at + offset
             until = self._until(begin, self._unlike)
-            found = starts.search(window.text, begin, until)
-            if found or until < len(window.text) or not window.more_within_limit():
-                self._unlike += (found.end() if found else until) - begin
-                return found
+            start = starts.search(window.text, begin, until)
+            if start or until < len(window.text) or not window.more_within_limit():
+                self._unlike += (start.end() if start else until) - begin
+                return start
 
     def _until(self, begin: int, in_vain: int, far: int = sys.maxsize) -> int:
         window = self._window

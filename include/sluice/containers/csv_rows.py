@@ -1,7 +1,7 @@
-"""CSV files as JSON lines: one object a row, every value a text or null, nothing else read into it.
+"""Turn CSV files into JSON lines: one object a row, every value a text or null.
 
-Rows are those of RFC 4180: fields in double quotes hold delimiters, line ends and doubled quotes.
-An unquoted field that is the null text is NULL, a quoted one never is: so `,,` is NULL and `,"",`
+Rows follow RFC 4180: fields in double quotes may have delimiters, line ends and doubled quotes. An
+unquoted field that equals the null text is NULL, a quoted one never is: so `,,` is NULL and `,"",`
 is the empty text, as Spark, AWS DMS and most writers have it.
 """
 
@@ -27,7 +27,7 @@ TOO_MANY_NAMES: Final = "line_of_names_too_long"
 MOST_NAMES: Final = 10_000
 MOST_NAMES_CHARACTERS: Final = MEBIBYTE
 
-# The S3 target of AWS DMS leaves this field out of full loads, which its line of names says.
+# AWS DMS's S3 target omits this field in full loads although the header names it.
 _OPERATION: Final = '"Op"'
 _ENDINGS: Final = re.compile(r"\.csv(\.[a-z0-9]+)?$", re.IGNORECASE)
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -35,9 +35,9 @@ _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
 @dataclass(frozen=True)
 class CsvStyle:
-    """How CSV files are written: the texts that are NULL, what is between fields, their names.
+    """How CSV files are written: null texts, delimiter, column names.
 
-    `columns` is empty where the first line has the names.
+    `columns` is empty if the first line has the names.
     """
 
     nulls: tuple[str, ...] = CsvOptions.DEFAULT_NULLS
@@ -51,47 +51,46 @@ def style_of(options: CsvOptions) -> CsvStyle:
 
 
 def is_csv(key: str) -> bool:
-    """Whether an object is a CSV file by its name; nothing in the bytes tells."""
+    """Whether an object is a CSV file, by its name: its bytes do not show it."""
     return _ENDINGS.search(key) is not None
 
 
 def documents(chunks: Iterator[bytes], style: CsvStyle, limit: int) -> Iterator[Line | Refused]:
-    """Every row as one JSON object; what is no row shows as Refused.
+    """Yield every row as one JSON object, and what is no row as Refused.
 
-    Where the line of names is refused nobody knows the rows' columns: all of them are.
-
-    Raises Damage where nothing of the file can be trusted.
+    If the header is refused all rows are, because their columns are unknown. Raises Damage if
+    nothing of the file can be trusted.
     """
     csv.field_size_limit(sys.maxsize)
     lines = _Lines(chunks, limit)
     rows = csv.reader(lines, delimiter=style.delimiter, strict=True)
     names = [encoder.encode_basestring(name) for name in style.columns]
-    nameless = False
+    header_refused = False
     while True:
-        found = _next_row(rows, lines)
-        if found is None:
+        row = _next_row(rows, lines)
+        if row is None:
             return
-        if isinstance(found, Refused):
-            nameless = nameless or not names
-            yield found
-        elif nameless:
+        if isinstance(row, Refused):
+            header_refused = header_refused or not names
+            yield row
+        elif header_refused:
             yield Refused(NO_NAMES, _bytes(lines.record()))
-        elif not names and _too_long(found):
-            nameless = True
+        elif not names and _too_long(row):
+            header_refused = True
             yield Refused(TOO_MANY_NAMES, _bytes(lines.record()))
         elif not names:
-            names = [encoder.encode_basestring(name) for name in found]
-        elif found or len(names) == 1:  # of one column a blank line is a field with nothing in it
-            yield _object(names, found or [""], lines.record(), style)
+            names = [encoder.encode_basestring(name) for name in row]
+        elif row or len(names) == 1:  # with one column a blank line is an empty field
+            yield _object(names, row or [""], lines.record(), style)
 
 
 def _too_long(names: list[str]) -> bool:
-    """Every row of the file repeats them."""
+    """Whether the header is too long: every JSON line repeats it."""
     return len(names) > MOST_NAMES or sum(map(len, names)) > MOST_NAMES_CHARACTERS
 
 
 def _next_row(rows: Iterator[list[str]], lines: _Lines) -> list[str] | Refused | None:
-    """The next row, [] for a blank line, None at the end."""
+    """Return the next row, [] for a blank line, None at the end."""
     lines.taken.clear()
     try:
         return next(rows)
@@ -124,7 +123,7 @@ def _object(names: list[str], fields: list[str], record: str, style: CsvStyle) -
 
 
 def _quoted_fields(record: str, delimiter: str) -> Iterator[bool]:
-    """For each field of a well-formed record whether it is in quotes; the parser does not tell."""
+    """Yield for each field of a well-formed record whether it is quoted; csv does not report it."""
     at = 0
     while True:
         quoted = _QUOTED.match(record, at)
@@ -139,11 +138,11 @@ def _bytes(text: str) -> bytes:
 
 
 class _TooLarge(Exception):
-    """A row is larger than a document may be: most likely a quote that nothing closes."""
+    """A row is larger than a document may be, most likely by an unclosed quote."""
 
 
 class _Lines(Iterator[str]):
-    """The lines of a file with their ends; `taken` are those of the row that is being read."""
+    """The lines of a file with their ends; `taken` has those of the current row."""
 
     def __init__(self, chunks: Iterator[bytes], limit: int) -> None:
         self.taken: list[str] = []
@@ -164,11 +163,11 @@ class _Lines(Iterator[str]):
         return text
 
     def record(self) -> str:
-        """The text of the row that was read last."""
+        """Return the text of the current row."""
         return "".join(self.taken)
 
     def pop_cut(self) -> Refused | None:
-        """Once, where the file was cut off: what stood behind its last line is no row."""
+        """Return, once, what follows the last whole line of a truncated file: it is no row."""
         reason, self._cut = self._cut, ""
         return Refused(reason, b"".join(self._waiting)) if reason else None
 
@@ -191,7 +190,7 @@ class _Lines(Iterator[str]):
             yield rest.removeprefix(start)
 
     def _whole_lines(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The lines that end, without their ends, until one is too long; the rest is waiting."""
+        """Yield complete lines without their ends until one is too long; keep the rest waiting."""
         size = 0
         for chunk in chunks:
             self._waiting.append(chunk)

@@ -1,7 +1,7 @@
-"""Bare Avro datums: records without a header, as they are in Kafka messages.
+"""Bare Avro datums: records without a header, as in Kafka messages.
 
-Landing copies them into an object container of bytes, one record a datum and none decoded: so
-Spark reads them as it reads any container, and each keeps its place and its own bytes.
+Landing copies them undecoded into an object container with a record of bytes for each datum. So
+Spark reads them like any container, and each keeps its place and its own bytes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ _PARSED: Final = fastavro.parse_schema(_SCHEMA)
 _LENGTH_BYTES: Final = 4
 _SYNC_BYTES: Final = 16
 _TEXT_BEGINS: Final = JSON_BEGINS + UTF16_MARKS
-"""As a version it would be far below zero, as a length beyond a gigabyte."""
+"""No datum begins so: as a version it would be far below zero, as a length above a gigabyte."""
 
 
 def is_container(file: SourceFile) -> bool:
-    """Whether Spark reads typed records from a file: neither lines nor bare datums."""
+    """Whether a file holds typed records that Spark reads itself: no lines, no bare datums."""
     return file.container != JSON_LINES and file.avro_schema != SCHEMA
 
 
 def are_in(head: bytes) -> bool:
-    """Whether a file that is no container holds datums: zero bytes, which text has where it is
-    damaged, too."""
+    """Whether a file that is no container holds datums: it has zero bytes and begins unlike text.
+
+    Damaged text may have zero bytes too.
+    """
     return b"\0" in head and not head.removeprefix(codecs.BOM_UTF8).startswith(_TEXT_BEGINS)
 
 
 def split(chunks: Iterator[bytes], framing: str, limit: int) -> Iterator[bytes | Refused]:
-    """Each datum of a file, in order; what is cut or larger than `limit` shows as Refused."""
+    """Yield a file's datums in order; a truncated one or one above `limit` as Refused."""
     return _whole(chunks, limit) if framing == ONE_PER_FILE else _prefixed(chunks, limit)
 
 
@@ -61,7 +63,7 @@ def _whole(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
 
 
 def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
-    """Each after its length, four bytes, the highest first; a wrong length ends the file."""
+    """Yield datums that each follow a length of four bytes, big-endian; a wrong one is the end."""
     waiting, at, damage = b"", 0, ""
     while True:
         if len(waiting) - at < _LENGTH_BYTES:
@@ -81,7 +83,7 @@ def _prefixed(chunks: Iterator[bytes], limit: int) -> Iterator[bytes | Refused]:
 
 
 def _take(chunks: Iterator[bytes], waiting: bytes, size: int) -> tuple[bytes, str]:
-    """At least `size` bytes where there are so many, and what damage ends them."""
+    """Return at least `size` bytes if there are so many, and the damage that ends them."""
     parts, length = [waiting], len(waiting)
     try:
         while length < size and (chunk := next(chunks, None)) is not None:
@@ -92,7 +94,7 @@ def _take(chunks: Iterator[bytes], waiting: bytes, size: int) -> tuple[bytes, st
     return b"".join(parts), ""
 
 
-def write_container(out: IO[bytes], found: Iterable[bytes], identity: bytes) -> None:
-    """Write datums as an object container; the same ones of the same file give the same bytes."""
-    records = ({COLUMN: datum} for datum in found)
+def write_container(out: IO[bytes], values: Iterable[bytes], identity: bytes) -> None:
+    """Write datums as an object container; equal datums of one file give equal bytes."""
+    records = ({COLUMN: datum} for datum in values)
     fastavro.writer(out, _PARSED, records, sync_marker=identity[:_SYNC_BYTES])

@@ -1,9 +1,9 @@
-"""JSON documents however a file holds them: one a line, pretty-printed, an array, `KEY^VALUE`.
+"""Split files into JSON documents: one a line, pretty-printed, an array, or `KEY^VALUE`.
 
-A key may also stand before a tab, and one that is an object before `;` or `|`.
+A tab may also follow a key, and `;` or `|` one that is an object.
 
-Everything here works on bytes and text alone. A document's text is kept as it is, but one of many
-lines has nothing between its tokens. Numbers are never read as numbers.
+Everything here works on bytes and text alone. A document's text is kept as it is, except that one
+of several lines loses the white space between its tokens. Numbers are never parsed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TOO_LARGE: Final = "document_too_large"
 UNPARSEABLE: Final = "unparseable_document"
 CUT_ARRAY: Final = "truncated_array"
 
-# Of those behind a document that is too large: one that is longer begins no line there.
+# After a document that is too large only a shorter key is recognised at a line's start.
 _LONGEST_KEY: Final = 1 << 10
-# Where files were put on end, a byte order mark stands between two documents.
+# Concatenated files have a byte order mark between two documents.
 _BLANKS: Final = re.compile(rf"[ \t\r\n{BOM}]*")
 _ARRAY: Final = re.compile(r"\[(?=[ \t\r\n]*([{\]]|null[ \t\r\n]*[,\]]))")
 _OTHER_KEY: Final = re.compile(rf"[^\r\n^{{}}\[\]]*\^|[^\t\r\n^{{}}\[\]]*{TAB}")
@@ -40,34 +40,34 @@ _BETWEEN_TOKENS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++')
 
 @dataclass(frozen=True)
 class Line:
-    """One document, or one line that is none and that the reader has to reject."""
+    """One document, or one line that is none, which the reader has to reject."""
 
     text: bytes
 
 
 @dataclass(frozen=True)
 class Refused:
-    """What cannot be handed on as a line."""
+    """A part that cannot be handed on as a line, and why."""
 
     reason: str
     raw: bytes
 
 
 def split(chunks: Iterator[bytes], limit: int, keys: bool = True) -> Iterator[Line | Refused]:
-    """Every document of a file on a line of its own, in order; damage shows as Refused.
+    """Yield every document of a file as one line, in order; damage as Refused.
 
-    A key and its value become `{"key": …, "value": …}`, without `keys` the value alone. `limit`:
-    bytes of the largest document, with its key.
-    Raises Damage where nothing of the file can be trusted.
+    A key and its value become `{"key": …, "value": …}`, or the value alone without `keys`.
+    `limit`: bytes of the largest document with its key. Raises Damage if nothing of the file can be
+    trusted.
     """
     return _Splitter(chunks, limit, keys).run()
 
 
 class _Splitter(TextWindow):
-    """A window over the text, moved from document to document.
+    """A window over the text that moves from document to document.
 
-    `no_end_before`: up to which of all characters no comment ends that has not ended yet, so that
-    each is looked at once for that.
+    `no_end_before`: the open comment does not end before this offset in the file, so that each
+    character is searched once.
     """
 
     def __init__(self, chunks: Iterator[bytes], limit: int, keys: bool) -> None:
@@ -90,7 +90,7 @@ class _Splitter(TextWindow):
             yield Refused(CUT_ARRAY, b"")
 
     def _to_next(self) -> bool:
-        """Pass over what stands between documents; false at the end of the text."""
+        """Skip to the next document; false at the end of the text."""
         while True:
             if len(self.text) - self.at < NEAR_END and self.more():
                 continue
@@ -124,27 +124,28 @@ class _Splitter(TextWindow):
         return end >= 0
 
     def _comment_end(self) -> int:
-        """The place after the comment that begins here; -1 where it does not end in the window."""
+        """Return where the comment that begins here ends; -1 if not in the window."""
         start = max(self.at + 2, self.no_end_before - self.passed)
         end = self.text.find("*/", start)
-        if end < 0:  # the last character may be the half of an end
+        if end < 0:  # the last character may be the first half of an end
             self.no_end_before = self.passed + len(self.text) - 1
         return end + 2 if end >= 0 else end
 
     def _next(self) -> Line | Refused:
-        found = self.document(0)
-        if found.found and self._stands_alone(found.end):
-            return self._take(found)
+        parsed = self.document(0)
+        if parsed.found and self._stands_alone(parsed.end):
+            return self._take(parsed)
         self.read_line(0)
         key = _OTHER_KEY.match(self.text, self.at)
         if key:
             return self._key_and_value("null", key.end() - self.at)
-        return self._take_broken(found)
+        return self._take_broken(parsed)
 
     def _stands_alone(self, end: int) -> bool:
-        """A bare word or number is a document only where nothing follows it on the line.
+        """Whether a parsed part is a document and not the beginning of something else.
 
-        And an element of an array where nothing does that may be a part of it.
+        A bare word or number is one only if nothing follows on its line, an element of an array
+        only if nothing follows that may be part of it.
         """
         if _KEY_END.match(self.text, end):
             return True
@@ -152,51 +153,51 @@ class _Splitter(TextWindow):
             return bool(FOLLOWS.match(self.text, end) or STRAY.match(self.text, end))
         return self.text[self.at] == "{" or not self.line_from(end).strip()
 
-    def _take(self, found: Document) -> Line | Refused:
-        key = self.text[self.at : found.end]
-        if self.text[found.end : found.end + 1] == "^":
-            return self._key_and_value(key, found.end + 1 - self.at)
-        other = None if self.in_array else _OTHER_SEPARATOR.match(self.text, found.end)
-        if other and self._is_of_key(found.value, offset := other.end() - self.at):
+    def _take(self, parsed: Document) -> Line | Refused:
+        key = self.text[self.at : parsed.end]
+        if self.text[parsed.end : parsed.end + 1] == "^":
+            return self._key_and_value(key, parsed.end + 1 - self.at)
+        other = None if self.in_array else _OTHER_SEPARATOR.match(self.text, parsed.end)
+        if other and self._is_of_key(parsed.value, offset := other.end() - self.at):
             return self._key_and_value(key, offset)
-        self.ends.learn(found.value, key)
+        self.ends.learn(parsed.value, key)
         text = self.pass_to(self.at + len(key))
-        return self._unless_large(text, _line(text, is_lossy(text, found.value)))
+        return self._unless_large(text, _line(text, is_lossy(text, parsed.value)))
 
     def _is_of_key(self, key: Any, offset: int) -> bool:
-        """Whether a record is at `offset` and `key` is its key: two records share a field's name.
+        """Whether `key` is the key of the record at `offset`, and not a record itself.
 
-        To take a record for the key of another would lose it. So before a null only fields that
-        hold no others are a key, and none are where keys are not kept.
+        A record taken for a key would be lost. So a key shares no field's name with its record,
+        one before a null nests no fields, and if keys are dropped an object is never a key.
         """
         if not isinstance(key, (dict, list)):
             return True
         if isinstance(key, dict) and not self.keys:
             return False
-        found = self.document(offset)
-        if found.found and found.value is None:
+        parsed = self.document(offset)
+        if parsed.found and parsed.value is None:
             return not any(isinstance(part, (dict, list)) for part in _inner(key).values())
-        return found.found and set(_inner(key)).isdisjoint(_inner(found.value))
+        return parsed.found and set(_inner(key)).isdisjoint(_inner(parsed.value))
 
     def _key_and_value(self, key: str, offset: int) -> Line | Refused:
         self.read_line(offset)
         if not self.line_from(self.at + offset).strip():
             if self.cut and self.line_end(self.at + offset) == len(self.text):
-                return self._cut_off()  # of what follows nobody knows that it was nothing
+                return self._cut_off()  # the value may have been lost with the end of the file
             whole = self.pass_to(self.at + offset)
             return self._unless_large(whole, _line(self._pair(key, "null")))
         blanks = _BLANKS.match(self.text, self.at + offset)
         value_at = blanks.end() - self.at if blanks else offset
-        found = self.document(value_at)
-        if not found.found:
-            return self._take_broken(found, value_at)
-        whole = self.pass_to(found.end)
+        parsed = self.document(value_at)
+        if not parsed.found:
+            return self._take_broken(parsed, value_at)
+        whole = self.pass_to(parsed.end)
         value = whole[value_at:]
-        lossy = is_lossy(key + value, [key, found.value])
+        lossy = is_lossy(key + value, [key, parsed.value])
         return self._unless_large(whole, _line(self._pair(key, value), lossy))
 
     def _unless_large(self, whole: str, part: Line | Refused) -> Line | Refused:
-        """The part, where its text in the file is within the limit: a window may hold more."""
+        """Return the part if its text is within the limit, which a window may exceed."""
         may_be_large = 4 * len(whole) > self.limit  # a character has up to four bytes
         if may_be_large and len(raw := _bytes(whole)) > self.limit:
             return Refused(TOO_LARGE, raw)
@@ -205,9 +206,9 @@ class _Splitter(TextWindow):
     def _pair(self, key: str, value: str) -> str:
         return f'{{"key":{key},"value":{value}}}' if self.keys else value
 
-    def _take_broken(self, found: Document, offset: int = 0) -> Line | Refused:
-        """No document at `offset`: what is broken by itself, else as far as nobody knows better."""
-        if found.incomplete and self.ended and self.cut:
+    def _take_broken(self, parsed: Document, offset: int = 0) -> Line | Refused:
+        """Take what is broken at `offset`, up to its own end or else as far as one can tell."""
+        if parsed.incomplete and self.ended and self.cut:
             return self._cut_off()
         end = self.ends.own(offset)
         if end < 0 and self.in_array:
@@ -216,15 +217,15 @@ class _Splitter(TextWindow):
             text = self._pass_part(end)
             return self._unless_large(text, _refused(text))
         end = self.line_end(self.at)
-        if not self.within_limit() and (found.incomplete or end == len(self.text)):
+        if not self.within_limit() and (parsed.incomplete or end == len(self.text)):
             return self._too_large(offset)
-        error_at = found.end - self.at if found.found else offset + found.error_at
+        error_at = parsed.end - self.at if parsed.found else offset + parsed.error_at
         if error_at <= end - self.at and not (self.in_array and self._goes_on(end - self.at)):
             return _line(self._pass_part(self.line_end(self.at)))
         return self._take_many(offset)
 
     def _goes_on(self, offset: int) -> bool:
-        """Whether the line that ends at `offset` opens a list, or the one after begins a field."""
+        """Whether the line that ends at `offset` opens a list, or the next one begins a field."""
         line = self.text[self.at + 1 : self.at + offset]
         if line.count("[") > line.count("]"):
             return True
@@ -235,7 +236,7 @@ class _Splitter(TextWindow):
                 return self.text.startswith('"', end)
 
     def _pass_part(self, end: int) -> str:
-        """What is broken may hold the end of the array that it stands in."""
+        """Pass to `end`; note whether the broken part also closes the array around it."""
         text = self.pass_to(end)
         self.ends_array = ends_another(text.rstrip())
         return text
@@ -254,7 +255,7 @@ class _Splitter(TextWindow):
         return _refused(self._pass_part(start.start() if start else len(self.text)))
 
     def _too_large(self, offset: int) -> Refused:
-        """Refuse the beginning, and go on where a line begins a document."""
+        """Refuse the document's beginning; continue at the next line that begins a document."""
         starts, first = next_start(offset), self.pass_to(len(self.text))
         while (start := starts.search(self.text, self.at)) is None:
             self.at = max(self.at, len(self.text) - _LONGEST_KEY)
@@ -265,7 +266,7 @@ class _Splitter(TextWindow):
 
 
 def _inner(document: Any) -> dict[str, Any]:
-    """A document's fields, within what describes them."""
+    """Return a document's fields, those of `payload` if it has a `schema`."""
     described = isinstance(document, dict) and "schema" in document
     inner = document.get("payload", document) if described else document
     return inner if isinstance(inner, dict) else {}
@@ -276,7 +277,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _refused(text: str) -> Line | Refused:
-    """Of one line for the reader to reject."""
+    """Return a broken part: one line for the reader to reject, several as Refused."""
     text = text.strip()
     if "\n" in text or "\r" in text:
         return Refused(UNPARSEABLE, _bytes(text))
@@ -286,10 +287,10 @@ def _refused(text: str) -> Line | Refused:
 def _line(text: str, lossy: bool = False) -> Line | Refused:
     if lossy:
         return Refused(LONE_SURROGATE, _bytes(text))
-    if "\0" in text:  # no JSON, but Spark could take it for UTF-16 or UTF-32
+    if "\0" in text:  # not JSON, but Spark could take it for UTF-16 or UTF-32
         return Refused(UNPARSEABLE, _bytes(text))
     if "\n" in text or "\r" in text:
-        text = _BETWEEN_TOKENS.sub(lambda found: found[1] or "", text)
+        text = _BETWEEN_TOKENS.sub(lambda token: token[1] or "", text)
     try:
         return Line(text.encode())
     except UnicodeEncodeError:

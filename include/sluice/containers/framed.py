@@ -1,7 +1,7 @@
-"""Binary messages on end, each after its length, as JSON lines with base64 texts.
+"""Turn length-prefixed binary messages into JSON lines with base64 texts.
 
-A length is four bytes, big-endian, as Kafka itself writes them; -1 stands for a null message and
-has no bytes after it. A file holds values alone or, in pairs, each key before its value.
+A length is four bytes, big-endian, as Kafka itself writes it; -1 is a null message without bytes.
+A file holds values alone, or pairs of a key and its value.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NULL: Final = -1
 
 
 def split(chunks: Iterator[bytes], limit: int, layout: str) -> Iterator[Line | Refused]:
-    """Every record as a line `{"key": …, "value": …}`; all that follows a bad length is refused.
+    """Yield every record as a line `{"key": …, "value": …}`; refuse all from a bad length on.
 
-    Raises Damage where nothing of the file can be trusted.
+    Raises Damage if nothing of the file can be trusted.
     """
     stream, parts = _Stream(chunks), 2 if layout == PAIRS else 1
     while stream.has(1):
@@ -53,7 +53,7 @@ def _line(key: bytes | None, value: bytes | None) -> Line:
 
 
 class _Stream:
-    """The bytes from the record being read on; `damage` says why they end early."""
+    """The bytes from the current record on; `damage` says why they end early."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self.damage = ""
@@ -62,7 +62,7 @@ class _Stream:
         self._data = bytearray()
 
     def has(self, size: int) -> bool:
-        """Read until `size` more bytes are there; false where the file ends before."""
+        """Read until `size` more bytes are buffered; false if the file ends before."""
         while len(self._data) - self.at < size:
             try:
                 chunk = next(self._chunks, None)
@@ -76,22 +76,22 @@ class _Stream:
         return True
 
     def take(self, size: int) -> bytes:
-        """The next bytes, which are there."""
+        """Consume the next bytes, which must be buffered."""
         self.at += size
         return bytes(self._data[self.at - size : self.at])
 
     def length(self) -> int | None:
-        """The next message's length; None where the file ends in it."""
+        """Consume the next message's length; None if the file ends in it."""
         if not self.has(_LENGTH_BYTES):
             return None
         return int.from_bytes(self.take(_LENGTH_BYTES), "big", signed=True)
 
     def rest(self, start: int) -> bytes:
-        """What was read from `start` on."""
+        """Return what was read from `start` on."""
         return bytes(self._data[start:])
 
     def forget(self) -> None:
-        """The record is done; now and then its bytes go."""
+        """Finish the record; its bytes are dropped now and then."""
         if self.at > 1 << 20 or self.at == len(self._data):
             del self._data[: self.at]
             self.at = 0

@@ -1,9 +1,9 @@
-"""Is a file JSON lines that Spark reads right as they are? Every line is looked at, fast.
+"""Check whether Spark reads a file's JSON lines correctly as they are.
 
 Spark's reader silently ignores what follows the first document of a line, splits lines at a bare
-carriage return, and replaces bytes that are no UTF-8. So each line has to be one valid document,
-or text that Spark is bound to reject whole. DuckDB judges all lines of a block at once, at some
-hundred megabytes a second; the few that it does not accept are looked at one by one.
+carriage return, and replaces bytes that are not UTF-8. So each line has to be one valid document,
+or text that Spark rejects whole. DuckDB checks all lines of a block at once, some hundred megabytes
+a second; the few that it does not accept are checked one by one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SPLIT_BEGINNINGS: Final = ("[", "/*", BOM)
 
 
 class LineCheck:
-    """Takes a file's bytes piece by piece; `split_needed` once Spark could misread them.
+    """Takes a file's bytes piece by piece; sets `split_needed` once Spark could misread them.
 
-    So it could where a line has more bytes than `limit`: the splitter has to refuse that.
+    A line above `limit` sets it too, because the splitter has to refuse it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -39,7 +39,7 @@ class LineCheck:
         self._judge: duckdb.DuckDBPyConnection | None = None
 
     def add(self, piece: bytes) -> None:
-        """The next bytes of the file."""
+        """Take the file's next bytes."""
         if self.split_needed:
             return
         self._waiting.append(piece)
@@ -48,7 +48,7 @@ class LineCheck:
             self._check_whole_lines()
 
     def finish(self) -> None:
-        """The file has ended; its last line may lack its end."""
+        """Check the rest at the file's end; the last line may lack its line end."""
         self._check_whole_lines()
         rest = b"".join(self._waiting)
         if rest and not self.split_needed:
@@ -97,7 +97,7 @@ class LineCheck:
 
 
 def _is_odd(line: bytes, last: bool = False) -> bool:
-    """True for a line that the splitter has to see; what Spark rejects whole may stay."""
+    """Whether the splitter has to see a line; one that Spark rejects whole may stay."""
     if not line.strip():
         return False
     try:
@@ -106,8 +106,8 @@ def _is_odd(line: bytes, last: bool = False) -> bool:
         return True
     if text.startswith(_SPLIT_BEGINNINGS) or "\r" in text or "\0" in text:
         return True
-    found = read_document(f"{text} ", 0)
-    if found.found:
-        return bool(text[found.end :].strip()) or is_lossy(text, found.value)
-    goes_on = found.error_at >= len(text)  # a string cut by the line's end cannot
+    parsed = read_document(f"{text} ", 0)
+    if parsed.found:
+        return bool(text[parsed.end :].strip()) or is_lossy(text, parsed.value)
+    goes_on = parsed.error_at >= len(text)  # a string cut by the line's end cannot
     return "^" in text or "\t" in text or (goes_on and not last) or may_go_on(text)

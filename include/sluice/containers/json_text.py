@@ -1,4 +1,4 @@
-"""One JSON document in a text. Numbers are never read as numbers."""
+"""Parse one JSON document in a text. Numbers stay text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
-# No token but a string is longer; an error this near the end may only mean that more is to come.
+# Only strings are longer tokens; an error this near the end may just mean that more text follows.
 NEAR_END: Final = 32
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -22,9 +22,9 @@ _DECODER: Final = JSONDecoder(parse_float=_as_text, parse_int=_as_text, parse_co
 
 @dataclass(frozen=True)
 class Document:
-    """What `read_document` found: the place after it, or why there is none.
+    """The result of `read_document`: the document and where it ends, or why there is none.
 
-    `error_at`: how far behind its beginning.
+    `error_at`: offset of the error from where the document begins.
     """
 
     end: int = 0
@@ -34,12 +34,12 @@ class Document:
 
     @property
     def found(self) -> bool:
-        """True for a document."""
+        """Whether there is a document."""
         return self.error_at < 0
 
 
 def read_document(text: str, at: int) -> Document:
-    """Read the JSON document that begins at `at`; `incomplete` when more text could mend it."""
+    """Parse the JSON document that begins at `at`; `incomplete` if more text could complete it."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except JSONDecodeError as error:
@@ -53,7 +53,7 @@ def read_document(text: str, at: int) -> Document:
 
 
 def is_lossy(text: str, value: Any) -> bool:
-    """True when a string of the document holds half a surrogate pair, which UTF-8 cannot say."""
+    """Whether a string of the document has half a surrogate pair, which UTF-8 cannot encode."""
     if not _SURROGATE_ESCAPE.search(text):
         return False
     try:

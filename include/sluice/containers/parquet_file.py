@@ -1,4 +1,4 @@
-"""Parquet files: their columns in the words of an Avro schema, so that both are decoded alike."""
+"""Parquet files: check them, and describe their columns as an Avro schema to decode both alike."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _LOGICAL: Final = {
     "time32[ms]": ("int", "time-millis"),
     "time64[us]": ("long", "time-micros"),
 }
-# Spark comes without their libraries.
+# Spark does not ship their libraries.
 _UNREAD_CODECS: Final = frozenset({"BROTLI", "LZO"})
 _NO_LZO: Final = "LZO"
 _UNITS: Final = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
 
 def is_codec_known(stream: BinaryIO) -> bool:
-    """Whether Spark reads what the columns are compressed with, of a file whose footer is sound.
+    """Whether Spark supports the columns' codecs; the file's footer has to be sound.
 
-    Raises ValueError where what it tells of a column is damaged, or encrypted. To ask pyarrow for
-    that would end the process, so a row of each group is read before.
+    Raises ValueError if the metadata of a column is damaged or encrypted. Reading it from such a
+    file would crash pyarrow, so a row of each group is read first.
     """
     file = pq.ParquetFile(stream)
     footer = file.metadata
@@ -57,7 +57,7 @@ def is_codec_known(stream: BinaryIO) -> bool:
 
 
 def refuse_bomb(stream: BinaryIO, bounds: Bounds) -> None:
-    """Raise Damage, not trusted, for a file whose sound footer tells more than `bounds` allow."""
+    """Raise Damage, not trusted, if a sound footer states more than `bounds` allow."""
     footer = pq.ParquetFile(stream).metadata
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     rows = sum(max(group.num_rows, 0) for group in groups)
@@ -70,7 +70,7 @@ def refuse_bomb(stream: BinaryIO, bounds: Bounds) -> None:
 
 
 def read_through(stream: BinaryIO) -> None:
-    """Decode all of a file; raises ValueError where that cannot be done."""
+    """Decode the whole file; ValueError if that fails."""
     try:
         deque(pq.ParquetFile(stream).iter_batches(), maxlen=0)
     except (pa.ArrowException, OSError) as error:
@@ -78,10 +78,10 @@ def read_through(stream: BinaryIO) -> None:
 
 
 def avro_schema(stream: BinaryIO) -> str:
-    """The columns as the fields of an Avro record; raises ValueError where the footer is damaged.
+    """Return the columns as the fields of an Avro record; ValueError for a damaged footer.
 
-    Unsigned 64-bit numbers are decimals of 20 digits. A type that Avro has no word for keeps its
-    own name, which no reader of a schema knows. Timestamps of the old 96-bit kind are marked.
+    Unsigned 64-bit numbers are decimals of 20 digits. A type that Avro lacks keeps its own name,
+    which no reader of schemas knows. 96-bit timestamps (INT96) are marked.
     """
     try:
         footer = pq.ParquetFile(stream).schema
@@ -90,7 +90,7 @@ def avro_schema(stream: BinaryIO) -> str:
     leaves = [footer.column(i) for i in range(len(footer.names))]
     columns = footer.to_arrow_schema()
     paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
-    # A dot may be part of a column's name.
+    # A column's own name may have a dot.
     old = {path if path in columns.names else path.split(".")[0]: path for path in paths}
     fields = [_field(field, old.get(field.name, "")) for field in columns]
     return json.dumps({"type": "record", "name": "row", "fields": fields})
@@ -101,7 +101,7 @@ def _field(field: pa.Field, old: str) -> dict[str, Any]:
     if old == field.name:
         node = _logical("long", "timestamp-micros") | {INT96: True}
     elif old:
-        node = {"type": INT96}  # inside another value it cannot be read apart
+        node = {"type": INT96}  # a nested INT96 cannot be told apart when read
     return {"name": field.name, "type": ["null", node] if field.nullable else node}
 
 
@@ -123,7 +123,7 @@ def _node(kind: pa.DataType, path: str) -> dict[str, Any]:
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """What the file holds; the writer's own names for it are in the footer as well."""
+    """Return the type as stored; the footer also has the writer's own type for it."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_duration(kind):

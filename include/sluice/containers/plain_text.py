@@ -1,4 +1,4 @@
-"""Whether a file is text of JSON documents, by its beginning, which may be damaged."""
+"""Tell by a file's beginning, which may be damaged, whether it is text with JSON documents."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from sluice.containers.documents import JSON_BEGINS, UTF16_MARKS
 
 HEAD_BYTES: Final = 4096
-# A document at the beginning of a line, behind a byte order mark, a comment or a key.
+# A document at the start of a line, or after a byte order mark, a comment or a key.
 _DOCUMENT: Final = re.compile(rb"(?:\A|[\r\n\t^]|\*/|\xef\xbb\xbf)[ \t\r\n]*+[{\[]")
-# In a text few bytes are none: these at most, or one of so many.
+# How many bytes of a text may be damaged: this number, or one in so many.
 _DAMAGED: Final = 2
 _ONE_OF: Final = 256
 _NO_TEXT: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\udc80-\udcff]")
@@ -20,7 +20,7 @@ _UTF16: Final = dict(zip(UTF16_MARKS, ("utf-16-le", "utf-16-be"), strict=True))
 
 
 def is_text(head: bytes) -> bool:
-    """True for what begins with a document, and for text with one in its head."""
+    """Whether a file begins with a document, or is text with one in its head."""
     head = head[:HEAD_BYTES]
     if head.lstrip()[:1] in JSON_BEGINS:
         return True
@@ -33,7 +33,7 @@ def _is_mostly_text(head: bytes) -> bool:
 
 
 def is_utf16(head: bytes) -> bool:
-    """True for UTF-16, with its mark or without: of two bytes of ASCII one is zero."""
+    """Whether a file is UTF-16, with or without its mark: ASCII has a zero in every two bytes."""
     head = head[:HEAD_BYTES]
     return any(_is(head, mark, codec) for mark, codec in _UTF16.items())
 

@@ -1,5 +1,4 @@
-"""What landing could not hand on, in bounded memory: of one file, record by record or all of it,
-and of a batch's files together."""
+"""Collect what landing could not hand on, in bounded memory: by file, and by batch."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ SHORT_RAW_BYTES: Final = 1 << 10
 class Rejects:
     """The rejects of the file `key`, which begins with `head`: at most `most`.
 
-    Where there are more, the whole file is one reject that names their reasons and numbers. Of each
-    the first `RAW_BYTES` are kept, `SHORT_RAW_BYTES` once the file has `RAW_BYTES_OF_A_FILE`.
+    With more of them the whole file is one reject that lists reasons and counts. Each reject keeps
+    its first `RAW_BYTES`, or `SHORT_RAW_BYTES` once the file has `RAW_BYTES_OF_A_FILE`.
     """
 
     def __init__(self, key: str, most: int, head: bytes) -> None:
@@ -35,7 +34,7 @@ class Rejects:
         self._refused = ""
 
     def add(self, record: int, part: Refused) -> None:
-        """One more record that is none, counted from 0 in the file."""
+        """Add the refused part with this number in the file, from 0."""
         self._reasons[part.reason] += 1
         if self._too_many:
             self._kept.clear()
@@ -46,17 +45,17 @@ class Rejects:
         self._kept.append(_reject(self._key, record, part.reason, raw))
 
     def refuse_whole(self, reason: str, head: bytes = b"") -> None:
-        """Nothing of the file is handed on; `head`: its beginning, where that is not as stored."""
+        """Refuse the whole file; `head`: its beginning if that differs from the stored one."""
         self._refused = reason
         self._head = head or self._head
 
     @property
     def whole(self) -> bool:
-        """True where nothing of the file may be handed on."""
+        """Whether nothing of the file may be handed on."""
         return bool(self._refused) or self._too_many
 
     def all(self) -> tuple[LandingReject, ...]:
-        """What the manifest takes."""
+        """Return the rejects for the manifest."""
         if not self.whole:
             return tuple(self._kept)
         if self._refused:
@@ -70,12 +69,11 @@ class Rejects:
 
 
 class BatchRejects:
-    """The rejects of a batch's files, file after file: about `most`, which is above the pipeline's
-    `max_bad_records`.
+    """The rejects of a batch's files, one file after another: about `most`.
 
-    The batch fails where there are more, so from there on those of a file are told as one, with
-    their reasons and number. Of each `SHORT_RAW_BYTES` are kept once the batch has
-    `RAW_BYTES_OF_A_BATCH`.
+    `most` is above the pipeline's `max_bad_records`, so a batch with more fails. From there on each
+    file has one reject that lists reasons and counts. Each reject keeps `SHORT_RAW_BYTES` once the
+    batch has `RAW_BYTES_OF_A_BATCH`.
     """
 
     def __init__(self, most: int) -> None:
@@ -84,7 +82,7 @@ class BatchRejects:
         self._raw_bytes = 0
 
     def take(self, rejects: tuple[LandingReject, ...]) -> tuple[LandingReject, ...]:
-        """What the manifest takes of one file's."""
+        """Return those of one file's rejects that the manifest takes."""
         self._records += sum(reject.records for reject in rejects)
         if self._records > self._most and len(rejects) > 1:
             rejects = (_as_one(rejects),)
@@ -107,8 +105,8 @@ def _short(reject: LandingReject) -> LandingReject:
 
 
 def _too_many(reasons: Counter[str]) -> str:
-    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    return f"{TOO_MANY}: {told}"
+    counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    return f"{TOO_MANY}: {counts}"
 
 
 def _reject(key: str, record: int, reason: str, raw: bytes, records: int = 1) -> LandingReject:

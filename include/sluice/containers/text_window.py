@@ -1,4 +1,4 @@
-"""A file's text as a window that moves over it, however long the file is."""
+"""A moving window over a file's text, however long the file is."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LINE: Final = re.compile(r"[^\r\n]*")
 
 
 class _Text(str):
-    """Text in which an error costs nothing but itself.
+    """Text without line numbers in its errors.
 
-    A JSONDecodeError counts the lines before it: of many broken lines each would cost a look at
-    all before it.
+    A JSONDecodeError counts the lines before it, so each of many broken lines would cost a scan of
+    all text before it.
     """
 
     def count(self, *_: object) -> int:
@@ -28,10 +28,10 @@ class _Text(str):
 
 
 class TextWindow:
-    """The text from `at` on, as far as it is read; bytes that are no UTF-8 are surrogates.
+    """The text from `at` on, as far as it is read; bytes that are not UTF-8 are surrogates.
 
     `passed`: characters before the window. `cut`: why the file ends early. `limit`: about how many
-    characters may wait.
+    characters may be buffered.
     """
 
     def __init__(self, chunks: Iterator[bytes], limit: int) -> None:
@@ -46,7 +46,7 @@ class TextWindow:
         self._unbroken = (0, 0)
 
     def more(self) -> bool:
-        """Read on, at least as much again as is waiting; false at the end."""
+        """Read at least as much again as is buffered; false at the end."""
         if self.ended:
             return False
         pieces, size = [self.text[self.at :]], 0
@@ -72,15 +72,15 @@ class TextWindow:
         return self.decoder.decode(b"", final=True)
 
     def more_within_limit(self) -> bool:
-        """The same, unless as much as may wait does."""
+        """Read on as `more` does unless the limit is reached; false if nothing was read."""
         return self.within_limit() and self.more()
 
     def within_limit(self) -> bool:
-        """Whether what waits is no more than may."""
+        """Whether no more than the limit is buffered."""
         return len(self.text) - self.at <= self.limit
 
     def read_line(self, offset: int) -> None:
-        """Have the rest of the line from `offset` in the window, as far as the limit lets it."""
+        """Read the rest of the line from `offset` into the window, as far as the limit allows."""
         while not self._has_line(offset) and self.more_within_limit():
             pass
 
@@ -88,31 +88,31 @@ class TextWindow:
         return self.ended or self.line_end(self.at + offset) < len(self.text)
 
     def line_end(self, at: int) -> int:
-        """Where the line ends that goes on at `at`; what has no end in it is looked at once."""
+        """Return where the line at `at` ends; text without a line end is scanned once."""
         first, last = self._unbroken
         place = self.passed + at
-        known = first <= place <= last
-        end = _LINE.match(self.text, last - self.passed if known else at).end()  # type: ignore[union-attr]
-        self._unbroken = (first if known else place, self.passed + end)
+        scanned = first <= place <= last
+        end = _LINE.match(self.text, last - self.passed if scanned else at).end()  # type: ignore[union-attr]
+        self._unbroken = (first if scanned else place, self.passed + end)
         return end
 
     def line_from(self, at: int) -> str:
-        """The rest of the line."""
+        """Return the rest of the line from `at`."""
         return self.text[at : self.line_end(at)]
 
     def pass_to(self, end: int) -> str:
-        """What stands before `end`; the window goes on there."""
+        """Return the text before `end` and move the window there."""
         text = self.text[self.at : end]
         self.at = end
         return text
 
     def document(self, offset: int) -> Document:
-        """The document at `offset` from here; reads on as long as that could complete it."""
+        """Parse the document at `offset` from here; read on as long as that could complete it."""
         while True:
-            found = read_document(self.text, self.at + offset)
-            at_edge = found.found and found.end + NEAR_END > len(self.text)
-            if not (found.incomplete or at_edge) or self.ended:
-                return found
+            parsed = read_document(self.text, self.at + offset)
+            at_edge = parsed.found and parsed.end + NEAR_END > len(self.text)
+            if not (parsed.incomplete or at_edge) or self.ended:
+                return parsed
             if not self.within_limit():
-                return found
+                return parsed
             self.more()

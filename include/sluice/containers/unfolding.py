@@ -1,4 +1,4 @@
-"""How far the blocks of an Avro container unfold: what reads one holds all of it in memory."""
+"""Bound how far an Avro container's blocks decompress: readers hold a whole block in memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from sluice.containers.compression import BOMB, TOO_MANY_ROWS, Damage
 _STEP_BYTES: Final = 1 << 20
 _WINDOW_BYTES: Final = 1 << 27
 _DEFLATE: Final = b"deflate"
-# How far deflate unfolds at most, by zlib's technical details.
+# The highest ratio of deflate, by zlib's technical details.
 _DEFLATE_MOST: Final = 1032
 _DAMAGED: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 
 class Unfolding:
-    """What the blocks of one file hold together, as its `bounds` allow.
+    """Counts what the blocks of one file hold, against its `bounds`.
 
-    A block that is damaged counts as far as it can be read: what is wrong with it is told by
-    whoever decodes it.
+    A damaged block counts as far as it can be read; its decoder reports the damage.
     """
 
     def __init__(self, codec: bytes, bounds: Bounds) -> None:
@@ -36,15 +35,15 @@ class Unfolding:
 
     @property
     def wants(self) -> int:
-        """How many bytes of a block's body are looked at."""
+        """How many bytes of a block's body are needed."""
         return self._bounds.block_bytes if self._codec in _PIECES else 0
 
     def add(self, records: int, body: bytes, size: int, end: int) -> str:
-        """Count a block, whose body has `size` bytes of which `body` are the first, and which ends
-        at `end` of the file, and say why it alone is too much, if it is. Such a one does not count,
-        for a damaged byte may have it claim anything.
+        """Count a block and return why it alone is too much, or "".
 
-        Raises Damage, not trusted, where the blocks together are too much.
+        Its body has `size` bytes, of which `body` are the first; it ends at `end` of the file. A
+        block that is too much does not count, because a damaged byte can make it claim anything.
+        Raises Damage, not trusted, if the blocks together are too much.
         """
         if self._bounds.has_too_many_rows(size, records):
             return TOO_MANY_ROWS
@@ -60,34 +59,35 @@ class Unfolding:
         return ""
 
     def _is_within(self, size: int, end: int) -> bool:
-        """Whether a block need not be unfolded to know that it is not too much: most files are of
-        such, and to unfold them takes longer than all else that is looked at."""
+        """Whether a block cannot be too much, so that it need not be decompressed.
+
+        Most blocks are like this, and to decompress them takes longer than all other checks.
+        """
         bounds = self._bounds
         small = size * _DEFLATE_MOST <= bounds.block_bytes
         few = end * _DEFLATE_MOST <= bounds.plain_bytes and bounds.ratio >= RATIO
         return self._codec == _DEFLATE and small and few
 
     def _unfolded(self, body: bytes, size: int, end: int) -> int:
-        """As many bytes as a block is allowed, and one step more, at most; 0 for what is not
-        compressed."""
+        """Return a block's decompressed size, counted up to the bound; 0 if stored plain."""
         most = self._bounds.block_bytes
         if self._codec not in _PIECES:
             return 0
         if size > most or self._is_within(size, end):
             return size
-        found = 0
+        unfolded = 0
         try:
             for piece in _PIECES[self._codec](body):
-                found += piece
-                if found > most:
+                unfolded += piece
+                if unfolded > most:
                     break
         except _DAMAGED:
             pass
-        return found
+        return unfolded
 
 
-def _told(body: bytes) -> Iterator[int]:
-    """Of snappy, which says it first, seven bits a byte; Java takes the memory for it at once."""
+def _snappy_size(body: bytes) -> Iterator[int]:
+    """Yield the size stated before a snappy body, seven bits a byte; Java allocates it at once."""
     value = 0
     for place, byte in enumerate(body[:5]):
         value |= (byte & 0x7F) << (7 * place)
@@ -105,13 +105,13 @@ def _zstd(body: bytes) -> Iterator[int]:
 
 
 def _streamed(stream: Callable[[], Any]) -> Callable[[bytes], Iterator[int]]:
-    """By an object of zlib, bz2 or lzma, of which the first leaves what it has not taken."""
+    """Yield pieces' sizes by an object of zlib, bz2 or lzma; zlib's keeps its unconsumed input."""
 
     def pieces(body: bytes) -> Iterator[int]:
-        found, left = stream(), body
-        while not found.eof and (piece := found.decompress(left, _STEP_BYTES)):
+        decompressor, left = stream(), body
+        while not decompressor.eof and (piece := decompressor.decompress(left, _STEP_BYTES)):
             yield len(piece)
-            left = getattr(found, "unconsumed_tail", b"")
+            left = getattr(decompressor, "unconsumed_tail", b"")
 
     return pieces
 
@@ -120,7 +120,7 @@ _PIECES: Final[dict[bytes, Callable[[bytes], Iterator[int]]]] = {
     _DEFLATE: _streamed(lambda: zlib.decompressobj(-15)),
     b"bzip2": _streamed(bz2.BZ2Decompressor),
     b"xz": _streamed(lzma.LZMADecompressor),
-    b"snappy": _told,
+    b"snappy": _snappy_size,
     b"zstandard": _zstd,
 }
-"""How many bytes each piece of a block has when it is unfolded, by codec."""
+"""Functions that yield the sizes of a block's decompressed pieces, by codec."""

@@ -1,1 +1,1 @@
-"""What a landed file is, whether it is whole, and how it is read."""
+"""Inspect landed files: what they hold, whether they are whole, how to read them."""

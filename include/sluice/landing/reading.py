@@ -1,4 +1,4 @@
-"""How a pipeline's files are read, where their bytes alone do not tell."""
+"""How to read a pipeline's files, as far as their bytes alone do not show it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ DOCUMENT_LIMIT: Final = 64 * MEBIBYTE
 
 @dataclass(frozen=True)
 class Reading:
-    """What a pipeline says of its files.
+    """How a pipeline's files are read.
 
-    `limit`: bytes of the largest document. `tables`: the files are rows of a table, so they may be
-    Parquet, or CSV of this style. `layout`: one of `framed.LAYOUTS`, where what is no Avro
-    container holds binary messages; `framing`: how files hold bare Avro datums, where they may, see
-    `sluice.containers.datums`. `bounds`: what a file may not exceed.
-    `thorough`: containers are decoded, for one of them cannot be. `keys`: a key that stands before
-    its record on a line is kept.
+    `limit`: bytes of the largest document. `tables`: set if the files hold rows of a table, so they
+    may be Parquet, or CSV in this style. `layout`: one of `framed.LAYOUTS` if files other than Avro
+    containers hold binary messages. `framing`: how files hold bare Avro datums if they may, see
+    `sluice.containers.datums`. `bounds`: what a file may not exceed. `thorough`: decode containers
+    to find the one that cannot be. `keys`: keep a key that precedes its record on a line.
     """
 
     limit: int = DOCUMENT_LIMIT

@@ -1,4 +1,4 @@
-"""Which table a file is of, where its folders tell that and not its records."""
+"""The table of a file by its folders, for formats whose records do not name it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from sluice.ledger.claims import Content
 _PARTITION: Final = re.compile(r".*=.*")
 _DATE: Final = re.compile(r"[\d_-]+")
 CHANGES_FILE: Final = re.compile(r"\d{8}-\d+\.")
-"""How AWS DMS calls a file of changes: by when its first one was written."""
+"""A file of changes by AWS DMS: its name is the time of its first change."""
 
 
 def folders(key: str) -> list[str]:
-    """The folders of an object's key, outermost first, without those of partitions, and of dates
-    behind them: a schema may be called by a number, as tenants are."""
+    """Return the folders of an object's key, outermost first, without partitions and final dates.
+
+    Only final ones count as dates: a schema's name may be a number, such as a tenant's.
+    """
     parts = [part for part in key.split("/")[:-1] if not _PARTITION.fullmatch(part)]
     while parts and _DATE.fullmatch(parts[-1]):
         parts.pop()
@@ -25,10 +27,10 @@ def folders(key: str) -> list[str]:
 
 
 def content_of(pipeline: Pipeline) -> Content:
-    """What files with the same records have in common: their bytes, and the table that is told.
+    """Return the function that identifies files with the same records: by bytes and table.
 
-    The same bytes in the folders of two tables are rows of either, and those of two times are
-    changes of either.
+    Equal bytes in the folders of two tables are rows of both, and those of two times are changes of
+    both.
     """
     options, wire = pipeline.format_options, pipeline.wire
     stated = isinstance(options, RowsOptions) and options.table
