@@ -1,6 +1,6 @@
-"""The event in its generic form: what every decoder gives, before columns get their types.
+"""The canonical form of an event, which every decoder returns, before columns get their types.
 
-A decoder gives one row a record (a record that changes a key is split later), in these columns:
+A decoder returns one row for each record (one that changes a key is split later), in these columns:
 
 | column | type | what |
 |---|---|---|
@@ -10,22 +10,24 @@ A decoder gives one row a record (a record that changes a key is split later), i
 | op | string | one of the OP_ constants |
 | position | string | sortable text without role, see `sluice.positions`; NULL: order by arrival |
 | before, after | map<string,string> | column name → exact text of the value (NULL value is NULL) |
-| key | array<string> | key column names where the record itself tells them |
+| key | array<string> | names of the key columns if the record itself has them |
 | types | string | the format's own description of the columns, NULL where it has none |
 | source_ts | timestamp | when the source made the change |
 | tx_id, event_id | string | as the source names them |
 | ddl | string | text of a DDL event |
 | raw | string | the record's own text, for rejects; else NULL |
-| file | string | what Spark read, in its own spelling (`as_landed` gives the manifest's) |
+| file | string | URL of the file in Spark's spelling (`as_landed` converts it to the manifest's) |
 | block, ordinal | bigint | place: start of the split, row number inside the task's partition |
 
-A decoder of a format with partial rows gives `absent` too, an array<string>: the columns that
-`after` does not carry, or ALL_BUT and the columns that it does carry; NULL where it is whole.
-Where `before` may lack values too it gives `old_absent`, the columns whose old value nobody tells,
-or ALL_BUT and those whose old value it tells; where it costs, only for tables whose old rows are
-looked at. Beside no `before` it says that an update may be of another key, which nobody tells.
-One of a format that tells of transactions gives `transaction`, a string, of every change that is
-part of one and of what ends it, and `ends`, a boolean; where it costs, only when it is asked for.
+Further columns, if the format has what they hold:
+
+- `absent` (array<string>): the columns that a partial `after` lacks, or ALL_BUT and those that it
+  carries; NULL if it is whole.
+- `old_absent` (array<string>): the columns that `before` lacks, or ALL_BUT and those that it
+  carries; if expensive, only for tables whose old rows are needed. Without `before` it means that
+  the update may have changed the key, whose old value is unknown.
+- `transaction` (string), of a change and of the record that ends it, and `ends` (boolean), whether
+  the record ends it; if expensive, only on request.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ UPDATES: Final = (OP_UPDATE, OP_UPDATE_AFTER)
 
 SOURCE_PARTS: Final = ("database", "schema", "table")
 PLACE: Final = ("file", "block", "ordinal")
-# The same beside columns of a source, which may have such names.
+# PLACE in a frame with source columns, which may have those names.
 PLACED: Final = tuple(f"_sluice_{name}" for name in PLACE)
 ENVELOPE: Final = (
     "outcome", "reason", *SOURCE_PARTS, "op", "position", "before", "after", "key", "types",
@@ -65,72 +67,72 @@ _LENGTHS: Final = ",".join(f"{length:02}" for length in range(1, 100))
 IMAGE_TYPE: Final = "map<string,string>"
 
 ALL_BUT: Final = ""
-"""First in `absent`, before the columns that the row carries: all others of the table are absent,
-those too that only later events name. No source allows it as a column's name."""
+"""First in `absent`, before the columns that the row carries: all other columns of the table are
+absent, even those that only later events name. No source allows it as a column's name."""
 
 
 def quoted(name: str) -> str:
-    """An identifier in backticks; text from files never becomes SQL."""
+    """Quote an identifier in backticks, so that text from files never becomes SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def by_name(names: Iterable[str]) -> list[Column]:
-    """Columns of a frame by their names, whatever stands in these."""
+    """Return columns by name, whatever characters the names have."""
     return [F.col(quoted(name)) for name in names]
 
 
 def literal(text: str) -> str:
-    """A text as a SQL literal."""
+    """Return a text as a SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def of_batches(batches: Iterable[str], column: str = names.BATCH_ID) -> Column:
-    """Whether a row is of one of some batches.
+    """Whether a row belongs to one of the batches.
 
-    As SQL text: a pipeline has thousands of batches, and each value of `isin` is a message to the
-    JVM of its own.
+    Built as SQL text: a pipeline has thousands of batches, and each value of `isin` is a call to
+    the JVM.
     """
     listed = ", ".join(map(literal, sorted(batches)))
     return F.expr(f"{column} IN ({listed})") if listed else F.lit(False)
 
 
 def as_place() -> list[Column]:
-    """PLACED as PLACE, for a frame that has no columns of a source."""
+    """Rename PLACED to PLACE, in a frame without source columns."""
     return [F.col(name).alias(own) for own, name in zip(PLACE, PLACED, strict=True)]
 
 
 def record_text() -> Column:
-    """An event as text, to show of a record that has none of its own."""
+    """Return an event as text, for a record without a text of its own."""
     return F.to_json(F.struct("op", "before", "after"), {"ignoreNullFields": "false"})
 
 
 def number(text: Column) -> Column:
-    """`sluice.positions.encode_number` as an expression; NULL unless the text is all digits."""
-    # By patterns alone: a cast that fails makes an exception first, which costs far more.
+    """Return `sluice.positions.encode_number` as an expression; NULL unless all digits."""
+    # Patterns only: a failing cast creates an exception first, which costs far more.
     stripped = F.nullif(F.regexp_extract(text, r"^0*(0|[1-9]\d{0,98})$", 1), F.lit(""))
-    # Each apart: where this stands in a condition Spark computes what comes twice in it twice.
+    # Two calls: inside a condition Spark computes a repeated subexpression each time.
     plain = text.rlike(r"^(0|[1-9]\d{0,98})\z")
     return F.when(plain, _with_length(text)).otherwise(_with_length(stripped))
 
 
 def _with_length(digits: Column) -> Column:
-    # Looking the two digits up costs a third of formatting them.
+    # A lookup of the two digits costs a third of formatting them.
     length = F.try_element_at(F.split(F.lit(_LENGTHS), F.lit(",")), F.length(digits))
     return F.concat(length, digits)
 
 
 def hex_number(digits: Column) -> Column:
-    """Up to 16 hexadecimal digits in decimal; NULL for anything else, which `conv` would refuse."""
+    """Convert up to 16 hexadecimal digits to decimal; NULL for other text (`conv` may fail)."""
     return F.when(digits.rlike("^[0-9a-fA-F]{1,16}$"), F.conv(digits, 16, 10))
 
 
 def source_position(*components: Column) -> Column:
-    """A position in the source's own order; NULL as soon as one component is NULL."""
+    """Return a position in the source's own order; NULL if a component is NULL."""
     return F.concat(F.lit(f"{KIND_SOURCE}."), _join(components))
 
 
 def full_load_position(*components: Column) -> Column:
-    """A full-load row's position: below every change, whatever the components say."""
+    """Return a full-load row's position, which is below every change whatever its components."""
     return F.concat(F.lit(f"{KIND_FULL_LOAD}."), _join(components))
 
 
@@ -142,12 +144,12 @@ def _join(components: tuple[Column, ...]) -> Column:
 
 
 def by_arrival(position: Column) -> Column:
-    """Whether a changelog's position is an order of arrival."""
+    """Whether a position is an order of arrival."""
     return _kind(position) == KIND_ARRIVAL
 
 
 def by_source(position: Column) -> Column:
-    """Whether a changelog's position is the source's own order of changes, so no full load."""
+    """Whether a position is the source's own order of changes, and no full load."""
     return _kind(position) == KIND_SOURCE
 
 
@@ -156,19 +158,19 @@ def _kind(position: Column) -> Column:
 
 
 def is_delete() -> Column:
-    """Whether a change of a changelog deletes its row."""
+    """Whether a changelog's row is a delete."""
     return F.col(names.OP) == OP_DELETE
 
 
 def is_truncate() -> Column:
-    """Whether a change of a changelog empties its table."""
+    """Whether a changelog's row is a TRUNCATE."""
     return F.col(names.OP) == OP_TRUNCATE
 
 
 def place() -> tuple[Column, Column, Column]:
-    """Where a record of a file source stands: file (as Spark spells it), block and ordinal.
+    """Return a record's place in its file: file (in Spark's spelling), block and ordinal.
 
-    The reader's `_metadata` would tell the same, at the price of one more copy of every row.
+    The reader's `_metadata` has the same, but costs one more copy of every row.
     """
     return (
         F.input_file_name().alias("file"),
@@ -178,12 +180,12 @@ def place() -> tuple[Column, Column, Column]:
 
 
 def holds_record(line: Column) -> Column:
-    """Whether the JSON reader takes a line for a record; it passes over JSON's white space."""
+    """Whether the JSON reader takes a line as a record; it skips lines of white space."""
     return line.rlike(r"[^ \t\r\n]")
 
 
 def as_landed(file: Column) -> Column:
-    """The URL of a file as the manifest spells it: Spark escapes blanks and drops slashes."""
+    """Return a file's URL in the manifest's spelling: Spark escapes blanks and drops slashes."""
     local = file.startswith("file:/") & ~file.startswith("file:///")
     slashed = F.when(local, F.concat(F.lit("file://"), F.substring(file, 6, 1 << 20)))
     whole = F.coalesce(slashed, file)

@@ -1,4 +1,4 @@
-"""Numbers in binary as decimal text: two's complement bytes of any length, exact."""
+"""Convert binary numbers (two's complement bytes of any length) to exact decimal text."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pyspark.sql import functions as F
 
 MOST_BYTES: Final = 4096
 MOST_SCALE: Final = 20_000
-"""PostgreSQL has 16,383 digits behind the point."""
+"""Above PostgreSQL's 16,383 digits after the point."""
 _CHUNK: Final = 1 << 32
 _LIMB: Final = 1_000_000_000
 
 
 def bound(value: Column, use: Callable[[Column], Column]) -> Column:
-    """`use(value)`, with `value` computed once however often `use` names it.
+    """Return `use(value)`, with `value` computed once however often `use` refers to it.
 
-    Spark puts an expression in wherever it is named: three steps of a dozen uses each, and one
-    column's plan has a hundred thousand nodes.
+    Spark repeats an expression at each reference: with three steps of a dozen references each, one
+    column's plan would have a hundred thousand nodes.
     """
     return F.get(F.transform(F.array(value), use), F.lit(0))
 
 
 def decimal_text(raw: Column, scale: Column) -> Column:
-    """Two's complement bytes and a scale as a decimal; quick up to 16 bytes, NULL for none.
+    """Return two's complement bytes with a scale as decimal text; fast up to 16 bytes.
 
-    NULL for a scale beyond MOST_SCALE too: the text would be as long.
+    NULL for no bytes, and for a scale beyond MOST_SCALE, whose text would be as long.
     """
     whole = F.coalesce(unscaled_text(raw), whole_number(raw))
     shown = bound(whole, lambda digits: shift_point(digits, scale))
@@ -35,9 +35,9 @@ def decimal_text(raw: Column, scale: Column) -> Column:
 
 
 def unscaled_text(raw: Column) -> Column:
-    """A big-endian two's complement integer of up to 16 bytes as decimal text (Connect Decimal).
+    """Return a big-endian two's complement integer of up to 16 bytes as text (Connect Decimal).
 
-    A negative number is the complement of its bytes plus one: so no step is larger than the whole.
+    A negative number is the complement of its bytes plus one, so no step exceeds the result.
     """
     digits = F.hex(raw)
     negative = F.substring(digits, 1, 1) >= "8"
@@ -59,7 +59,7 @@ def _add(total: Column, chunk: Column) -> Column:
 
 
 def whole_number(raw: Column) -> Column:
-    """A big-endian two's complement integer of any size as text, without a 38-digit type.
+    """Return a big-endian two's complement integer of any size as text, without a decimal type.
 
     Long multiplication on limbs of nine digits, four bytes a step; a negative number is the
     complement of its bytes plus one. NULL beyond MOST_BYTES: the work grows with the square.
@@ -91,12 +91,12 @@ def _decimal_digits(padded: Column) -> Column:
 
 
 def _limbs_for(padded: Column) -> Column:
-    """Zero in as many limbs as the bytes can need: a hex digit is 1.21 decimal digits."""
+    """Return zero in as many limbs as the bytes can need: a hex digit is 1.21 decimal digits."""
     return F.array_repeat(F.lit(0).cast("bigint"), (F.length(padded) / 7 + 1).cast("int"))
 
 
 def _times(limbs: Column, factor: int, addend: Column) -> Column:
-    """`limbs * factor + addend`, least limb first."""
+    """Return `limbs * factor + addend`, lowest limb first."""
     none = F.array().cast("array<bigint>")
     start = F.struct(none.alias("done"), addend.alias("carry"))
 
@@ -117,7 +117,7 @@ def _join_limbs(limbs: Column) -> Column:
 
 
 def shift_point(unscaled: Column, scale: Column) -> Column:
-    """Digits with a decimal point `scale` places from the right, as text."""
+    """Return digits as text with a decimal point `scale` places from the right."""
     sign = F.when(unscaled.startswith("-"), F.lit("-")).otherwise(F.lit(""))
     digits = F.ltrim(unscaled, F.lit("-"))
     padded = F.when(F.length(digits) > scale, digits).otherwise(

@@ -1,6 +1,6 @@
-"""Text of a value → a typed column; NULL where the text does not fit, and never a rounded value.
+"""Convert texts of values to typed columns: exact, or NULL if a text does not fit.
 
-`decode` is exact or NULL: the caller compares with the text's own NULL to find the misfits
+The caller finds the misfits by comparing with the texts that are NULL themselves
 (docs/architecture.md, "A batch": values are exact or rejected).
 """
 
@@ -29,24 +29,24 @@ from sluice.types.columns import (
 from spark_jobs.number_text import bound, decimal_text, shift_point, unscaled_text
 
 ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
-"""A time as text, by its column's type without or with a zone behind it."""
+"""The format of times as text; a zone follows if the column's type has one."""
 _LONG_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
 _WHOLE: Final = r"^[+-]?\d+$"
 _PLAIN_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_ZERO: Final = "^[^eE]*[1-9]"
 _NOT_FINITE: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
-# To a time alone the cast would add today's date, to a month its first day.
+# Without a full date the cast would add today's, or the first day of a month.
 _DATED: Final = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
 _OWN_ZONE: Final = r"\d[T ].*[^0-9:. ]"
 _TRUTH: Final = "(?i)^(true|false)$"
 _FRACTION: Final = r"^[+-]?\d+\.\d{1,9}0*$"
-# As GoldenGate writes a time; one with a zone is none of its.
+# GoldenGate's spelling of a time, which has no zone.
 _COLON_TIME: Final = r"^(\d{4}-\d\d-\d\d):(\d\d:\d\d:\d\d(\.\d+)?)$"
 _BELOW_MICROSECOND: Final = r"\.\d{6}\d*[1-9]"
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
-# As many of any decimal a double keeps; as many as any float is written with.
+# A double keeps any decimal number of so many digits.
 _DIGITS_OF_DOUBLE: Final = 15
-# A float is written with at most so many digits, and has every number of so few.
+# A float is written with at most 9 digits, and keeps any decimal number of 6.
 _DIGITS_OF_FLOAT: Final = 9
 _DIGITS_OF_EVERY_FLOAT: Final = 6
 _NEXT_TO_ONE: Final = 1 - 2**-52
@@ -54,14 +54,14 @@ _BASE64_LINE: Final = 76
 _LEAST_LONG: Final = -(2**63)
 _DAY: Final = 86_400_000_000
 _FIRST_DAY: Final = _LEAST_LONG // _DAY * _DAY + _DAY
-# What Debezium makes of PostgreSQL's infinite timestamps: as texts, and as microseconds.
+# Debezium's values for PostgreSQL's infinite timestamps: as texts → as microseconds.
 _INFINITE: Final = {
     "infinity": 9_223_372_036_825_200_000,
     "-infinity": -9_223_372_036_832_400_000,
     "+292278994-08-16T23:00:00Z": 9_223_372_036_825_200_000,
     "-292275055-05-16T23:00:00Z": -9_223_372_036_832_400_000,
 }
-# The same with `time.precision.mode=nanoseconds`, which have no room for them.
+# With `time.precision.mode=nanoseconds` they are the ends of the range.
 _INFINITE_NANOS: Final = {
     "9223372036854775807": 9_223_372_036_825_200_000,
     "-9223372036854775808": -9_223_372_036_832_400_000,
@@ -70,18 +70,18 @@ _LATIN1: Final = r"^[\x00-\xff]*\z"
 
 
 def fitted(text: Column, kind: ColumnType, into: ColumnType) -> Column:
-    """The value of `text`, a `kind`, in a column `into`; NULL where it does not fit exactly.
+    """Return `text`, a value of `kind`, in a column `into`; NULL if it does not fit exactly.
 
-    No value of a kind that the column does not hold fits, whatever it looks like.
+    If the column does not hold the kind no value of it fits, whatever it looks like.
     """
     holds = into == widest_or_text(kind, into)
     return as_type(decode(text, kind), kind, into.spark) if holds else F.lit(None).cast(into.spark)
 
 
 def as_type(value: Column, before: ColumnType, after: str) -> Column:
-    """A value in a wider type (`widest_or_text`), the same by whatever types it comes there.
+    """Widen a value (see `widest_or_text`); the result does not depend on types in between.
 
-    So a decimal's text has no zeros at its end, and a float's is that of the double.
+    So a decimal's text has no trailing zeros, and a float's is that of the double.
     """
     if before.spark == after:
         return value
@@ -92,7 +92,7 @@ def as_type(value: Column, before: ColumnType, after: str) -> Column:
 
 
 def as_type_sql(value: str, before: str, after: str) -> str:
-    """The same in SQL, by the types as Spark has them."""
+    """Return `as_type` as SQL, by Spark's names of the types."""
     if before == after:
         return value
     if after != STRING.spark:
@@ -102,7 +102,7 @@ def as_type_sql(value: str, before: str, after: str) -> str:
 
 
 def decode(text: Column, kind: ColumnType) -> Column:
-    """The value of `text` as `kind.spark`; NULL where it is NULL or does not fit exactly."""
+    """Convert `text` to `kind.spark`; NULL if it is NULL or does not fit exactly."""
     if kind.encoding.startswith(LISTED):
         return _list(text, element_of(kind))
     if not kind.encoding.startswith((VARIABLE, UNSCALED)):
@@ -116,11 +116,11 @@ def decode(text: Column, kind: ColumnType) -> Column:
 
 
 def _list(text: Column, element: ColumnType) -> Column:
-    """JSON of the elements' own texts, null for null; NULL where one does not fit."""
+    """Return a JSON array of the elements' texts; NULL if one does not fit."""
 
     def shown(values: Column) -> Column:
         texts = F.transform(values, lambda value: _element(value, element))
-        return bound(texts, lambda known: F.when(_nulls(known) == _nulls(values), F.to_json(known)))
+        return bound(texts, lambda fit: F.when(_nulls(fit) == _nulls(values), F.to_json(fit)))
 
     return bound(F.from_json(text, "array<string>"), shown)
 
@@ -148,9 +148,9 @@ def _integer(text: Column, kind: ColumnType) -> Column:
 
 
 def _whole(text: Column, kind: str) -> Column:
-    """A whole number; a cast alone would let blanks and fractions pass.
+    """Convert a whole number; a cast alone would accept blanks and fractions.
 
-    Comparing the number's own spelling is cheaper than the pattern, which few texts then need.
+    Comparing with the number's own spelling is cheaper than the pattern, which few texts then need.
     """
     value = text.try_cast(kind)
     return F.when((value.cast("string") == text) | text.rlike(_WHOLE), value)
@@ -170,21 +170,20 @@ def _float(text: Column, kind: ColumnType) -> Column:
     return F.when(number | text.rlike(_NOT_FINITE), value)
 
 
-def _is_written(text: Column, held: Column) -> Column:
-    """Whether a text is what a float is written as: the double that it is, or that one in fewer
-    digits. In so few that every number has a float, none is another's.
+def _is_written(text: Column, value: Column) -> Column:
+    """Whether a text is a spelling of the float: its double, exactly or rounded to fewer digits.
 
-    Of a number halfway between two texts Java has the even one, C too; `format_string` rounds up,
-    and so it is asked for the double next to it as well.
+    Up to 6 digits every number has its own float. Java and C round a tie to even, `format_string`
+    rounds it up: so the double next to it is formatted as well.
     """
     digits, count = _digits(text), F.length(_digits(text))
-    exact = held.cast("double")
+    exact = value.cast("double")
     below = exact * F.lit(_NEXT_TO_ONE)
     shorter = F.when(count <= _DIGITS_OF_EVERY_FLOAT, True)
     for most in range(_DIGITS_OF_EVERY_FLOAT + 1, _DIGITS_OF_FLOAT + 1):
         up, down = (_digits(F.format_string(f"%.{most - 1}e", near)) for near in (exact, below))
         shorter = shorter.when(count == most, (digits == up) | (digits == down))
-    same = (text.try_cast("double") == exact) | (digits == _digits(held.cast("string")))
+    same = (text.try_cast("double") == exact) | (digits == _digits(value.cast("string")))
     return same | F.coalesce(shorter, F.lit(False))
 
 
@@ -201,13 +200,13 @@ def _decimal(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == UNSIGNED:
         return bound(_decimal(text, replace(kind, encoding="")), lambda n: _unsigned(n, kind))
     value = F.when(~_has_long_exponent(text), text).try_cast(kind.spark)
-    # Most texts are spelled as the value itself would be: only the others need a closer look.
+    # Most texts equal the value's own spelling; only the others need the patterns.
     same = (value.cast("string") == text) | (text.rlike(_PLAIN_NUMBER) & _same_number(text, value))
     return F.when(same, value)
 
 
 def _unsigned(number: Column, kind: ColumnType) -> Column:
-    """What the bits of a signed number of 64 bits are without a sign; others as they are."""
+    """Return a negative 64-bit number as the unsigned one of the same bits; others unchanged."""
     least, range_of = (F.lit(str(n)).cast("decimal(20,0)") for n in (_LEAST_LONG, 2**64))
     return F.when(number >= 0, number).when(
         number >= least, (number + range_of).try_cast(kind.spark)
@@ -215,18 +214,18 @@ def _unsigned(number: Column, kind: ColumnType) -> Column:
 
 
 def _has_long_exponent(text: Column) -> Column:
-    """The cast would write such a number out, digit by digit, before it finds that it fits none."""
+    """Whether the exponent is so long that the cast would first write the number out in full."""
     return (text.contains("e") | text.contains("E")) & text.rlike(_LONG_EXPONENT)
 
 
 def _same_number(text: Column, value: Column) -> Column:
-    """Whether the digits of `text` survive in `value`: compare both without padding zeros."""
+    """Whether `value` has all digits of `text`, compared without padding zeros."""
     kept = F.regexp_replace(F.regexp_replace(value.cast("string"), r"[-.]", ""), r"^0+|0+$", "")
     return _digits(text) == kept
 
 
 def _digits(number: Column) -> Column:
-    """The significant digits of a number's text, without padding zeros and exponent."""
+    """Return the significant digits of a number's text, without padding zeros and exponent."""
     mantissa = F.regexp_extract(number, r"^[+-]?([0-9.]+)", 1)
     return F.regexp_replace(F.regexp_replace(mantissa, r"\.", ""), r"^0+|0+$", "")
 
@@ -236,23 +235,23 @@ def _scaled(unscaled: Column, kind: ColumnType) -> Column:
 
 
 def variable_decimal(text: Column) -> Column:
-    """Debezium's VariableScaleDecimal `{"scale":…,"value":base64}` as exact decimal text."""
+    """Return Debezium's VariableScaleDecimal `{"scale":…,"value":base64}` as exact decimal text."""
     parsed = F.from_json(text, "scale int, value string")
     raw = _base64(parsed["value"])
     return F.when(text.startswith("{"), decimal_text(raw, parsed["scale"])).otherwise(text)
 
 
 def _base64(text: Column) -> Column:
-    """The bytes of a decimal; NULL of a text that no encoder makes of them, as plain digits are."""
+    """Decode a decimal's bytes; NULL for a text that no encoder writes, such as plain digits."""
     raw = F.try_to_binary(text, F.lit(BASE64))
     written = F.base64(raw)
-    # Spark may break what is longer into lines.
+    # Spark may break longer texts into lines.
     bare, shown = (F.translate(whole, "\r\n", "") for whole in (text, written))
     return F.when((written == text) | ((F.length(text) > _BASE64_LINE) & (bare == shown)), raw)
 
 
 def _micros(text: Column, unit: str) -> Column:
-    """A bare number in `unit` as microseconds; NULL beyond 64 bits or below a microsecond."""
+    """Return a number of `unit` as microseconds; NULL beyond 64 bits or below a microsecond."""
     value = _whole(text, "bigint")
     if unit == "ns":
         return F.when(value % 1000 == 0, F.call_function("div", value, F.lit(1000)))
@@ -261,7 +260,7 @@ def _micros(text: Column, unit: str) -> Column:
 
 
 def _micros_of_fraction(seconds: Column) -> Column:
-    """Huawei DRS writes milliseconds behind the point."""
+    """Return seconds with a fraction as microseconds; Huawei DRS writes milliseconds so."""
     exact = seconds.try_cast("decimal(28,9)") * F.lit(_MICROS["s"]).cast("decimal(7,0)")
     micros = exact.try_cast("bigint")
     return F.when(seconds.rlike(_FRACTION) & (exact == micros), micros)
@@ -269,13 +268,14 @@ def _micros_of_fraction(seconds: Column) -> Column:
 
 def _timestamp(text: Column, kind: ColumnType) -> Column:
     if kind.encoding:
-        told = F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
-        nanos = kind.encoding == "ns"
-        return F.coalesce(told, _infinite(text, kind.spark, _INFINITE_NANOS)) if nanos else told
+        instant = F.timestamp_micros(_micros(text, kind.encoding)).cast(kind.spark)
+        if kind.encoding != "ns":
+            return instant
+        return F.coalesce(instant, _infinite(text, kind.spark, _INFINITE_NANOS))
     exact, bare = text.rlike(_DATED) & ~text.rlike(_BELOW_MICROSECOND), text
     if kind.name == "timestamp_ntz":
         bare = F.regexp_replace(text, r"(Z|[+-]00:?00)$", "")
-        # The cast would drop another zone without a word.
+        # The cast would drop another zone silently.
         exact &= ~bare.rlike(_OWN_ZONE)
     return F.coalesce(
         F.when(exact, _moment(bare, kind.spark)), _infinite(text, kind.spark, _INFINITE)
@@ -283,11 +283,11 @@ def _timestamp(text: Column, kind: ColumnType) -> Column:
 
 
 def _infinite(text: Column, kind: str, spellings: Mapping[str, int]) -> Column:
-    found = F.lit(None).cast(kind)
+    value = F.lit(None).cast(kind)
     for spelled, micros in spellings.items():
         instant = F.timestamp_micros(F.lit(micros).cast("bigint")).cast(kind)
-        found = F.when(text == spelled, instant).otherwise(found)
-    return found
+        value = F.when(text == spelled, instant).otherwise(value)
+    return value
 
 
 def _moment(text: Column, kind: str) -> Column:
@@ -306,13 +306,13 @@ def _date(text: Column, kind: ColumnType) -> Column:
 
 
 def _whole_day(instant: Column) -> Column:
-    # The first day of all began before the first microsecond: to ask for it would end the batch.
+    # The earliest day began before the first microsecond: date_trunc of it would fail the batch.
     whole = F.when(F.unix_micros(instant) >= _FIRST_DAY, F.date_trunc("DAY", instant) == instant)
     return F.when(whole, instant.cast("date"))
 
 
 def _time(text: Column, kind: ColumnType) -> Column:
-    """ISO text of a time of day: it may be negative or beyond 24 hours (MySQL TIME)."""
+    """Return a time as ISO text; it may be negative or above 24 hours (MySQL TIME)."""
     if not kind.encoding:
         return F.when(text.rlike(r"^-?\d{2,3}:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:\d\d)?)?$"), text)
     if kind.encoding == "ns":
@@ -323,19 +323,19 @@ def _time(text: Column, kind: ColumnType) -> Column:
 
 
 def _clock(time: Column, digits: int) -> Column:
-    """A time in parts of a second as ISO text, its fraction with as many `digits` or none."""
-    # The least long has no absolute value, and to ask for it would end the batch.
-    known = F.when(time > _LEAST_LONG, time)
-    size, second = F.abs(known), F.lit(10**digits).cast("bigint")
+    """Return a time in units of 10^-`digits` seconds as ISO text; a fraction has all `digits`."""
+    # The lowest bigint has no absolute value: abs of it would fail the batch.
+    signed = F.when(time > _LEAST_LONG, time)
+    size, second = F.abs(signed), F.lit(10**digits).cast("bigint")
     seconds = F.call_function("div", size, second)
     fraction = F.lpad((size % second).cast("string"), digits, "0")
     clock = F.format_string(
         "%02d:%02d:%02d", F.floor(seconds / 3600), F.floor(seconds / 60) % 60, seconds % 60
     )
     # format_string writes NULL as text
-    clock = F.when(known.isNotNull(), clock)
+    clock = F.when(signed.isNotNull(), clock)
     shown = F.when(size % second == 0, clock).otherwise(F.concat(clock, F.lit("."), fraction))
-    return F.when(known < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
+    return F.when(signed < 0, F.concat(F.lit("-"), shown)).otherwise(shown)
 
 
 def _binary(text: Column, kind: ColumnType) -> Column:
@@ -352,12 +352,12 @@ def _bytes(text: Column, kind: ColumnType) -> Column:
     if kind.encoding == "latin1":
         return F.when(text.rlike(_LATIN1), F.encode(text, "ISO-8859-1"))
     if kind.encoding == "hex":
-        # As AWS DMS and PostgreSQL begin it; no two digits look so.
+        # The prefixes of AWS DMS and PostgreSQL; no two hex digits look like them.
         prefixed = text.startswith("0x") | text.startswith(r"\x")
         text = F.when(prefixed, F.substr(text, F.lit(3))).otherwise(text)
         text = F.when(F.length(text) % 2 == 0, text)
     elif kind.encoding in ("", BASE64):
-        # Of the alphabet that is safe in URLs (RFC 4648, 5); the other one has neither.
+        # Characters of the URL-safe alphabet only (RFC 4648, 5).
         safe = text.contains("-") | text.contains("_")
         text = F.when(safe, F.translate(text, "-_", "+/")).otherwise(text)
     return F.try_to_binary(text, F.lit(kind.encoding or BASE64))

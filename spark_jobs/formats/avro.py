@@ -1,7 +1,7 @@
-"""Avro records as text: what Spark has to read, and the exact text and type of each value.
+"""Avro records as text: the types that Spark reads, and each value's exact text and column type.
 
-Times, dates and decimals beyond 38 digits are read as the numbers and bytes that they are:
-nothing is rounded, shifted to a calendar or cut. The session's time zone has to be UTC.
+Times, dates and decimals beyond 38 digits are read as their underlying numbers and bytes, so
+nothing is rounded, rebased to a calendar or cut. The session's time zone has to be UTC.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _LOGICAL: Final = {
     ("long", "local-timestamp-nanos"): ColumnType("timestamp_ntz", "ns"),
 }
 _MOST_MILLIS: Final = (2**63 - 1) // 1000
-"""Beyond it Spark makes no timestamp of a number of milliseconds: it ends the batch."""
+"""Beyond this number of milliseconds Spark fails the batch instead of making a timestamp."""
 
 
 def parse(text: str) -> Node:
-    """Read a schema's JSON, with named types put in where they are used.
+    """Parse a schema's JSON and replace named types by their definitions.
 
     Raises ValueError for a type that contains itself: no table column can hold it.
     """
@@ -76,14 +76,14 @@ def _resolve(node: Any, namespace: str, named: dict[str, Node]) -> Node:
 def _named(name: str, namespace: str, named: dict[str, Node]) -> Node:
     if name in _PRIMITIVES:
         return {"type": name}
-    found = named.get(f"{namespace}.{name}") or named.get(name)
-    if found is None:
+    definition = named.get(f"{namespace}.{name}") or named.get(name)
+    if definition is None:
         raise ValueError(f"the Avro type {name!r} is not defined before it is used")
-    return found
+    return definition
 
 
 def _register(node: Node, namespace: str, named: dict[str, Node], resolved: Node) -> None:
-    """By its full name; by the name alone too, for some writers use it so."""
+    """Register a type by its full name, and by its bare name, which some writers use."""
     full = full_name(node, namespace)
     named[full] = named[full.rpartition(".")[2]] = resolved
 
@@ -101,7 +101,7 @@ def _record(node: Node, namespace: str, named: dict[str, Node]) -> Node:
 
 
 def _without_wrong_decimal(node: Node) -> Node:
-    """Avro's specification: a logical type that is not valid is not there."""
+    """Drop an invalid decimal type: Avro's specification ignores invalid logical types."""
     wrong = _is_decimal(node) and not _has_digits(node)
     return {k: v for k, v in node.items() if not (wrong and k == "logicalType")}
 
@@ -115,9 +115,9 @@ def _has_digits(node: Node) -> bool:
 
 
 def reader_schema(text: str) -> str | None:
-    """The schema with wrong decimals and those beyond 38 digits as plain bytes, where it has any.
+    """Return the schema with invalid decimals and those beyond 38 digits as bytes; None if none.
 
-    Spark refuses such a decimal even where it is asked for the bytes.
+    Spark refuses such a decimal even if only its bytes are requested.
     """
     schema = json.loads(text)
     plain = _without_wide_decimals(schema)
@@ -141,7 +141,7 @@ def nullable(node: Node) -> bool:
 
 
 def value_of(node: Node) -> Node:
-    """The type without its null; unions that Spark reads as one number become that number."""
+    """Return the type without null; a union that Spark reads as one number is that number."""
     if node["type"] != "union":
         return node
     branches = [b for b in node["branches"] if b["type"] != "null"]
@@ -154,7 +154,7 @@ def value_of(node: Node) -> Node:
 
 
 def spark_type(node: Node) -> T.DataType:
-    """What Spark has to read a value as so that nothing of it is lost."""
+    """Return the Spark type that reads a value without loss."""
     node = value_of(node)
     kind = node["type"]
     if kind == "record":
@@ -174,7 +174,7 @@ def spark_type(node: Node) -> T.DataType:
 
 
 def column_type(node: Node, records: str = "json") -> ColumnType:
-    """The column that holds the value; records, arrays and maps are JSON text."""
+    """Return the column type for a value; records, arrays and maps are JSON text."""
     node = value_of(node)
     kind = node["type"]
     if records == RECORDS_AS_VALUES and _is_instant(node):
@@ -189,7 +189,7 @@ def column_type(node: Node, records: str = "json") -> ColumnType:
 
 
 def text(value: Column, node: Node, records: str = "json") -> Column:
-    """The exact text of a value, NULL for null; see `column_type` for how to read it again."""
+    """Return a value's exact text, NULL for null; `column_type` is the type to parse it as."""
     node = value_of(node)
     if records == RECORDS_AS_VALUES and _is_instant(node):
         return text(value["timestamp"], _field(node, "timestamp"))
@@ -201,7 +201,7 @@ def text(value: Column, node: Node, records: str = "json") -> Column:
 
 
 def _plain(value: Column, node: Node) -> Column:
-    """A value as JSON should show it."""
+    """Return a value in the form that JSON should show."""
     node = value_of(node)
     kind = node["type"]
     if kind == "record":
@@ -233,10 +233,10 @@ def _logical(value: Column, kind: str, logical: str) -> Column:
     zone = "" if logical.startswith("local-") else "'Z'"
     if logical.endswith("micros"):
         return F.date_format(F.timestamp_micros(value), ISO + zone)
-    # A number that is no time keeps its own text, which then does not fit the column.
+    # A number out of range keeps its own text, which then does not fit the column.
     shown = F.date_format(F.timestamp_millis(value), ISO + zone)
-    held = value.between(-_MOST_MILLIS, _MOST_MILLIS)
-    return F.when(held, shown).otherwise(value.cast("string"))
+    in_range = value.between(-_MOST_MILLIS, _MOST_MILLIS)
+    return F.when(in_range, shown).otherwise(value.cast("string"))
 
 
 def _is_decimal(node: Node) -> bool:
@@ -265,5 +265,5 @@ def _wide_decimal(raw: Column, scale: int) -> Column:
 
 
 def fields_of(node: Node) -> dict[str, Node]:
-    """A record's fields by name."""
+    """Return a record's fields by name."""
     return {f["name"]: f["type"] for f in node["fields"]}

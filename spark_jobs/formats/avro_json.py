@@ -1,7 +1,7 @@
-"""Avro's JSON encoding: records on lines, after a line `KEYSCHEMA^VALUESCHEMA` of their schemas.
+"""Avro's JSON encoding: one record a line, after a header line `KEYSCHEMA^VALUESCHEMA`.
 
-Landing makes `{"key": …, "value": …}` of a line `KEY^VALUE`, and `"value": null` of `KEY^`. In this
-encoding the value of a union names its branch, `{"long": 5}`, and bytes are a character each.
+Landing turns a line `KEY^VALUE` into `{"key": …, "value": …}`, and `KEY^` into `"value": null`. In
+this encoding a union's value names its branch, `{"long": 5}`, and each byte is a character.
 Source: "JSON Encoding" of the Avro specification; fixtures of RisingWave.
 """
 
@@ -30,28 +30,28 @@ _HEADER: Final = r'^\s*\{\s*"key"\s*:.*"value"\s*:\s*\{[^{}]*"type"\s*:\s*"recor
 
 
 def headers(
-    spark: SparkSession, files: tuple[SourceFile, ...], told: bool
+    spark: SparkSession, files: tuple[SourceFile, ...], declared: bool
 ) -> dict[str, list[SourceFile]]:
-    """Files by their line of schemas, where they have one.
+    """Return files by their header line of schemas, if they have one.
 
-    Unless `told` that there are such files they are looked for only where the first file that
-    landing split begins with such a line: `KEY^VALUE` is always split, and a look costs a pass.
+    The search costs a pass. So unless the options declare such files it is only made if the first
+    file that landing split begins with a header: `KEY^VALUE` is always split.
     """
     split = [f.url for f in files if f.staged]
     if not files:
         return {}
-    if not told and not (split and _header_lines(spark.read.text(split[0]).limit(1)).first()):
+    if not declared and not (split and _header_lines(spark.read.text(split[0]).limit(1)).first()):
         return {}
     lines = spark.read.text([f.url for f in files]).select("value", *place())
-    found: dict[str, set[str]] = {}
+    by_file: dict[str, set[str]] = {}
     headed = _header_lines(lines).select(as_landed(F.col("file")).alias("file"), "value")
     for row in headed.collect():
-        found.setdefault(row["file"], set()).add(row["value"])
+        by_file.setdefault(row["file"], set()).add(row["value"])
     by_line: dict[str, list[SourceFile]] = {}
     for file in files:
-        if len(found.get(file.url, ())) > 1:
+        if len(by_file.get(file.url, ())) > 1:
             raise TerminalError(f"{file.key}: more than one line KEYSCHEMA^VALUESCHEMA; split it")
-        for line in found.get(file.url, ()):
+        for line in by_file.get(file.url, ()):
             by_line.setdefault(line, []).append(file)
     return by_line
 
@@ -63,9 +63,9 @@ def _header_lines(lines: DataFrame) -> DataFrame:
 def records(
     spark: SparkSession, header: str, files: list[SourceFile], lines: tuple[SourceFile, ...]
 ) -> Records:
-    """Records of files with one line of schemas, which itself is none; see `envelope.only_of`."""
-    told = json.loads(header)
-    nodes = {p: connect_avro.resolve([told[p]], files[0].key) for p in _PARTS if told[p]}
+    """Read the files with this header line, without the line itself; see `envelope.only_of`."""
+    schemas = json.loads(header)
+    nodes = {p: connect_avro.resolve([schemas[p]], files[0].key) for p in _PARTS if schemas[p]}
     parts = {p: json_type(node) for p, node in nodes.items()} | {"value": _headed(nodes["value"])}
     fields = [T.StructField(part, kind) for part, kind in parts.items()]
     reader = spark.read.schema(T.StructType([*fields, _text(CORRUPT)]))
@@ -85,10 +85,10 @@ def records(
 
 
 def _refused(parts: Iterable[str]) -> Column:
-    """Why a line is no record; of a tombstone that has no key quarantine knows the text."""
-    untold = reduce(and_, (F.col(part).isNull() for part in parts))
+    """Return why a line is no record; quarantine shows the text of a tombstone without a key."""
+    empty = reduce(and_, (F.col(part).isNull() for part in parts))
     broken = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
-    return broken.when(untold, F.lit("not_an_envelope"))
+    return broken.when(empty, F.lit("not_an_envelope"))
 
 
 def _text(name: str) -> T.StructField:
@@ -96,7 +96,7 @@ def _text(name: str) -> T.StructField:
 
 
 def _headed(value: Node) -> T.DataType:
-    """The value, with what the line of schemas has there."""
+    """Return the value's type with the fields that the header line has in its place."""
     record = json_type(value)
     assert isinstance(record, T.StructType)
     return T.StructType([*record.fields, _text("type"), _text("fields")])
@@ -110,7 +110,7 @@ def _is_header() -> Column:
 
 
 def json_type(node: Node) -> T.DataType:
-    """What Spark has to read Avro's own JSON encoding of a value as; see `from_json`."""
+    """Return the Spark type that reads Avro's JSON encoding of a value; see `from_json`."""
     kind = node["type"]
     if kind == "union":
         named = [(_branch_name(b), b) for b in node["branches"] if b["type"] != "null"]
@@ -130,7 +130,7 @@ def _branch_name(branch: Node) -> str:
 
 
 def from_json(value: Column, node: Node) -> Column:
-    """A value read by `json_type` as `avro.spark_type` has it: unions bare, bytes as bytes."""
+    """Convert a value of `json_type` to `avro.spark_type`: bare unions, bytes as binary."""
     kind = node["type"]
     if kind == "union":
         return _from_union(value, node)

@@ -1,7 +1,7 @@
-"""DataHub Tuple: rows of a topic that DataWorks writes, with columns about the change beside them.
+"""DataHub Tuple: rows of a topic that DataWorks fills, with extra columns about the change.
 
-Order: `_sequence_id_` as an integer of any length, which both records of an update share; the
-record with the row as it was goes first. The columns: the vendor's appendix on DataHub messages.
+Order: `_sequence_id_` as an integer of any length, which both records of an update share; the one
+with the old row goes first. The columns: the vendor's appendix on DataHub messages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spark_jobs.formats.tabular import (
 SEQUENCE: Final = "_sequence_id_"
 OPERATION: Final = "_operation_type_"
 EXECUTE_TIME: Final = "_execute_time_"
-EXCUTE_TIME: Final = "_excute_time_"  # so the vendor's older pages and topics spell it
+EXCUTE_TIME: Final = "_excute_time_"  # the spelling of the vendor's older pages and topics
 SOURCE_TABLE: Final = "_source_table_"
 BEFORE_IMAGE: Final = "_before_image_"
 AFTER_IMAGE: Final = "_after_image_"
@@ -64,7 +64,7 @@ class DatahubTuple(Format):
     """The decoder of `format: datahub_tuple`."""
 
     name: ClassVar[str] = "datahub_tuple"
-    # Which rows of a batch name a column is no matter then: the reader gives it to all of them.
+    # The reader gives every row all columns of its table, whichever rows name them.
     whole_rows: ClassVar[bool] = True
 
     def read(
@@ -74,15 +74,15 @@ class DatahubTuple(Format):
         options: DatahubTupleOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode JSON lines, CSV, Parquet and Avro files; every record is one half of a change."""
+        """Decode JSON lines, CSV, Parquet and Avro files; each record is one half of a change."""
         rows = read_rows(spark, files, Meta(any_case=COLUMNS), SOURCE_TABLE)
-        # In steps: what the envelope names several times Spark computes once.
-        told = rows.withColumns({"_images": _images(), "source_ts": _source_ts()})
-        judged = told.withColumn("op", _op())
+        # In steps, so that Spark computes once what the envelope uses several times.
+        described = rows.withColumns({"_images": _images(), "source_ts": _source_ts()})
+        judged = described.withColumn("op", _op())
         return select_envelope(judged, _envelope(options.table or None))
 
     def columns(self, types: str, options: DatahubTupleOptions) -> list[SourceColumn]:
-        """The data columns of Parquet and Avro files; JSON and CSV say nothing about types."""
+        """Return the data columns of Parquet and Avro files; JSON and CSV have no types."""
         return columns_of(types)
 
 
@@ -106,13 +106,15 @@ def _about(name: str) -> Column:
 
 
 def _images() -> Column:
-    """Both flags, for one says nothing without the other: `YN`, `NY`; NULL where one is missing."""
+    """Return both flags as `YN` or `NY`; NULL if one is missing, for both are needed."""
     return F.concat(_about(BEFORE_IMAGE), _about(AFTER_IMAGE))
 
 
 def _op() -> Column:
-    """The old half of an update takes its row away, as a delete does. The flags alone say as much
-    where the kind is missing (seed 000, "Tuple", does not list it)."""
+    """Return the op; the old half of an update is a delete.
+
+    If the kind is missing (seed 000, "Tuple", does not list it), the flags alone show it.
+    """
     images = F.col("_images")
     kind = F.coalesce(_about(OPERATION), F.when(images.isin(OLD_ROW, NEW_ROW), F.lit(UPDATE)))
     return (
@@ -137,7 +139,7 @@ def _reason(table: Column) -> Column:
 
 
 def _agrees(kind: Column, images: Column) -> Column:
-    """Whether the flags are those of the operation; NULL where there are none."""
+    """Whether the flags are those of the operation; NULL if there are none."""
     return (
         F.when(kind == INSERT, images == NEW_ROW)
         .when(kind == DELETE, images == OLD_ROW)
@@ -146,7 +148,7 @@ def _agrees(kind: Column, images: Column) -> Column:
 
 
 def _position() -> Column:
-    """By sequence; a full-load row by its time, so that a newer full load wins."""
+    """Order by sequence; full-load rows by their time, so that a newer full load wins."""
     sequence = _about(SEQUENCE)
     read = F.unix_micros("source_ts").cast("string")
     return F.when(sequence == FULL_LOAD, full_load_position(number_or_zero(read))).otherwise(
@@ -159,9 +161,9 @@ def _execute_time() -> Column:
 
 
 def _source_ts() -> Column:
-    """Milliseconds in a LONG, microseconds in a TIMESTAMP of DataHub, or what a typed file has.
+    """Return the change's time: milliseconds (LONG), microseconds (TIMESTAMP), or a typed value.
 
-    As many digits as nanoseconds have are nanoseconds; a time that is in no calendar is none.
+    A number with the digits of nanoseconds is nanoseconds; a time outside the calendar is NULL.
     """
     text, size = _execute_time(), F.length(_execute_time())
     count = F.when(text.rlike(r"^\d+$"), text.try_cast("bigint"))

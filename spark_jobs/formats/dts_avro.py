@@ -1,8 +1,8 @@
-"""DTS Avro: what Alibaba DTS writes to Kafka, as object containers, bare datums or JSON lines.
+"""DTS Avro: Alibaba DTS's Kafka messages, as object containers, bare datums or JSON lines.
 
-Order: `id`, "unique id of this record in the whole stream" (record.avsc), which rises through it;
-rows of the full load (INIT) below every change. A bare datum has no header: it is decoded by
-record.avsc, with or without its last field `bornTimestamp`, and has to end where the record does.
+Order: `id`, "unique id of this record in the whole stream" (record.avsc), which rises through the
+stream; rows of the full load (INIT) below every change. A bare datum has no header: it is decoded
+by record.avsc, with or without the last field `bornTimestamp`, and must have nothing after it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _INT, _BIGINT = ColumnType("int"), ColumnType("bigint")
 _DATE, _TIME = ColumnType("date"), ColumnType("time")
 _LOCAL, _INSTANT = ColumnType("timestamp_ntz"), ColumnType("timestamp")
 _FLOAT, _DOUBLE = ColumnType("float"), ColumnType("double")
-# Nothing tells signed from unsigned. TEXT shares its numbers with BLOB: both are text here.
+# Signed and unsigned share their numbers, and so do TEXT and BLOB: both are text here.
 _MYSQL_TYPES: Final = {
     1: _INT, 2: _INT, 9: _INT, 3: _BIGINT, 8: _UNSIGNED, 16: _UNSIGNED, 4: _FLOAT, 5: _DOUBLE,
     13: _INT, 10: _DATE, 14: _DATE, 11: _TIME, 19: _TIME, 12: _LOCAL, 18: _LOCAL,
@@ -109,7 +109,7 @@ class DtsAvro(Format):
         options: DtsAvroOptions,
         known: Known = NOTHING_KNOWN,
     ) -> DataFrame:
-        """Decode files of all three kinds; markers and heartbeats are ignored and counted."""
+        """Decode files of all three containers; markers and heartbeats are ignored and counted."""
         bare = tuple(f for f in files if f.avro_schema == datums.SCHEMA)
         whole = tuple(f for f in files if f.container == AVRO and f.avro_schema != datums.SCHEMA)
         lines = tuple(f for f in files if f.container != AVRO)
@@ -118,32 +118,32 @@ class DtsAvro(Format):
         return reduce(DataFrame.unionByName, scans or [_read_json(spark, ())])
 
     def columns(self, types: str, options: DtsAvroOptions) -> list[SourceColumn]:
-        """The row's columns; a number without a documented meaning is text."""
-        told = json.loads(types)
-        known = TYPES.get(told.get("source"), {})
+        """Return the row's columns; those of an undocumented `dataTypeNumber` are text."""
+        described = json.loads(types)
+        by_number = TYPES.get(described.get("source"), {})
         return [
-            SourceColumn(f["name"], known.get(f.get("dataTypeNumber"), STRING), typed=True)
-            for f in told["fields"]
+            SourceColumn(f["name"], by_number.get(f.get("dataTypeNumber"), STRING), typed=True)
+            for f in described["fields"]
         ]
 
 
 def _read_datums(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Bare datums, each decoded once for both layouts."""
+    """Read bare datums; one schema decodes both layouts."""
     schema = f"{datums.COLUMN} binary"
-    found = spark.read.format("avro").schema(schema).load([f.url for f in files])
+    values = spark.read.format("avro").schema(schema).load([f.url for f in files])
     record = from_avro(
         F.concat(datums.COLUMN, F.lit(END)),
         record_schema(bare=True),
         {"mode": "PERMISSIVE", **UNIONS_BY_NAME},
     )
-    rows = found.select(record.alias("r"), datums.COLUMN, *place())
+    rows = values.select(record.alias("r"), datums.COLUMN, *place())
     parts = _avro_parts(lambda symbols, at: F.coalesce(F.get(symbols, at), at.cast("string")))
     problem = F.when(~ends(F.hex("r.end")), F.lit("not_a_record"))
     return _envelope(rows.select("*", *parts, problem.alias("_problem")), F.base64(datums.COLUMN))
 
 
 def _read_containers(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Object containers of records, whichever layout their writer had."""
+    """Read object containers of records in either layout."""
     for file in files:
         if not all(f'"{name}"' in file.avro_schema for name in ("beforeImages", "afterImages")):
             raise TerminalError(
@@ -151,15 +151,15 @@ def _read_containers(spark: SparkSession, files: tuple[SourceFile, ...]) -> Data
                 "`afterImages`; take it out of the pipeline's landing pattern"
             )
     reader = spark.read.format("avro").options(**UNIONS_BY_NAME)
-    found = reader.option("avroSchema", record_schema(bare=False)).load([f.url for f in files])
-    rows = found.select(F.struct("*").alias("r"), *place())
+    records = reader.option("avroSchema", record_schema(bare=False)).load([f.url for f in files])
+    rows = records.select(F.struct("*").alias("r"), *place())
     parts = _avro_parts(lambda _, symbol: symbol)
     rows = rows.select("*", *parts, F.lit(None).cast("string").alias("_problem"))
     return _envelope(rows, F.to_json("r"))
 
 
 def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
-    """A record by the names that `_envelope` takes; `symbol` reads an enum."""
+    """Return a record's parts under the names that `_envelope` reads; `symbol` reads an enum."""
     operations, sources = (F.array(*map(F.lit, names)) for names in (OPERATIONS, SOURCES))
     source, fields = symbol(sources, F.col("r.source.sourceType")), F.col("r.fields.array")
     cells = partial(_cells, source=source, position=F.col("r.sourcePosition"), fields=fields)
@@ -180,7 +180,7 @@ def _avro_parts(symbol: Callable[[Column, Column], Column]) -> list[Column]:
 
 
 def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
-    """Records as printers of Avro give them, see `dts_json`."""
+    """Read records printed as JSON, see `dts_json`."""
     rows = read_lines(spark, files, _JSON)
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json")).when(
         F.col("operation").isNull(), F.lit("not_a_record")
@@ -220,12 +220,12 @@ def _cells(image: Column, source: Column, position: Column, fields: Column) -> C
         image,
         lambda value, at: cell(value, ValueFacts(nanos, source, F.get(numbers, at))),
     )
-    # Alibaba's own readers too take an image without values for none.
+    # Alibaba's own readers too treat an image without values as missing.
     return F.when(F.size(image) > 0, cells)
 
 
 def _envelope(rows: DataFrame, raw: Column) -> DataFrame:
-    """Decoded records as the envelope; `raw` is what a reject shows."""
+    """Return decoded records as the envelope; `raw` is the text that a reject shows."""
     named = rows.select("*", *names_of_record(), _filled().alias("_full"))
     judged = named.select("*", _reason().alias("_reason"))
     return select_envelope(judged, _columns(raw))
@@ -262,12 +262,12 @@ def _columns(raw: Column) -> dict[str, Column]:
 
 
 def _transaction() -> Column:
-    """Its id; 0 is what sources tell that have none."""
+    """Return the transaction's id; sources without transactions send 0."""
     return F.when(~F.col("_tx").isin("", "0"), F.col("_tx"))
 
 
 def _filled() -> Column:
-    """The new image; what an update did not send is as it was, where the old image has it."""
+    """Return the new image; values that an update did not send come from the old image if there."""
     before, after = F.col("_before"), F.col("_after")
     both = F.zip_with(
         after, before, lambda new, old: F.when(new["absent"] & ~old["absent"], old).otherwise(new)
@@ -282,7 +282,7 @@ def _op() -> Column:
 
 
 def _reason() -> Column:
-    """Why a record is no event; NULL for an event and for a marker."""
+    """Return why a record is rejected; NULL for an event and for a marker."""
     op, fields = F.col("_op"), F.col("_fields")
     row, marker = op.isin(*ROWS), op.isin(*MARKERS)
     before, after = F.col("_before"), F.col("_after")
@@ -320,7 +320,7 @@ def _is_there(value: Column) -> Column:
 
 
 def _position() -> Column:
-    """By id; a row of the full load by when it was read, so that a newer full load wins."""
+    """Order by id; full-load rows by the time they were read, so that a newer full load wins."""
     read = number_or_zero(F.col("_seconds").cast("string"))
     full_load = full_load_position(read, number_or_zero(F.col("_id")))
     return F.when(F.col("_op") == FULL_LOAD, full_load).otherwise(
@@ -333,16 +333,16 @@ def _image(names: Column, cells: Column) -> Column:
 
 
 def _unsent(names: Column, cells: Column) -> Column:
-    """Columns of an image that were not sent; NULL where all were."""
-    unsent = F.zip_with(names, cells, lambda name, c: F.when(c["absent"], name))
-    found = F.filter(unsent, _is_there)
-    return F.when(F.size(found) > 0, found)
+    """Return the columns of an image that were not sent; NULL if all were."""
+    absent_names = F.zip_with(names, cells, lambda name, c: F.when(c["absent"], name))
+    unsent = F.filter(absent_names, _is_there)
+    return F.when(F.size(unsent) > 0, unsent)
 
 
 def _key(names: Column) -> Column:
-    """The primary key by the tag `pk_uk_info`; NULL where the row does not have it all."""
-    told = F.from_json(F.col("_tags")["pk_uk_info"], "PRIMARY array<string>")["PRIMARY"]
-    return carried_key(told, names)
+    """Return the primary key by the tag `pk_uk_info`; NULL if the row lacks a column of it."""
+    primary = F.from_json(F.col("_tags")["pk_uk_info"], "PRIMARY array<string>")["PRIMARY"]
+    return carried_key(primary, names)
 
 
 def _types() -> Column:

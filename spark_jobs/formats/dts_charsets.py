@@ -1,4 +1,4 @@
-"""The charsets of DTS Avro's characters, by the names of MySQL, PostgreSQL, Oracle and Java."""
+"""Charset names in DTS Avro: those of MySQL, PostgreSQL, Oracle and Java."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _OF_ORACLE: Final = {
     "zht16hkscs": "Big5-HKSCS", "ja16sjis": "windows-31j", "ja16sjistilde": "windows-31j",
     "ja16euc": "EUC-JP", "ko16ksc5601": "EUC-KR", "ko16mswin949": "x-windows-949",
 }  # fmt: skip
-# Of those in the last two lines, which Java does not know, Alibaba's SDK (JDKCharsetMapper) takes
-# the nearest. MySQL's euckr has the letters of Windows too.
+# Java lacks the charsets of the last two lines: Alibaba's SDK (JDKCharsetMapper) takes the nearest.
+# MySQL's euckr includes the Windows extensions.
 _OF_MYSQL: Final = {
     "ascii": "US-ASCII", "latin1": "ISO-8859-1", "latin2": "ISO-8859-2", "latin5": "ISO-8859-9",
     "latin7": "ISO-8859-13", "greek": "ISO-8859-7", "hebrew": "ISO-8859-8", "cp850": "IBM850",
@@ -48,4 +48,4 @@ _OF_JAVA: Final = {
        for name in ("windows-", "cp", "win")},
 }  # fmt: skip
 JAVA_CHARSETS: Final = {**_OF_MYSQL, **_OF_POSTGRESQL, **_OF_ORACLE, **_OF_JAVA}
-"""A charset's name at its source, in lower case → Java's. Spark's `decode` knows all of Java's."""
+"""A charset's name at its source, in lower case → Java's, which Spark's `decode` takes."""

@@ -1,7 +1,7 @@
-"""DTS Avro records as JSON lines, in every form that printers of Avro give them.
+"""DTS Avro records as JSON lines, in every form that Avro's printers write.
 
-A value stands under the name of its type, with its namespace or without (JsonEncoder, fastavro),
-or without any name (`toString` and fastjson); then its fields tell the type. Bytes are characters
+A value is under the name of its type, with its namespace or without (JsonEncoder, fastavro), or
+under none (`toString` and fastjson), where its fields show the type. Bytes are characters
 up to U+00FF, plain or under `bytes` (`toString`), or base64 under `array` (fastjson).
 """
 
@@ -47,13 +47,13 @@ _NUL: Final = "\x00"
 
 
 def text_of(branch: Column) -> Column:
-    """A text that may stand under its branch's name, `string`."""
+    """Return a text, which may be under its branch's name `string`."""
     named = F.from_json(branch, "string string", WHOLE_TEXTS)["string"]
     return F.when(branch.rlike(r'^\s*\{\s*"string"\s*:'), named).otherwise(branch)
 
 
 def list_of(branch: Column) -> Column:
-    """The JSON of a list that may stand under its branch's name, `array`."""
+    """Return the JSON of a list, which may be under its branch's name `array`."""
     named = F.nullif(F.regexp_extract(branch, _LISTED, 1), F.lit(""))
     return F.coalesce(named, branch)
 
@@ -63,7 +63,7 @@ def image_of(branch: Column) -> Column:
     text = list_of(branch)
     short = F.regexp_replace(text, _NAMESPACE, '{"$1":')
     plain = F.regexp_replace(short, _BRANCH_INT, "$1")
-    # A double does not show that its text says another number.
+    # A double does not show whether its text was another number.
     shown = F.regexp_replace(plain, _NUMBER, '$1$2,"printed":"$2"')
     named = F.regexp_replace(shown, _BARE_EMPTY, '$1{"EmptyObject":"$2"}')
     unwrapped = F.regexp_replace(named, _WRAPPED, '"wrapped"$1')
@@ -72,9 +72,9 @@ def image_of(branch: Column) -> Column:
 
 
 def _named(value: Column) -> Column:
-    """A value under its type's name: that of the record, or that which its fields tell."""
+    """Return a value under its type's name, which is in the record or follows from its fields."""
     bare_number = value["precision"].isNotNull() & ~_is_lost(value["printed"])
-    told = {
+    by_fields = {
         "Integer": _of(value, bare_number, "precision", "value"),
         "Character": _of(value, value["charset"].isNotNull(), "charset", "value", "wrapped"),
         "Timestamp": _of(value, value["timestamp"].isNotNull(), "timestamp", "millis"),
@@ -82,21 +82,21 @@ def _named(value: Column) -> Column:
         "TimestampWithTimeZone": _zoned(value),
         **_objects(value),
     }
-    given = [_with_bytes(name, F.coalesce(value[name], bare)) for name, bare in told.items()]
+    given = [_with_bytes(name, F.coalesce(value[name], bare)) for name, bare in by_fields.items()]
     rest = [value[name].alias(name) for name in ("Decimal", "TextGeometry", "EmptyObject")]
-    held = F.when(~_is_lost(value["Float"]["printed"]), value["Float"]).alias("Float")
-    return F.when(value.isNotNull(), F.struct(*given, held, *rest))
+    float_value = F.when(~_is_lost(value["Float"]["printed"]), value["Float"]).alias("Float")
+    return F.when(value.isNotNull(), F.struct(*given, float_value, *rest))
 
 
 def _is_lost(printed: Column) -> Column:
-    """Whether a number is beyond the largest double, or so small that it becomes 0."""
-    held = printed.try_cast("double")
-    too_large = F.abs(held) == float("inf")
-    return F.coalesce(too_large | ((held == 0) & printed.rlike(_NOT_ZERO)), F.lit(False))
+    """Whether a printed number is too large for a double, or so small that it becomes 0."""
+    number = printed.try_cast("double")
+    too_large = F.abs(number) == float("inf")
+    return F.coalesce(too_large | ((number == 0) & printed.rlike(_NOT_ZERO)), F.lit(False))
 
 
-def _of(value: Column, known: Column, *fields: str) -> Column:
-    return F.when(known, F.struct(*(value[field].alias(field) for field in fields)))
+def _of(value: Column, is_type: Column, *fields: str) -> Column:
+    return F.when(is_type, F.struct(*(value[field].alias(field) for field in fields)))
 
 
 def _is_clock(value: Column) -> Column:
@@ -110,10 +110,10 @@ def _zoned(value: Column) -> Column:
 
 
 def _objects(value: Column) -> dict[str, Column]:
-    """Texts, geometries and other bytes, which without a name differ in nothing but that.
+    """Tell texts, geometries and other bytes apart, which have the same fields.
 
-    Plain characters are bytes by the object's type. A geometry's are WKB if one of them is NUL:
-    a geometry type is a number of four bytes, and no text has the character.
+    Plain characters are bytes by the object's type. A geometry's are WKB if one of them is NUL: a
+    WKB has its type as a number of four bytes, and no text has NUL.
     """
     kind, wrapped = value["type"], value["wrapped"].isNotNull()
     geometry = F.upper(kind).isin(*_GEOMETRIES)
@@ -128,7 +128,7 @@ def _objects(value: Column) -> dict[str, Column]:
 
 
 def _with_bytes(name: str, value: Column) -> Column:
-    """A value whose `value` is binary where its type says so; NULL if a character is no byte."""
+    """Return a value, binary if its type is; NULL if a character of it is no byte."""
     if name not in BINARY_VALUES:
         return value.alias(name)
     wrapped = value["wrapped"]

@@ -1,4 +1,4 @@
-"""Of which table a DTS record is: by its object, its tags, and the text of its statement."""
+"""The table of a DTS record, by its object name, its tags and its statement."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DROP: Final = rf"{START}drop{GAP}table{GAP}{_IF}{_TABLE}(?:\s+(?:restrict|casca
 
 
 def names_of_record() -> list[Column]:
-    """Database, schema and table; a sharded source has its logical names in the tags.
+    """Return database, schema and table; the tags of a sharded source have its logical names.
 
-    A TRUNCATE comes as DDL on the database, and so does a DROP TABLE: the statement has the table.
-    A shard's TRUNCATE empties a part of its logical table alone, so it stays DDL.
+    TRUNCATE and DROP TABLE come as DDL on the database, with the table in the statement. A shard's
+    TRUNCATE empties only a part of its logical table, so it stays DDL.
     """
     parts = F.transform(
         F.split("_object", r"\."), lambda part: F.regexp_replace(part, r"(?i)\\u002e", ".")
@@ -45,7 +45,7 @@ def _tag(name: str) -> Column:
 
 
 def _stated(statement: Column, pattern: str, at: int) -> Column:
-    """A name in a statement as that of an object, which a server may have in lower case alone."""
+    """Return a name in a statement, in lower case if the server stores names so."""
     bare = F.translate(F.regexp_extract(statement, pattern, at), "`", "")
     lowered = F.when(_tag("lowerCaseTableNames") == "true", F.lower(bare)).otherwise(bare)
     return F.nullif(lowered, F.lit(""))

@@ -1,4 +1,4 @@
-"""DTS Avro's record: record.avsc as Spark has to read it, in containers and as bare datums."""
+"""The schema of DTS Avro records (record.avsc), for containers and for bare datums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNIONS_BY_NAME: Final = {
     "enableStableIdentifiersForUnionType": "true",
     "stableIdentifierPrefixForUnionType": "",
 }
-# Stands behind each bare datum, in bytes that no number ends with; the record ends before it.
+# Appended to each bare datum, in bytes that no number ends with; the record must end before it.
 END: Final = bytes(range(0x90, 0xA0))
 _BORN: Final = "^((?:[89A-F].){0,9}[0-7].)"
 _UNKNOWN: Final = "UNKNOWN"
@@ -81,10 +81,10 @@ JSON_VALUE: Final = ",".join(
 
 
 def record_schema(bare: bool) -> str:
-    """The schema to read by, record.avsc without what nobody needs.
+    """Return the reader's schema: record.avsc without unneeded fields.
 
-    A container is resolved against it, so an unknown symbol is UNKNOWN. Of a bare datum the enums
-    are their numbers, and what follows `afterImages` is taken with the mark behind it.
+    Containers are resolved against it, so an unknown enum symbol becomes UNKNOWN. For bare datums
+    enums are their numbers, and `end` takes what follows `afterImages` with the appended mark.
     """
     fields = {"name": "string", "dataTypeNumber": "int"}
     types: dict[str, Any] = {
@@ -107,7 +107,7 @@ def record_schema(bare: bool) -> str:
 
 
 def _image(*branches: Any) -> list[Any]:
-    """An image of values; a type is described where it is used first, and named after that."""
+    """Return the schema of an image; Avro defines a type at its first use and then names it."""
     return ["null", "string", {"type": "array", "items": ["null", *branches]}]
 
 
@@ -133,7 +133,7 @@ def _enum(name: str, symbols: tuple[str, ...], bare: bool) -> Any:
 
 
 def ends(end: Column) -> Column:
-    """Whether nothing but a whole `bornTimestamp`, or not even that, is before the mark."""
+    """Whether the mark follows directly, or after one whole `bornTimestamp`."""
     born = F.length(F.regexp_extract(end, _BORN, 1))
     rest = F.substr(end, born + 1)
     return F.coalesce(F.startswith(F.lit(END.hex().upper()), rest), F.lit(False))

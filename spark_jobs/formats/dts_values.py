@@ -1,4 +1,4 @@
-"""DTS Avro's values as text: one union of twelve types in every image.
+"""DTS Avro's values as text: each is one union of twelve types.
 
 Sources: record.avsc for the shapes; Alibaba's own readers for what `millis` and the charsets of
 `Character` mean, and for the text that MySQL writes of dates and times.
@@ -20,11 +20,11 @@ UNREADABLE: Final = "unreadable_value"
 BAD_CHARACTERS: Final = "bad_characters"
 UNKNOWN_CHARSET: Final = "unknown_charset"
 
-# PostgreSQL's SQL_ASCII means any bytes: what is no UTF-8 is refused, not guessed.
+# PostgreSQL's SQL_ASCII means any bytes: those that are not UTF-8 are rejected, not guessed.
 _UTF8: Final = ("utf8mb4", "utf8", "utf8mb3", "utf-8", "unicode", "al32utf8", "sql_ascii", "")
 _MYSQL_LATIN1: Final = "latin1"
 _BYTES: Final = "binary"
-# MySQL's latin1 is windows-1252, whose five unused bytes it keeps as they are.
+# MySQL's latin1 is windows-1252, but keeps its five unused bytes as they are.
 _WINDOWS_1252: Final = {
     chr(byte): bytes([byte]).decode("cp1252")
     for byte in range(0x80, 0xA0)
@@ -45,7 +45,7 @@ _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """What a record tells of all its values.
+    """What is needed besides a value to read it.
 
     `nanos`: the `millis` of a clock are nanoseconds; `source` and `number` say the column's type.
     """
@@ -60,10 +60,10 @@ class ValueFacts:
 
 
 def in_nanos(source: Column, position: Column) -> Column:
-    """Whether the `millis` of a DateTime are nanoseconds.
+    """Whether `millis` of a DateTime counts nanoseconds.
 
-    As Alibaba's SDK reads them (LazyRecordDeserializer): microseconds of MySQL and PostgreSQL
-    alone, and not of their readers of physical logs, whose positions have `<->` in them.
+    Alibaba's SDK (LazyRecordDeserializer): microseconds only from MySQL and PostgreSQL, except from
+    their readers of physical logs, whose positions contain `<->`.
     """
     physical = F.contains(position, F.lit("<->"))
     return F.coalesce(~source.isin(*_IN_MICROS) | physical, F.lit(False))
@@ -103,7 +103,7 @@ def _text(value: Column, facts: ValueFacts) -> Column:
 
 
 def _object(raw: Column, kind: Column, facts: ValueFacts) -> Column:
-    """Base64; PostgreSQL's JSONB is its text, as in Alibaba's SDK."""
+    """Return base64, or for PostgreSQL's JSONB its text, as Alibaba's SDK does."""
     text, jsonb = raw.cast("string"), (F.upper(kind) == "JSONB") | facts.is_of(POSTGRESQL, _JSONB)
     return F.when(jsonb, F.when(F.is_valid_utf8(text), text)).otherwise(F.base64(raw))
 
@@ -113,9 +113,9 @@ def _is_known(charset: Column) -> Column:
 
 
 def _decoded(raw: Column, charset: Column) -> Column:
-    """The characters; NULL where the bytes are not of that charset, or nobody knows it.
+    """Return the characters; NULL if the bytes are invalid in the charset, or it is unknown.
 
-    MySQL's BINARY and VARBINARY come as characters of `binary`: as text they are what a BLOB is.
+    MySQL's BINARY and VARBINARY come in the charset `binary`: as text they are base64 like a BLOB.
     """
     utf8 = raw.cast("string")
     latin1 = F.translate(F.decode(raw, "ISO-8859-1"), *_cp1252())
@@ -134,7 +134,7 @@ def _cp1252() -> tuple[str, str]:
 
 
 def _instant(value: Column, facts: ValueFacts) -> Column:
-    """Seconds since 1970 and, in spite of the name, microseconds.
+    """Return an instant from seconds since 1970 and microseconds, which are called `millis`.
 
     MySQL's TIMESTAMP begins at 1970-01-01 00:00:01, and its binary log has 0000-00-00 00:00:00 as 0
     (MySQL's manual, "The DATE, DATETIME, and TIMESTAMP Types").
@@ -147,20 +147,20 @@ def _instant(value: Column, facts: ValueFacts) -> Column:
 
 
 def _wall_clock(value: Column, facts: ValueFacts) -> Column:
-    """Date, time of day, both, or a bare year, by MySQL's type or else the parts that are there.
+    """Return a date, a time of day, both, or a bare year, by MySQL's type or by the parts present.
 
-    A missing part of a date is 00, as MySQL writes it, and of its DATE and DATETIME all may be
-    missing; a negative time has negative parts.
+    A missing part of a date is 00, as in MySQL, whose DATE and DATETIME may lack all parts; a
+    negative time has negative parts.
     """
     part = {name: value[name].cast("bigint") for name in PARTS}
     nanos = _nanos(part["millis"], facts)
     has_date, has_clock = _any(part, PARTS[:3]), _any(part, PARTS[3:])
-    zero = value.isNotNull() & ~_any(part, PARTS) & facts.is_of(MYSQL, *_DATE, *_DATETIME)
-    has_date |= zero
+    zero_date = value.isNotNull() & ~_any(part, PARTS) & facts.is_of(MYSQL, *_DATE, *_DATETIME)
+    has_date |= zero_date
     is_date = facts.is_of(MYSQL, *_DATE) & has_date & _nothing(part, PARTS[3:])
     is_time = facts.is_of(MYSQL, *_TIME) & has_clock & _nothing(part, PARTS[:3])
     is_year = facts.is_of(MYSQL, _YEAR) & _nothing(part, PARTS[1:])
-    bare_year = is_year | (~_any(part, PARTS[1:]) & ~is_date & ~zero)
+    bare_year = is_year | (~_any(part, PARTS[1:]) & ~is_date & ~zero_date)
     date = F.when(has_date & ~is_time, _date(part))
     clock = F.when(has_clock & ~is_date, _clock(part, nanos))
     fits = (has_date | has_clock) & (nanos < 1000 * _SECOND)
@@ -172,7 +172,7 @@ def _any(part: dict[str, Column], names: tuple[str, ...]) -> Column:
 
 
 def _nothing(part: dict[str, Column], names: tuple[str, ...]) -> Column:
-    """Whether these parts are not there, or zero: nothing is lost with them."""
+    """Whether these parts are missing or zero, so that nothing is lost without them."""
     return F.coalesce(*(F.nullif(part[name], F.lit(0)) for name in names)).isNull()
 
 
@@ -182,7 +182,7 @@ def _date(part: dict[str, Column]) -> Column:
 
 
 def _nanos(millis: Column, facts: ValueFacts) -> Column:
-    """The size of a clock's fraction; a million or more can be nothing but nanoseconds."""
+    """Return the size of the fraction in nanoseconds; a million or more can only be nanoseconds."""
     size = F.abs(F.coalesce(millis, F.lit(0).cast("bigint")))
     return F.when(facts.nanos | (size >= _SECOND), size).otherwise(size * 1000)
 
@@ -195,7 +195,7 @@ def _clock(part: dict[str, Column], nanos: Column) -> Column:
 
 
 def _fraction(nanos: Column) -> Column:
-    """Six digits, or nine where six would cut it: no column of microseconds takes those."""
+    """Return six digits, or nine if six would cut it; no column of microseconds takes nine."""
     micros = F.call_function("div", nanos, F.lit(1000))
     return (
         F.when(nanos == 0, F.lit(""))
@@ -209,10 +209,10 @@ def _sizes(part: dict[str, Column], names: tuple[str, ...]) -> list[Column]:
 
 
 def _zoned(value: Column, facts: ValueFacts) -> Column:
-    """A wall clock with its offset, or with the name of its zone after a blank.
+    """Return a wall clock with its offset, or with its zone's name after a blank.
 
-    An offset without a sign is east of UTC (DateTime of Alibaba's SDK). Without a zone it is no
-    instant, and NULL.
+    An offset without a sign is east of UTC (DateTime of Alibaba's SDK). Without a zone there is no
+    instant, so NULL.
     """
     zone = F.nullif(F.btrim(value["timezone"]), F.lit(""))
     signed = F.when(zone.rlike(r"^\d"), F.concat(F.lit("+"), zone)).otherwise(zone)

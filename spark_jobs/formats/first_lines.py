@@ -1,4 +1,4 @@
-"""A look at a batch before it is read: its first lines, without a job of Spark's."""
+"""Sample a batch before it is read: its first lines, without a Spark job."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LINES: Final = 100
 
 
 def first_lines(spark: SparkSession, files: tuple[SourceFile, ...]) -> Iterator[str]:
-    """Some lines of the first files."""
+    """Yield some lines of the first files."""
     for file in files[:_FILES]:
         yield from _first_lines(spark, file.url)
 
 
 def _first_lines(spark: SparkSession, url: str) -> Iterator[str]:
-    """The first lines of a file, through Hadoop, which knows the scheme and the compression."""
+    """Yield a file's first lines through Hadoop, which handles scheme and compression."""
     jvm: Any = spark._jvm
     conf = spark._jsc.hadoopConfiguration()
     path = jvm.org.apache.hadoop.fs.Path(url)

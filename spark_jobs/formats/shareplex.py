@@ -1,10 +1,10 @@
-"""SharePlex JSON: what Quest SharePlex posts for Oracle, to Kafka and to files.
+"""SharePlex JSON, which Quest SharePlex posts for Oracle to Kafka and to files.
 
 The rules are in docs/formats/shareplex.md; they come from seed 001 ("Shareplex Json") and the
-specification's 6.6. Order: (`scn`, the numbers of `trans`, `seq`, or else the number of `idx`), all
-as integers; a row without `scn`, or with neither `seq` nor `idx`, by arrival. An update carries
-what changed, and in `key` what it knows of the old row; or it is two records, which share their
-`seq` or have two in succession (see `_position`).
+specification's 6.6. Order: (`scn`, the numbers of `trans`, `seq` or else the number of `idx`), all
+as integers; a row without `scn`, or with neither `seq` nor `idx`, by arrival. An update carries the
+changed columns, and in `key` the values of the old row that it has; or it is two records with equal
+or successive `seq` (see `_position`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ UPDATES: Final = ("upd", "update", *NEW_HALVES)
 DELETES: Final = ("del", "delete", *OLD_HALVES)
 DDL: Final = ("ddl", "drop column")
 COMMIT: Final = "commit"
-# The vendor's examples say `ins`, its table of fields says INSERT: case tells nothing.
+# The vendor's examples have `ins`, its table of fields has INSERT: case does not matter.
 OPS: Final = {
     **dict.fromkeys(("ins", "insert"), OP_INSERT),
     **dict.fromkeys(UPDATES, OP_UPDATE),
@@ -94,23 +94,23 @@ class SharePlex(Format):
     ) -> DataFrame:
         """Decode JSON-lines files; an update's other columns are `absent`, not NULL.
 
-        Where the tables are known only the first lines are looked at for old halves: one that
-        comes later is rejected, and so has the batch read again with nothing known.
+        If the tables are known, only the first lines are searched for old halves: one that comes
+        later is rejected, which makes the batch be read again with nothing known.
         """
         lines = read_lines(spark, files, _SCHEMA).withColumnRenamed("key", "_key")
-        told = lines.select("*", *_told()).withColumn("op", _op())
-        whole = told.withColumn("_old", F.col("_key"))
+        records = lines.select("*", *_meta_fields()).withColumn("op", _op())
+        whole = records.withColumn("_old", F.col("_key"))
         joined = _any_halves(spark, files) if known.nothing else _begins_with_halves(spark, files)
         if joined:
-            whole = union([whole.where(~_is_half()), _with_other_halves(told.where(_is_half()))])
+            whole = union([whole.where(~_is_half()), _with_other_halves(records.where(_is_half()))])
         rows = with_numbers(with_row(whole, "_old", "data"), _numbers())
         imaged = rows.withColumns({"_before": _before(), "_after": _after()})
         judged = imaged.withColumn("_reason", _reason(joined or known.nothing))
         return select_envelope(judged, _envelope())
 
 
-def _told() -> list[Column]:
-    """What `meta` says; the fields of order and row without blanks, empty ones as not there."""
+def _meta_fields() -> list[Column]:
+    """Return the fields of `meta`; those of order and row without blanks, NULL if empty."""
     meta = F.col("meta")
     ordering = [
         F.nullif(F.btrim(meta[name]), F.lit("")).alias(f"_{name}")
@@ -123,14 +123,14 @@ def _told() -> list[Column]:
 
 
 def _op() -> Column:
-    """By its name, or by its statement."""
+    """Return the op by its name; a DDL record may be a TRUNCATE by its statement."""
     op = looked_up(F.lower("_op"), OPS)
-    stated = (op == OP_DDL) & truncates.empties(_ddl(), table_names(F.col("_parts"))["table"])
-    return F.when(stated, F.lit(OP_TRUNCATE)).otherwise(op)
+    truncate = (op == OP_DDL) & truncates.empties(_ddl(), table_names(F.col("_parts"))["table"])
+    return F.when(truncate, F.lit(OP_TRUNCATE)).otherwise(op)
 
 
 def _any_halves(spark: SparkSession, files: tuple[SourceFile, ...]) -> bool:
-    """Whether the files may have old halves to join: to look for them costs less."""
+    """Whether the files may have old halves to join; this search costs less than the join."""
     texts = spark.read.text([f.url for f in files]) if files else None
     return texts is not None and not texts.where(F.lower("value").contains(_OLD_HALF)).isEmpty()
 
@@ -144,15 +144,15 @@ def _is_half() -> Column:
 
 
 def _is_second() -> Column:
-    """Whether only the record before it tells the old row."""
+    """Whether the old row is only in the record before."""
     return F.lower("_op").isin(*NEW_HALVES) & tells_nothing(F.col("_key"))
 
 
 def _with_other_halves(halves: DataFrame) -> DataFrame:
-    """Add to each new half as `_old` the row of its old half, where that came in the same batch.
+    """Add to each new half as `_old` the row of its old half, if that is in the same batch.
 
-    It is the half that goes directly before: at the same number, or at the one before. Where both
-    tell the row's address, it is the same one: else halves between them are in another batch.
+    The old half directly precedes it, at the same number or at the one before. If both have the
+    row's address it must be equal: else halves between them are in another batch.
     """
     is_new = F.lower("_op").isin(*NEW_HALVES)
     few = F.when(_number().rlike(_FEW_DIGITS), _number().try_cast("bigint"))
@@ -166,19 +166,19 @@ def _with_other_halves(halves: DataFrame) -> DataFrame:
     last = F.last(F.struct("_at", (~is_new).alias("old"), "_rowid", row)).over(before)
     near = last["old"] & (last["_at"] >= F.col("_at") - 3) & F.col("_scn").isNotNull()
     of_row = F.coalesce(last["_rowid"] == F.col("_rowid"), F.lit(True))
-    found = placed.withColumn("_other", F.when(is_new & near & of_row, last["row"]))
-    told = F.when(F.size("_key") > 0, F.col("_key"))
-    return found.withColumn("_old", F.coalesce(told, "_other")).drop("_at", "_other")
+    paired = placed.withColumn("_other", F.when(is_new & near & of_row, last["row"]))
+    own = F.when(F.size("_key") > 0, F.col("_key"))
+    return paired.withColumn("_old", F.coalesce(own, "_other")).drop("_at", "_other")
 
 
 def _number() -> Column:
-    """The operation's number in its transaction."""
+    """Return the operation's number in its transaction."""
     return F.coalesce("_seq", F.split_part("_idx", F.lit("/"), F.lit(1)))
 
 
 def _envelope() -> dict[str, Column]:
     op = F.col("op")
-    # A commit record marks the end of a transaction; with a row in it, it would be no marker.
+    # A commit record marks the end of a transaction; one with a row would be no marker.
     rowless = F.coalesce(F.size("data") == 0, F.lit(True)) & F.col("_key").isNull()
     empty = F.col(CORRUPT).isNull() & rowless
     ignored = F.coalesce((F.lower("_op") == COMMIT) & empty, F.lit(False))
@@ -203,15 +203,17 @@ def _envelope() -> dict[str, Column]:
 
 
 def _content(image: Column) -> Column:
-    """Tells a new half in a table without a key by what it sends itself, be its old half, which has
-    the rest of the row, in the batch or not (`decode` tells other rows so by all that they hold).
+    """Return a hash that identifies a new half in a table without a key, by what it sends itself.
+
+    `decode` hashes the whole row of other records, but a new half has that only if its old half is
+    in the same batch.
     """
     sent = F.map_filter(image, lambda _, value: value.isNotNull())
     return F.hex(F.xxhash64(F.sort_array(F.map_entries(sent))))
 
 
 def _before() -> Column:
-    """The old row: an update has it in `key`; a delete in `data`, in `key`, or in both."""
+    """Return the old row: an update has it in `key`, a delete in `data`, `key`, or both."""
     op = F.col("op")
     return F.when(op == OP_UPDATE, F.col("_key")).when(op == OP_DELETE, _deleted())
 
@@ -221,14 +223,14 @@ def _after() -> Column:
 
 
 def _deleted() -> Column:
-    """What `key` knows of a deleted row over what `data` has of it."""
-    known = F.map_filter("_key", lambda _, value: value.isNotNull())
-    both = F.when(~F.col("_twice"), overlaid(F.col("data"), known))
+    """Return a deleted row: the values in `key` over those in `data`."""
+    key = F.map_filter("_key", lambda _, value: value.isNotNull())
+    both = F.when(~F.col("_twice"), overlaid(F.col("data"), key))
     return F.coalesce(both, "data", "_key")
 
 
 def _reason(halves: bool) -> Column:
-    """Why a record is no event; NULL for an event. Without `halves` no old half is looked for."""
+    """Return why a record is rejected, or NULL; unless `halves`, an old half is rejected too."""
     op, table = F.col("op"), F.col("_table")
     rows = op.isin(OP_INSERT, OP_UPDATE, OP_DELETE)
     image = F.when(op == OP_DELETE, F.col("_before")).otherwise(F.col("_after"))
@@ -251,11 +253,11 @@ def _reason(halves: bool) -> Column:
 
 
 def _position() -> Column:
-    """By commit, transaction and operation; transactions of one `scn` by their number.
+    """Order by commit, transaction and operation; transactions of one `scn` by their number.
 
-    The halves of an update share their number or have two in succession, and a record does not
-    say which. So a half has a mark behind its number, and a new half the number before its own
-    behind that: by the two numbers it finds its old half (`folding.places`).
+    The halves of an update have equal or successive numbers, and a record does not say which. So a
+    half's position has a mark after its number, and a new half's also the number before its own: by
+    these two numbers it finds its old half (`folding.places`).
     """
     statement = F.col("op").isin(OP_TRUNCATE, OP_DDL)
     counted = F.coalesce("_n_counted", F.when(statement, F.lit(ZERO)))
@@ -266,7 +268,7 @@ def _position() -> Column:
 
 
 def _numbers() -> dict[str, Column]:
-    """The texts of all numbers that a place may consist of; NULL or not digits: there is none."""
+    """Return the texts of all numbers in a position; NULL or no digits: there is none."""
     is_new = F.lower("_op").isin(*NEW_HALVES)
     earlier = F.when(is_new & _number().rlike(_FEW_DIGITS), _number().try_cast("bigint") - 1)
     return {
@@ -278,7 +280,7 @@ def _numbers() -> dict[str, Column]:
 
 
 def _transaction() -> list[Column]:
-    """The texts of its three numbers; a name of another form is told from others by a hash."""
+    """Return the texts of the transaction's three numbers, or a hash of a name of another form."""
     trans, plain = F.col("_trans"), F.col("_trans").rlike(_TRANS)
     hashed = F.conv(F.hex(F.xxhash64(trans)), 16, 10)
     first, *rest = (F.when(plain, F.get("_numbers", F.lit(n))) for n in range(3))
@@ -286,8 +288,11 @@ def _transaction() -> list[Column]:
 
 
 def _ddl() -> Column:
-    """The statement where the record has one, else the op and what it tells in `data`: of a `drop
-    column` that is no statement, but reads as one that nobody can follow, and is told as such."""
+    """Return the statement, else the op and `data`.
+
+    For a `drop column` the latter is no real statement; it is reported as one that cannot be
+    followed.
+    """
     nested = F.get_json_object("sql", "$.ddl")
     return F.coalesce("ddl", nested, "sql", F.concat_ws(" ", "_op", F.to_json("data")))
 

@@ -1,4 +1,4 @@
-"""StreamX JSON: what DataWorks writes to Kafka and to DataHub Blob topics.
+"""StreamX JSON, which DataWorks writes to Kafka and to DataHub Blob topics.
 
 Order: `sequenceId` as an integer of any length; full-load rows (`-1`) below every change.
 """
@@ -96,13 +96,13 @@ class StreamX(Format):
         return select_envelope(lines.select("*", *_flatten()), _envelope())
 
     def columns(self, types: str, options: FormatOptions) -> list[SourceColumn]:
-        """The row's columns from `schema.dataColumn`; a type that nobody documents is text."""
+        """Return the row's columns from `schema.dataColumn`; an undocumented type is text."""
         described = json.loads(types)
         return [SourceColumn(c["name"], TYPES.get(c.get("type"), STRING)) for c in described]
 
 
 def _flatten() -> list[Column]:
-    """The parts of a message by short names."""
+    """Return the parts of a message under short names."""
     parts = {
         "_op": "payload.op",
         "_sequence": "payload.sequenceId",
@@ -141,22 +141,22 @@ def _envelope() -> dict[str, Column]:
 
 
 def _op() -> Column:
-    """By its name; an `UPDATE_AFTER` without the old row is the second message of its update."""
+    """Return the op; an `UPDATE_AFTER` without the old row is its update's second message."""
     second = (F.col("_op") == NEW_HALF) & tells_nothing(F.col("before"))
     named = F.when(second, F.lit(OP_UPDATE_AFTER)).otherwise(looked_up(F.col("_op"), OPS))
     return F.when(_truncates(), F.lit(OP_TRUNCATE)).otherwise(named)
 
 
 def _truncates() -> Column:
-    """By its name, or by its statement."""
-    stated = truncates.empties(F.col("payload.ddl.text"), F.col("_table"))
-    return (F.col("_op") == TRUNCATE) | (F.col("_op").isin(*DDL) & stated)
+    """Whether a record is a TRUNCATE, by its op or by its statement."""
+    by_statement = truncates.empties(F.col("payload.ddl.text"), F.col("_table"))
+    return (F.col("_op") == TRUNCATE) | (F.col("_op").isin(*DDL) & by_statement)
 
 
 def _reason() -> Column:
     op, unnamed = F.col("_op"), F.coalesce("_table", F.lit("")) == ""
     upsert, delete = op.isin(*UPSERTS), op.isin(*DELETES)
-    known = op.isin(*OPS, *IGNORED)
+    supported = op.isin(*OPS, *IGNORED)
     bad_sequence = F.col("_sequence").isNotNull() & ~F.col("_sequence").rlike(r"^(-1|\d{1,99})$")
     lacks_image = (upsert & tells_nothing(F.col("after"))) | (
         delete & tells_nothing(F.col("before"))
@@ -165,7 +165,7 @@ def _reason() -> Column:
     return (
         F.when(F.col(CORRUPT).isNotNull(), F.lit("not_json"))
         .when(op.isNull(), F.lit("not_an_envelope"))
-        .when(~known, F.concat(F.lit("unknown_op:"), op))
+        .when(~supported, F.concat(F.lit("unknown_op:"), op))
         .when((upsert | delete | (op == TRUNCATE)) & unnamed, F.lit("table_missing"))
         .when(lacks_image, F.lit("image_missing"))
         .when(bad_sequence, F.lit("bad_sequence_id"))
@@ -174,7 +174,7 @@ def _reason() -> Column:
 
 
 def _position() -> Column:
-    """By sequence; a full-load row by when the job read it, so that a newer full load wins."""
+    """Order by sequence; full-load rows by the time they were read, so a newer full load wins."""
     sequence = F.col("_sequence")
     full_load = (sequence == FULL_LOAD) | (F.col("_event_time") == FULL_LOAD)
     return F.when(full_load, full_load_position(number_or_zero(F.col("_system_time")))).otherwise(
@@ -183,9 +183,9 @@ def _position() -> Column:
 
 
 def _key() -> Column:
-    """The primary key, else the hidden row id that the vendor adds to a table without one.
+    """Return the primary key, else the hidden row id that the vendor adds to a table without one.
 
-    A TRUNCATE has no row: what the message describes are the table's columns.
+    A TRUNCATE has no row, so the described columns count as carried.
     """
     image = F.coalesce("after", "before")
     names, carried = (
@@ -197,11 +197,11 @@ def _key() -> Column:
 
 
 def _described() -> Column:
-    """The names of the table's columns."""
+    """Return the names of the table's columns as described."""
     return F.from_json("schema.dataColumn", "array<struct<name:string>>")["name"]
 
 
 def _source_ts() -> Column:
-    """When the row changed; a full load has no such time."""
+    """Return when the row changed; NULL for a full load."""
     millis = F.col("_event_time").try_cast("bigint")
     return F.when(millis >= 0, instant(millis))

@@ -1,8 +1,8 @@
 """Rows of JSON lines, CSV, Parquet and Avro files as column name → exact text.
 
-For formats that are a flat row with a few columns about the change beside the data. CSV files have
-become JSON lines when they landed. A JSON line that lacks a column which another line of its table
-has in this batch has NULL in it.
+For formats that are a flat row with a few extra columns about the change. Landing has turned CSV
+files into JSON lines. If a JSON line lacks a column that another line of its table has in this
+batch, the column is NULL.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _MOST_IN_PATTERN: Final = 100
 
 @dataclass(frozen=True)
 class Meta:
-    """Columns about the change, by names that stand so, or in any case, in the files."""
+    """Names of the columns about the change: exact ones, and those that match in any case."""
 
     fixed: tuple[str, ...] = ()
     any_case: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """All names."""
         return (*self.fixed, *self.any_case)
 
     def spelled(self, columns: Collection[str]) -> dict[str, str]:
-        """Their names in a file with these columns.
+        """Return each name as a file with these columns spells it.
 
-        Of several in other cases none is meant.
+        If several columns differ from it by case, none of them is meant.
         """
         return {n: _spelled(n, columns) if n in self.any_case else n for n in self.names}
 
@@ -73,21 +73,22 @@ def read_rows(
 ) -> DataFrame:
     """Read rows lazily: one scan for the JSON lines and one for each schema of typed files.
 
-    `table` is the column of `meta` that names a row's table; without one it is its file's.
+    `table` is the column of `meta` that names a row's table; without one each file is a table.
 
-    Gives `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other columns),
-    `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice), the text of
-    what is no JSON, and the place. A first pass over JSON lines finds their columns.
+    Returns `meta` (a struct of texts, NULL where a file lacks the column), `row` (the other
+    columns), `types` (a record's schema; NULL for JSON lines), `repeats` (a column comes twice),
+    the text of a line that is no JSON, and the place. A first pass over JSON lines finds their
+    columns.
     """
     lines = tuple(f for f in files if f.container == JSON_LINES)
-    scans = [_read_typed(spark, *known, group, meta) for known, group in by_schema(files).items()]
+    scans = [_read_typed(spark, *schema, group, meta) for schema, group in by_schema(files).items()]
     if lines or not scans:
         scans.append(_read_lines(spark, lines, meta, table))
     return union(scans)
 
 
 def columns_of(types: str) -> list[SourceColumn]:
-    """The data columns of a typed file, by what `read_rows` gave as `types`."""
+    """Return the data columns of a typed file, from the `types` of `read_rows`."""
     fields = avro.fields_of(json.loads(types))
     return [
         SourceColumn(name, avro.column_type(field), typed=True) for name, field in fields.items()
@@ -99,7 +100,7 @@ def columns_of(types: str) -> list[SourceColumn]:
 
 @dataclass(frozen=True)
 class _Names:
-    """The columns that any line of some files has, and whether a line has one of them twice."""
+    """The columns of all lines of some files, and whether a line has one of them twice."""
 
     names: tuple[str, ...] = ()
     twice: bool = False
@@ -111,13 +112,12 @@ class _Names:
 def _read_lines(
     spark: SparkSession, files: tuple[SourceFile, ...], meta: Meta, table: str
 ) -> DataFrame:
-    """One scan for the JSON lines, and one for each list of columns that CSV files begin with.
+    """Read the JSON lines in one scan, and CSV files in one for each header.
 
-    A CSV file says which columns its rows have: those of another file, which may be of another
-    table, are none of theirs.
+    A CSV file's header says which columns its rows have, whatever other files have.
     """
-    found = _names(spark, files, meta, table)
-    of_file = {f.url: _all(n for (url, _), n in found.items() if url == f.url) for f in files}
+    listed = _names(spark, files, meta, table)
+    of_file = {f.url: _all(n for (url, _), n in listed.items() if url == f.url) for f in files}
     lines = [f for f in files if not csv_rows.is_csv(f.key)]
     of_lines = _all(of_file[f.url] for f in lines)
     groups: dict[_Names, list[SourceFile]] = {}
@@ -125,57 +125,57 @@ def _read_lines(
         names = of_file[file.url] if csv_rows.is_csv(file.key) else of_lines
         groups.setdefault(names, []).append(file)
     scans = union([_scan(spark, names, group, meta) for names, group in groups.items()])
-    return _own_columns(scans, found, meta, table)
+    return _own_columns(scans, listed, meta, table)
 
 
 def _names(
     spark: SparkSession, files: tuple[SourceFile, ...], meta: Meta, table: str
 ) -> dict[tuple[str, str], _Names]:
-    """The columns of the lines by their file and by what they have in the column `table`.
+    """Return the columns of the lines, by file and by the value in the column `table`.
 
-    Where all lines have the same columns, their tables are not looked for: that costs as much.
+    If all lines have the same columns, their tables are not read, which would cost another pass.
     """
     lines = spark.read.text([f.url for f in files])
-    begun = list(filter(None, map(_keys_of, first_lines(spark, files))))
-    keys = _keys_like(begun[0]) if begun else _keys()
-    if table and len(set(map(frozenset, begun))) == 1:
-        found, alike = _shapes(lines, F.lit(""), keys, meta)
+    samples = list(filter(None, map(_keys_of, first_lines(spark, files))))
+    keys = _keys_like(samples[0]) if samples else _keys()
+    if table and len(set(map(frozenset, samples))) == 1:
+        names, alike = _shapes(lines, F.lit(""), keys, meta)
         if alike:
-            return found
-    named = _named(table) if table else F.lit(None)
-    return _shapes(lines, F.coalesce(named, F.lit("")), keys, meta)[0]
+            return names
+    value = _value_of(table) if table else F.lit(None)
+    return _shapes(lines, F.coalesce(value, F.lit("")), keys, meta)[0]
 
 
-def _named(table: str) -> Column:
-    """What a line has in this column, in whichever case its name is there."""
-    alike = F.get(F.filter(_keys(), lambda key: F.lower(key) == table.lower()), F.lit(0))
+def _value_of(name: str) -> Column:
+    """Return a line's value in this column, whose name may be in any case."""
+    alike = F.get(F.filter(_keys(), lambda key: F.lower(key) == name.lower()), F.lit(0))
     path = F.concat(F.lit("$['"), alike, F.lit("']"))
-    exact = F.get_json_object("value", f"$['{table}']")
+    exact = F.get_json_object("value", f"$['{name}']")
     return F.coalesce(exact, F.call_function("get_json_object", F.col("value"), path))
 
 
 def _keys() -> Column:
-    """The names in a line; Spark's function for them takes no number of more than 1,000 digits."""
+    """Return the names in a line; Spark's function fails on numbers above 1,000 digits."""
     value = F.col("value")
     shortened = F.regexp_replace(value, r"\d{900,}", "0")
     return F.coalesce(F.json_object_keys(value), F.json_object_keys(shortened))
 
 
 def _keys_like(names: Sequence[str]) -> Column:
-    """The names in a line, for lines that mostly name these in this order.
+    """Return the names in a line, for lines that mostly have these in this order.
 
-    Of these a pattern sees it for less than a parser, where no value is nested or has a character
-    that is escaped. It matches nothing that is no JSON, and no other names.
+    A pattern recognises such lines faster than a parser if no value is nested or has an escape. It
+    matches only JSON, and only with these names.
     """
-    if len(names) > _MOST_IN_PATTERN or not all(map(_stands_as_it_is, names)):
+    if len(names) > _MOST_IN_PATTERN or not all(map(_is_never_escaped, names)):
         return _keys()
     fields = (rf' ?"{re.escape(name)}" ?: ?{_FLAT}' for name in names)
     alike = F.col("value").rlike(rf"^\{{{','.join(fields)} ?\}}\r?\z")
     return F.when(alike, F.array(*map(F.lit, names))).otherwise(_keys())
 
 
-def _stands_as_it_is(name: str) -> bool:
-    """Whether a line has the name as it is: what is escaped there has several spellings."""
+def _is_never_escaped(name: str) -> bool:
+    """Whether JSON writes the name as it is; an escaped character has several spellings."""
     return name.isprintable() and not {'"', "\\"} & set(name)
 
 
@@ -190,25 +190,25 @@ def _keys_of(line: str) -> tuple[str, ...]:
 def _shapes(
     lines: DataFrame, table: Column, keys: Column, meta: Meta
 ) -> tuple[dict[tuple[str, str], _Names], bool]:
-    """The columns of the lines by file and table, and whether each line has them all."""
+    """Return the columns of the lines by file and table, and whether each line has all of them."""
     named = (table.alias("table"), keys.alias("keys"))
     shapes = lines.select(F.input_file_name().alias("file"), *named).distinct()
     name, many = F.explode("keys").alias("name"), F.size(F.array_distinct("keys")).alias("many")
     each = shapes.select("file", "table", name, many, _twice(F.col("keys"), meta).alias("twice"))
-    known = each.groupBy(as_landed(F.col("file")).alias("url"), "table").agg(
+    grouped = each.groupBy(as_landed(F.col("file")).alias("url"), "table").agg(
         F.sort_array(F.collect_set("name")).alias("names"),
         F.max("twice").alias("twice"),
         F.min("many").alias("fewest"),
     )
-    rows = known.collect()
+    rows = grouped.collect()
     listed = {tuple(row["names"]) for row in rows}
     alike = len(listed) < 2 and all(row["fewest"] == len(row["names"]) for row in rows)
-    found = {(row["url"], row["table"]): _Names(tuple(row["names"]), row["twice"]) for row in rows}
-    return found, alike
+    names = {(row["url"], row["table"]): _Names(tuple(row["names"]), row["twice"]) for row in rows}
+    return names, alike
 
 
 def _twice(keys: Column, meta: Meta) -> Column:
-    """Whether a line names a column twice; of data columns be it in two spellings."""
+    """Whether a line has a column twice; a data column also in two spellings."""
     data = F.filter(keys, lambda name: ~name.isin(*meta.names)) if meta.names else keys
     return repeats(keys) | repeats(F.transform(data, F.lower))
 
@@ -218,25 +218,25 @@ def _all(names: Iterable[_Names]) -> _Names:
 
 
 def _own_columns(
-    rows: DataFrame, found: Mapping[tuple[str, str], _Names], meta: Meta, table: str
+    rows: DataFrame, listed: Mapping[tuple[str, str], _Names], meta: Meta, table: str
 ) -> DataFrame:
     """Leave every row the columns of its table, in the table's own spelling.
 
-    The reader gave it those of all tables, NULL in them, in a spelling of all. A name that no
-    column may have is damaged in one line, and stays there alone.
+    The reader gave every row the columns of all tables, in a spelling common to them. A name that
+    no column may have comes from one damaged line, and stays in that row only.
     """
     owned: dict[str, _Names] = {}
-    for (url, told), names in found.items():
-        owner = told if table else url
+    for (url, named), names in listed.items():
+        owner = named if table else url
         owned[owner] = owned.get(owner, _Names()) + names
     fit = {owner: list(filter(is_column_name, names.names)) for owner, names in owned.items()}
-    listed = [*map(tuple, fit.values()), *(names.names for names in owned.values())]
-    if len(set(listed)) < 2:
+    shapes = [*map(tuple, fit.values()), *(names.names for names in owned.values())]
+    if len(set(shapes)) < 2:
         return rows
     spellings = _spellings(fit, meta)
-    known = F.from_json(F.lit(json.dumps(spellings)), "map<string,map<string,string>>")
+    by_owner = F.from_json(F.lit(json.dumps(spellings)), "map<string,map<string,string>>")
     of_row = F.coalesce(F.col(META)[table], F.lit("")) if table else as_landed(F.col("file"))
-    own = known[of_row]
+    own = by_owner[of_row]
     kept = F.map_filter(ROW, lambda name, value: value.isNotNull() | own[name].isNotNull())
     if any(name != spelled for one in spellings.values() for name, spelled in one.items()):
         kept = F.transform_keys(kept, lambda name, _: F.coalesce(own[name], name))
@@ -244,7 +244,7 @@ def _own_columns(
 
 
 def _spellings(owned: Mapping[str, Sequence[str]], meta: Meta) -> dict[str, dict[str, str]]:
-    """Each owner's columns, the greatest of its own spellings by every one in the batch."""
+    """Return for each owner: spelling in the batch → the owner's own, the greatest of several."""
     every = {name for names in owned.values() for name in names}
     data = every.difference(meta.spelled(every).values())
     chosen = {
@@ -257,8 +257,8 @@ def _spellings(owned: Mapping[str, Sequence[str]], meta: Meta) -> dict[str, dict
     }
 
 
-def _scan(spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
-    names, corrupt = found.names, CORRUPT
+def _scan(spark: SparkSession, has: _Names, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
+    names, corrupt = has.names, CORRUPT
     if not names:
         return _nameless(spark, files, meta)
     while corrupt in names:
@@ -275,13 +275,13 @@ def _scan(spark: SparkSession, found: _Names, files: Sequence[SourceFile], meta:
         F.col(quoted(corrupt)).alias(CORRUPT),
         *place(),
     )
-    if found.twice:
+    if has.twice:
         return _with_repeats(rows, spark, files, meta)
     return rows.withColumn(REPEATS, F.lit(False))
 
 
 def _values(names: Sequence[str], meta: Collection[str]) -> dict[str, Column]:
-    """The texts of all columns; a data column in several spellings is one, in the greatest."""
+    """Return the texts of all columns; several spellings of a data column become the greatest."""
     alike: dict[tuple[bool, str], list[str]] = {}
     for name in sorted(names, reverse=True):
         alike.setdefault((name in meta, name if name in meta else name.lower()), []).append(name)
@@ -290,7 +290,7 @@ def _values(names: Sequence[str], meta: Collection[str]) -> dict[str, Column]:
 
 
 def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Meta) -> DataFrame:
-    """Nothing but broken lines and empty objects, which the JSON reader would refuse to read."""
+    """Read files of only broken lines and empty objects, which the JSON reader would refuse."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
     is_object = _keys().isNotNull()
     return lines.select(
@@ -305,7 +305,7 @@ def _nameless(spark: SparkSession, files: Sequence[SourceFile], meta: Meta) -> D
 def _with_repeats(
     rows: DataFrame, spark: SparkSession, files: Sequence[SourceFile], meta: Meta
 ) -> DataFrame:
-    """Mark the lines that name a column twice, of which the reader shows the last value only."""
+    """Mark lines that have a column twice, of which the reader shows only the last value."""
     lines = spark.read.text([f.url for f in files]).where(holds_record(F.col("value")))
     placed = lines.select(_keys().alias("keys"), *place())
     marks = placed.where(_twice(F.col("keys"), meta)).select(*PLACE, F.lit(True).alias(REPEATS))
@@ -316,7 +316,7 @@ def _with_repeats(
 def _parts(
     values: Mapping[str, Column], carried: set[str], meta: Mapping[str, str]
 ) -> list[Column]:
-    """`meta` and `row` out of the texts of all columns."""
+    """Return `meta` and `row` from the texts of all columns."""
     none = F.lit(None).cast("string")
     about = [values.get(spelled, none).alias(name) for name, spelled in meta.items()]
     data = [name for name in values if name in carried and name not in meta.values()]
@@ -338,9 +338,11 @@ def _read_typed(
     files: tuple[SourceFile, ...],
     meta: Meta,
 ) -> DataFrame:
-    """One scan of files with one schema, in the columns of `_read_lines`."""
+    """Read files of one schema in one scan; the columns are those of `_read_lines`."""
     fields = _fields(schema, files[0])
-    struct = T.StructType([T.StructField(n, _read_as(f)) for n, f in fields.items() if _held(f)])
+    struct = T.StructType(
+        [T.StructField(n, _read_as(f)) for n, f in fields.items() if _has_type(f)]
+    )
     reader = spark.read.format(container).schema(struct)
     if container == AVRO and (plain := avro.reader_schema(schema)):
         reader = reader.option("avroSchema", plain)
@@ -368,8 +370,10 @@ def _fields(schema: str, example: SourceFile) -> dict[str, avro.Node]:
 
 
 def _once(record: avro.Node) -> dict[str, avro.Node]:
-    """Its fields by name, none of them empty or twice: Parquet allows that, Spark cannot read it
-    or reads one of them."""
+    """Return the fields by name; ValueError for an empty or repeated name.
+
+    Parquet allows both; Spark fails on them or reads only one of two.
+    """
     names = Counter(field["name"] for field in record["fields"])
     if "" in names:
         raise ValueError("it has a column without a name")
@@ -378,8 +382,8 @@ def _once(record: avro.Node) -> dict[str, avro.Node]:
     return avro.fields_of(record)
 
 
-def _held(node: avro.Node) -> bool:
-    """False for a column of nothing but nulls, which has no type to be read as."""
+def _has_type(node: avro.Node) -> bool:
+    """Whether a column has a type to be read as; one of only nulls has none."""
     return bool(avro.value_of(node)["type"] != "null")
 
 
@@ -388,7 +392,7 @@ def _read_as(node: avro.Node) -> T.DataType:
 
 
 def _text(name: str, node: avro.Node) -> Column:
-    if not _held(node):
+    if not _has_type(node):
         return F.lit(None).cast("string")
     value = F.col(quoted(name))
     return avro.text(F.unix_micros(value) if INT96 in avro.value_of(node) else value, node)
