@@ -162,7 +162,7 @@ def test_defaults_of_decimals_that_are_read_as_text() -> None:
     ]}  # fmt: skip
     node = connect_avro.resolve([row], "here")
     types = json.dumps({"fields": [connect_avro.row_schema("after", node)]})
-    told = {c.name: c.default for c in Debezium().columns(types, DebeziumOptions())}
+    told = {c.name: c.default for c in Debezium().columns(types, DEFAULTS)}
     assert told == {"first": "5", "second": "-1.50", "none": None, "untold": None, "wide": "1.5",
                     "zero": "0.0", "open": None, "odd": None}  # fmt: skip
 

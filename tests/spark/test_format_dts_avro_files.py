@@ -195,7 +195,7 @@ def assert_alike(spark: SparkSession, folder: Path, sent: dict[str, Any], line: 
     """The record as a datum and as this line mean the same; its events."""
     files = bare_file(folder / "datums", [datum(sent)]), jsonl(folder / "x.jsonl", [line])
     one, two = (
-        DtsAvro().read(spark, (file,), DtsAvroOptions()).drop("file").collect() for file in files
+        DtsAvro().read(spark, (file,), DEFAULTS).drop("file").collect() for file in files
     )
     assert [row["outcome"] for row in one] == ["event"]
     assert two == one
