@@ -194,9 +194,7 @@ def test_a_date_without_any_part(spark: SparkSession, tmp_path: Path) -> None:
 def assert_alike(spark: SparkSession, folder: Path, sent: dict[str, Any], line: Any) -> list[Row]:
     """The record as a datum and as this line mean the same; its events."""
     files = bare_file(folder / "datums", [datum(sent)]), jsonl(folder / "x.jsonl", [line])
-    one, two = (
-        DtsAvro().read(spark, (file,), DEFAULTS).drop("file").collect() for file in files
-    )
+    one, two = (DtsAvro().read(spark, (file,), DEFAULTS).drop("file").collect() for file in files)
     assert [row["outcome"] for row in one] == ["event"]
     assert two == one
     return two
