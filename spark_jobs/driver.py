@@ -1,6 +1,6 @@
 """The driver of one attempt: manifest → decode → fold → merge → audit → result.
 
-The result goes beside the manifest, the attempt that made it into the ledger.
+The result is stored beside the manifest; the ledger records the attempt.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from spark_jobs.session import sign_snapshots
 from spark_jobs.telling import listening, tell
 
 _POLL_SECONDS: Final = 2.0
-# A driver that waits holds a worker's slot, which the publish it waits for may need.
+# A waiting driver occupies a worker's slot, which the publish that it waits for may need.
 _LEASE_WAIT_SECONDS: Final = 60.0
 
 
 class Driver:
-    """One attempt: its id, its lease, its place in the ledger.
+    """One attempt: its id, its lease, its row in the ledger.
 
-    `session` waits for the Spark session, which is on its way.
+    `session` blocks until Spark, which is starting, has a session.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Driver:
         self._lost: LeaseHeld | None = None
 
     def run(self) -> BatchResult:
-        """Load, write the result, then say so in the ledger; on failure say that instead."""
+        """Load, write the result, then record success or failure in the ledger."""
         self.ledger.ensure()
         row = self._row()
         self.predecessor = "" if row is None else row.attempt
@@ -93,9 +93,9 @@ class Driver:
                 refuse_replaced(self.pipeline, self.manifest)
                 result = self._work(bool(self.predecessor))
             result = replace(result, notes=tuple(dict.fromkeys((*result.notes, *said))))
-            # What was read in between was read from what is there before and after.
+            # Objects that are the same before and after were the same while they were read.
             refuse_replaced(self.pipeline, self.manifest)
-            # After the last renewal, which would make the lease this process's own again.
+            # Recorded after the last renewal: a later one would make this process the holder again.
             self.files.write_result(result)
             reach(Point.LOAD_RESULT)
             self._record_loaded()
@@ -108,27 +108,27 @@ class Driver:
         return result
 
     def _forget_scratch(self) -> None:
-        """What is loaded is loaded: where this fails, maintenance removes what is left."""
+        """Remove scratch files; a failure is no error, since maintenance removes what is left."""
         try:
             self.files.forget_scratch(self.manifest.pipeline, self.manifest.batch_id, self.attempt)
         except (SluiceError, OSError) as error:
             tell(f"scratch of attempt {self.attempt} is left to maintenance: {error}")
 
     def _begin(self, row: states.BatchRow | None) -> None:
-        """Take the batch, so that nobody takes it for abandoned while it is decoded; the pipeline's
-        lease is not needed yet. Raises LeaseHeld where nothing is left to do for it."""
+        """Hold the batch while it is decoded, so that it does not count as abandoned; that needs no
+        lease of the pipeline. Raises LeaseHeld where the batch is closed."""
         if row is not None:
             refuse_closed(row, self.attempt)
-        self._decoding(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
+        self._hold(lambda row: row is None or row.state in (states.LANDED, states.FAILED))
 
-    def _decoding(self, expected: Callable[[states.BatchRow | None], bool]) -> bool:
+    def _hold(self, expected: Callable[[states.BatchRow | None], bool]) -> bool:
         return self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.LANDED, attempt=self.attempt,
             lease=Lease(this_holder(), self.pipeline.lease_seconds), expected=expected,
         )  # fmt: skip
 
     def _work(self, retried: bool) -> BatchResult:
-        """Load, without the tables that cannot be where the others may be loaded for themselves."""
+        """Load, leaving out tables that cannot be loaded where the pipeline allows that."""
         if self.manifest.rebuild is not None:
             return rebuild(self._job(), self.manifest.rebuild, self._take_lease)
         while True:
@@ -144,7 +144,7 @@ class Driver:
             retried = True
 
     def _load(self, retried: bool) -> BatchResult:
-        self.session()  # what is seen before it is there may be gone when it reads
+        self.session()  # files looked up before Spark is ready may be gone when it reads
         self.manifest = with_copies(self._context(), self.manifest, self._own_copies())
         try:
             return load(self._ready_job(), self._take_lease, retried)
@@ -158,8 +158,8 @@ class Driver:
         return load(self._ready_job(), self._take_lease, True)
 
     def _ready_job(self) -> Job:
-        """The job; where the pipeline holds transactions, with what the batch completes of those
-        that other batches began, which nobody adds to while the lease is held."""
+        """Return the job; where the pipeline holds transactions back, with the parts that other
+        batches have of transactions which end here. Under the lease nobody adds to these."""
         job = self._job()
         if not transactions.holds(job) or self.manifest.repeats:
             return job
@@ -169,7 +169,7 @@ class Driver:
         return replace(job, manifest=completed(ctx, self.manifest, ended))
 
     def _own_copies(self) -> str:
-        """Where this attempt's copies of landed files are."""
+        """Return the prefix of this attempt's copies of landed files."""
         scratch = self.files.scratch_key(self.pipeline.name, self.manifest.batch_id, self.attempt)
         return f"{scratch}-copies/"
 
@@ -196,13 +196,13 @@ class Driver:
         )
 
     def _take_lease(self) -> tuple[str, ...]:
-        """Wait a little for the pipeline's lease; then the retry of the task has its turn.
+        """Wait a while for the pipeline's lease; raises LeaseHeld for the task to retry later.
 
-        Returns the batches that are published, which nobody adds to while the lease is held.
+        Returns the published batches; nobody adds to them while the lease is held.
         """
         deadline = time.monotonic() + _LEASE_WAIT_SECONDS
         while True:
-            self._require_mine()  # the lease would make it this attempt's again
+            self._require_mine()  # taking the lease would make the batch this attempt's again
             try:
                 self._lease(partial(self.ledger.acquire_lease, half=self._is_half_published))
                 self._held.set()
@@ -218,7 +218,7 @@ class Driver:
         return bool(publications(self._context(), self.manifest.batch_id))
 
     def _refuse_pointless(self) -> None:
-        """Under the lease, for what the batch is built on may have been undone since it landed."""
+        """Refuse a batch whose basis was undone since it landed; called under the lease."""
         if why := pointless(self._context(), self.manifest):
             raise TerminalError(
                 f"batch {self.manifest.batch_id} of {self.pipeline.name} {why}: it is not loaded"
@@ -237,7 +237,7 @@ class Driver:
 
     @contextmanager
     def _renewing(self) -> Iterator[None]:
-        """Keep what is taken; raises LeaseHeld where it was lost, and the work was stopped."""
+        """Renew the lease during the work; raises LeaseHeld where it was lost."""
         thread = threading.Thread(target=self._renew, daemon=True)
         thread.start()
         try:
@@ -269,28 +269,28 @@ class Driver:
             tell(f"lease lost: {error}")
             self._lost = error
             self._stop_work()
-        except Exception as error:  # the catalog or its store may answer the next time
+        except Exception as error:  # the catalog or its store may answer next time
             tell(f"lease not renewed: {type(error).__name__}: {error}")
 
     def _stop_work(self) -> None:
-        """End what Spark does for a batch that is another's now; asked again and again, for
-        between two jobs there is nothing to end."""
+        """Cancel Spark's jobs for a batch that was taken over; called repeatedly, since between two
+        jobs there is nothing to cancel."""
         if self.lake is not None:
             with suppress(Exception):  # the JVM may be gone
                 self.lake.spark.sparkContext.cancelAllJobs()
 
     def _renew_once(self) -> None:
-        """Raises LeaseHeld where the batch is not this attempt's any more."""
+        """Renew once; raises LeaseHeld where another attempt has the batch."""
         if self._held.is_set():
             self._lease(self.ledger.renew_lease)
-        elif not self._decoding(self._decodes):
+        elif not self._hold(self._decodes):
             self._require_mine()
 
     def _decodes(self, row: states.BatchRow | None) -> bool:
         return row is not None and (row.attempt, row.state) == (self.attempt, states.LANDED)
 
     def _record_loaded(self) -> None:
-        """Hand the batch to its publisher; raises LeaseHeld where it is not this attempt's now."""
+        """Hand the batch to its publisher; raises LeaseHeld where another attempt has it."""
         written = self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.LOADED, attempt=self.attempt,
             lease=Lease(self.publisher, self.pipeline.lease_seconds), expected=self._is_mine,
@@ -305,9 +305,9 @@ class Driver:
         )
 
     def _require_mine(self) -> None:
-        """Raise LeaseHeld where a later attempt has the batch, or somebody has finished it.
+        """Raise LeaseHeld where a later attempt has the batch, or it is finished.
 
-        A batch that was loaded already is its predecessor's until this attempt takes the lease.
+        Until this attempt takes the lease, the row may still name its predecessor.
         """
         row = self._row()
         if row is not None and row.attempt == self.predecessor:
@@ -319,28 +319,28 @@ class Driver:
         return row is not None and row.attempt == self.attempt and row.state == states.LOADING
 
     def _fail(self, error: BaseException) -> None:
-        """A failed batch leaves no column behind, and its reason in the ledger."""
-        with suppress(Exception):  # the first error is the one to tell
+        """Restore the schemas, drop the branches, and record the error in the ledger."""
+        with suppress(Exception):  # the first error is the one to report
             for table in self._restore_schemas():
                 tell(f"{table}: schema as before the batch")
             self._drop_branches()
             self._forget_undone()
-        told = typed(error) if isinstance(error, Exception) else error
+        reason = typed(error) if isinstance(error, Exception) else error
         self.ledger.record_batch(
             self.pipeline.name, self.manifest.batch_id, states.FAILED, attempt=self.attempt,
-            more=failed(f"{type(told).__name__}: {told}"), expected=self._still_mine,
+            add_details=failed(f"{type(reason).__name__}: {reason}"), expected=self._still_mine,
         )  # fmt: skip
 
     def _drop_branches(self) -> None:
-        """Drop this attempt's own: a late write of it may have made one again after somebody else
-        finished the batch, and nobody else knows of that."""
-        mine = branch_name(self.manifest.batch_id, self.attempt)
+        """Drop this attempt's branches: a late write may have created one again after another
+        process finished the batch, and only this process knows."""
+        own = branch_name(self.manifest.batch_id, self.attempt)
         for namespace, name in tables_of(self.catalog, self.pipeline.namespace):
-            drop_branches(self.catalog, namespace, name, mine)
+            drop_branches(self.catalog, namespace, name, own)
 
     def _forget_undone(self) -> None:
-        """Take out what a late write put into the changelogs of a batch that somebody had rolled
-        back: no later rollback looks for it, unless the batch comes again."""
+        """Remove the changes that a late write added after the batch was rolled back: nothing else
+        removes them, unless the batch is loaded again."""
         row = self._row()
         if row is not None and row.state == states.ROLLED_BACK:
             batch = (self.pipeline.namespace, row.batch_id)
@@ -351,19 +351,19 @@ class Driver:
             raise self._taken_over()
 
     def _restore_schemas(self) -> list[str]:
-        """Take new columns back, only where nobody else is at work, who may have rows for them."""
+        """Remove new columns, unless another batch is being loaded: it may have rows for them."""
         rows = self.ledger.unfinished(self.pipeline.name)
         if self.lake is None or any(map(self._is_anothers, rows)):
             return []
         return self.lake.restore_schemas()
 
     def _is_anothers(self, row: states.BatchRow) -> bool:
-        """Another batch on its way, or this one in the hands of a later attempt."""
-        mine = row.batch_id == self.manifest.batch_id and not self._is_taken_over(row)
-        return not mine and not self.ledger.has_lapsed(row)
+        """Whether another batch, or a later attempt at this one, is under way."""
+        own = row.batch_id == self.manifest.batch_id and not self._is_taken_over(row)
+        return not own and not self.ledger.has_lapsed(row)
 
     def _still_mine(self, row: states.BatchRow | None) -> bool:
-        """Not where another attempt has the batch, or somebody has finished it."""
+        """Whether no later attempt has the batch and nobody has finished it."""
         if row is None:
             return True
         return not self._is_taken_over(row) and row.state not in states.CLOSED
@@ -375,5 +375,5 @@ class Driver:
 def drive(
     project: Project, manifest: str, session: Callable[[], SparkSession], publisher: str
 ) -> BatchResult:
-    """Run one attempt at the batch of a manifest; raises what ends it."""
+    """Run one attempt at the batch of a manifest; raises the error that ends it."""
     return Driver(project, BatchFiles(project).read_manifest(manifest), session, publisher).run()

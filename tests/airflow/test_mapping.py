@@ -53,6 +53,6 @@ def test_what_is_half_published_comes_before_all_that_wait_for_it(
     for batch in BATCHES:
         context.ledger.record_batch("shop", batch, LANDED)
     half = {"half_published": True}
-    context.ledger.record_batch("shop", BATCHES[4], FAILED, attempt="a1", detail=half)
+    context.ledger.record_batch("shop", BATCHES[4], FAILED, attempt="a1", replace_details=half)
     assert taken(context) == [BATCHES[4], *BATCHES[:2]]
     assert next(row.batch_id for row in context.ledger.unfinished("shop")) == BATCHES[4]

@@ -183,7 +183,9 @@ def test_an_undo_of_two_of_which_one_is_undone_is_loaded_again(
     assert sorted(state(lake, b) for b in batches[:2]) == [states.PUBLISHED, states.ROLLED_BACK]
     (left,) = context.ledger.unfinished("p")
     told = {"undone": sorted(batches[:2]), "half_published": True}
-    context.ledger.record_batch("p", left.batch_id, states.FAILED, attempt="x", detail=told)
+    context.ledger.record_batch(
+        "p", left.batch_id, states.FAILED, attempt="x", replace_details=told
+    )
     assert stages.run(lake.context())[1] is None
     assert [state(lake, b) for b in batches[:2]] == [states.ROLLED_BACK] * 2
     refuse_difference(lake, parts[2])

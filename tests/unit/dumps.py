@@ -32,7 +32,7 @@ def load(context: Context, changed: bool = False) -> str:
 
 def publish(ledger: Ledger, batch: str, epoch: int) -> None:
     ledger.mark_files("shop", batch, FILE_LOADED)
-    ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+    ledger.record_batch("shop", batch, PUBLISHED, replace_details={"epoch": epoch})
 
 
 def undo(ledger: Ledger, batch: str) -> None:

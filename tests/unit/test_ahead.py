@@ -49,7 +49,7 @@ def load(context: Context, epoch: int) -> str:
     (key,) = land(context)
     batch = context.files.read_manifest(key).batch_id
     context.ledger.mark_files("shop", batch, FILE_LOADED)
-    context.ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+    context.ledger.record_batch("shop", batch, PUBLISHED, replace_details={"epoch": epoch})
     return batch
 
 

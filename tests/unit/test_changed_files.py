@@ -63,7 +63,7 @@ def load(context: Context, manifest: Manifest) -> str:
     """What a run leaves in the ledger."""
     batch, epoch = manifest.batch_id, context.pipeline.epoch
     context.ledger.mark_files("shop", batch, FILE_LOADED)
-    context.ledger.record_batch("shop", batch, PUBLISHED, detail={"epoch": epoch})
+    context.ledger.record_batch("shop", batch, PUBLISHED, replace_details={"epoch": epoch})
     return batch
 
 
@@ -266,7 +266,7 @@ def test_a_file_whose_batch_is_not_published_yet_is_left_to_it(
 def test_records_of_the_file_before_it_are_not_taken_for_read_again(context: Context) -> None:
     for batch in (batch_of(context, "a.jsonl"), load(context, taken(context, changed=True))):
         bad = {details.EPOCH: 0, details.QUARANTINED: 1}
-        context.ledger.record_batch("shop", batch, PUBLISHED, detail=bad)
+        context.ledger.record_batch("shop", batch, PUBLISHED, replace_details=bad)
         quarantine(context, batch, "a.jsonl")
     with pytest.raises(TerminalError, match=r"a\.jsonl.*their bytes changed"):
         land_again(context)

@@ -208,7 +208,7 @@ def test_a_commit_that_failed_is_one_line_and_to_be_tried_again(
 def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, text: str) -> None:
     context = open_context(project(tmp_path), "shop")
     context.ledger.ensure()
-    context.ledger.record_batch("shop", "b1", FAILED, detail={"error": text})
+    context.ledger.record_batch("shop", "b1", FAILED, replace_details={"error": text})
     done = sluice(tmp_path, "status")
     assert done.exit_code == 0
     assert text.split()[-1] in " ".join(done.stdout.split())

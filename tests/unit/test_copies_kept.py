@@ -99,7 +99,7 @@ def test_rejects_are_told_by_the_batch_that_takes_the_file(shop: Callable[..., C
     (key,) = land(context)
     mine = manifest_of(context, key)
     context.ledger.mark_files("shop", batch_of(key), FILE_LOADED)
-    context.ledger.record_batch("shop", batch_of(key), PUBLISHED, detail={"epoch": 0})
+    context.ledger.record_batch("shop", batch_of(key), PUBLISHED, replace_details={"epoch": 0})
     (other,) = land_tables(context, ["t"])
     beside = manifest_of(context, other)
     without_staged_copies(context)

@@ -37,7 +37,7 @@ def test_what_is_halfway_is_told_with_what_completes_it(
     cutter: Cutter, state: str, way: str
 ) -> None:
     """Reconcile goes on with no batch that failed."""
-    cutter.ledger.record_batch("p", "half", state, detail={HALF_PUBLISHED: True})
+    cutter.ledger.record_batch("p", "half", state, replace_details={HALF_PUBLISHED: True})
     with pytest.raises(TransientError, match=rf"\(half\).*interrupted: {re.escape(way)}$"):
         cutter.cut([])
 

@@ -261,7 +261,9 @@ def test_a_driver_that_comes_too_late_stops_before_it_reads(context: Context) ->
 
 def test_a_failure_leaves_what_is_told_of_the_batch(context: Context) -> None:
     """Whose share it is, say: without that no later run of the DAG takes it."""
-    context.ledger.record_batch("shop", "b1", FAILED, detail={"share_of": "b0", "error": "before"})
+    context.ledger.record_batch(
+        "shop", "b1", FAILED, replace_details={"share_of": "b0", "error": "before"}
+    )
     driver = Driver(context.project, Manifest("shop", "b1", ()), lambda: None)  # type: ignore[arg-type, return-value]
     driver._fail(TerminalError("now"))
     row = context.ledger.batch("shop", "b1")

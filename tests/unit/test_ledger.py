@@ -169,7 +169,7 @@ def test_processes_at_once_win_each_file_exactly_once(tmp_path: Path) -> None:
 
 def test_a_batch_keeps_what_was_recorded_before(ledger: Ledger) -> None:
     ledger.record_batch("p", "b1", LANDED, manifest="path/manifest.json")
-    ledger.record_batch("p", "b1", LOADED, attempt="a1", detail={"rows": 3})
+    ledger.record_batch("p", "b1", LOADED, attempt="a1", replace_details={"rows": 3})
     row = ledger.batch("p", "b1")
     assert row is not None
     assert (row.state, row.attempt, row.manifest) == (LOADED, "a1", "path/manifest.json")

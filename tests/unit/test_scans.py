@@ -11,9 +11,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 
+from sluice.catalog.expressions import equals
 from sluice.ledger import scans
 from sluice.ledger.scans import Scans
-from sluice.ledger.tables import equals
 
 pytestmark = pytest.mark.catalog
 

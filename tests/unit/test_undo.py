@@ -190,7 +190,9 @@ def test_a_batch_of_repeats_alone_is_not_undone_beneath_others_alone(context: Co
 def test_what_was_taken_out_beneath_a_batch_does_not_come_back_with_it(context: Context) -> None:
     """What b3 made of its keys stayed right, so that nothing was written when b2 was undone."""
     undo.take_out(context, "b2")
-    context.ledger.record_batch("shop", "r1", PUBLISHED, attempt="a1", detail={UNDONE: ["b2"]})
+    context.ledger.record_batch(
+        "shop", "r1", PUBLISHED, attempt="a1", replace_details={UNDONE: ["b2"]}
+    )
     for undone in (
         lambda: rollback(context, "b3", hold=True),
         lambda: rollback(context, "r1", hold=True),

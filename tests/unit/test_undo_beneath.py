@@ -117,7 +117,7 @@ def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:
     key = context.files.write_manifest(asked)
     staged = [stage(context, "u1", name, 99) for name in TABLES]
     context.ledger.record_batch(
-        "shop", "u1", LOADED, attempt="a1", manifest=key, detail=of_rebuild(asked)
+        "shop", "u1", LOADED, attempt="a1", manifest=key, replace_details=of_rebuild(asked)
     )
     publish_table(context.catalog, staged[0], "u1")
     context.ledger.record_publications(
@@ -126,7 +126,7 @@ def test_an_undo_that_is_half_published_goes_back(context: Context) -> None:
         )
         for s in staged
     )  # fmt: skip
-    context.ledger.record_batch("shop", "u1", FAILED, more={HALF_PUBLISHED: True})
+    context.ledger.record_batch("shop", "u1", FAILED, add_details={HALF_PUBLISHED: True})
     refolding.rollback(context, "u1")
     assert everything(context) == [[0, 1, 2, 3]] * 2
     assert (state(context, "u1"), state(context, "b1")) == (ROLLED_BACK, PUBLISHED)
@@ -137,7 +137,7 @@ def test_an_undo_that_is_carried_out_late_is_looked_at_again(context: Context) -
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
     assert pointless(context, asked) == ""
     context.ledger.record_batch(
-        "shop", "r1", PUBLISHED, detail={"reprocessed": ["b1"], "reason": ""}
+        "shop", "r1", PUBLISHED, replace_details={"reprocessed": ["b1"], "reason": ""}
     )
     assert "batch r1 reprocessed batch b1" in pointless(context, asked)
 
@@ -151,14 +151,14 @@ def test_maintenance_is_no_batch(context: Context) -> None:
 
 def test_of_what_was_made_again_nothing_is_undone_beneath_others(context: Context) -> None:
     publish(context, "r1", 7)
-    context.ledger.record_batch("shop", "r1", PUBLISHED, detail={"rebuilt": list(TABLES)})
+    context.ledger.record_batch("shop", "r1", PUBLISHED, replace_details={"rebuilt": list(TABLES)})
     publish(context, "b5", 5)
     with pytest.raises(RollbackRefused, match="nothing is to be undone"):
         refolding.rollback(context, "r1")
 
 
 def test_a_rollback_that_died_is_to_be_completed_before_keys_are_folded(context: Context) -> None:
-    context.ledger.record_batch("shop", "u1", PUBLISHED, detail={"undone": ["b0"]})
+    context.ledger.record_batch("shop", "u1", PUBLISHED, replace_details={"undone": ["b0"]})
     publish(context, "b4", 4)
     context.ledger.record_batch("shop", "b4", ROLLING_BACK, attempt="given-up-1")
     with pytest.raises(RollbackRefused, match="sluice reconcile shop"):

@@ -166,10 +166,12 @@ def test_an_undo_that_begins_to_take_out_since_the_look_at_it_is_not_rolled_back
     asked = Manifest("shop", "u1", (), rebuild=Rebuild(TABLES, "now", ("b1",)))
     key = context.files.write_manifest(asked)
     publish(context, "u1", 99, state=PUBLISHING)
-    context.ledger.record_batch("shop", "u1", PUBLISHING, manifest=key, detail={"undone": ["b1"]})
+    context.ledger.record_batch(
+        "shop", "u1", PUBLISHING, manifest=key, replace_details={"undone": ["b1"]}
+    )
 
     def wake_up(*_: object) -> None:
-        context.ledger.record_batch("shop", "u1", PUBLISHING, more=taking_out("a1"))
+        context.ledger.record_batch("shop", "u1", PUBLISHING, add_details=taking_out("a1"))
 
     monkeypatch.setattr(undo, "refuse_if_followed", wake_up)
     with pytest.raises(LeaseHeld, match="another run went on with it"):
@@ -228,7 +230,9 @@ def half_taken_out(context: Context) -> str:
     publish(context, "u1", 99, state=PUBLISHING)
     undo.take_out(context, "b1")
     told = of_rebuild(asked) | {HALF_PUBLISHED: True}
-    context.ledger.record_batch("shop", "u1", FAILED, attempt="a1", manifest=key, detail=told)
+    context.ledger.record_batch(
+        "shop", "u1", FAILED, attempt="a1", manifest=key, replace_details=told
+    )
     return key
 
 

@@ -33,7 +33,9 @@ def read_again(context: Context) -> None:
         "shop", "b4", (SourceFile("b3.jsonl", "file:///b3.jsonl", 1),), tables=("notes",)
     )
     key, told = context.files.write_manifest(again), of_tables(again)
-    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1", manifest=key, detail=told)
+    context.ledger.record_batch(
+        "shop", "b4", PUBLISHED, attempt="a1", manifest=key, replace_details=told
+    )
 
 
 def refuse_b3(context: Context) -> None:

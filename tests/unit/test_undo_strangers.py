@@ -89,7 +89,7 @@ def test_a_history_is_made_again_with_its_target(context: Context, followed: boo
     context.ledger.record_publications([told])
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
     if followed:
-        context.ledger.record_batch("shop", "r", PUBLISHED, detail={"undone": ["b2"]})
+        context.ledger.record_batch("shop", "r", PUBLISHED, replace_details={"undone": ["b2"]})
     write(context, name, 100)
     with pytest.raises(RollbackRefused, match=r"shop --rebuild --table users\)"):
         refolding.rollback(context, "b4")

@@ -98,7 +98,9 @@ def test_a_batch_without_rows_beneath_which_another_was_undone_needs_nothing_fol
 ) -> None:
     """All of its records are in quarantine, say: there is nothing that could go back."""
     context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
-    context.ledger.record_batch("shop", "r1", PUBLISHED, attempt="a1", detail={"undone": ["b2"]})
+    context.ledger.record_batch(
+        "shop", "r1", PUBLISHED, attempt="a1", replace_details={"undone": ["b2"]}
+    )
     assert refolding.rollback(context, "b4") == []
     assert state(context, "b4") == ROLLED_BACK
 

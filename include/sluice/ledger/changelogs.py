@@ -1,4 +1,4 @@
-"""What a batch has written to the changelogs of its pipeline: a partition of each."""
+"""A batch's changes in the changelogs of its pipeline: one partition of each."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
+from sluice.catalog.expressions import equals
 from sluice.catalog.snapshots import tables_of
-from sluice.ledger.tables import equals
 from sluice.names import (
     BATCH_ID,
     PROP_PIPELINE,
@@ -27,7 +27,7 @@ _TRIES: Final = 9
 
 
 def _go_on() -> None:
-    """Nobody has a say."""
+    """The default of `confirm`: nothing speaks against it."""
 
 
 def forget_changes(
@@ -37,44 +37,41 @@ def forget_changes(
     besides: Container[tuple[str, str]] = (),
     confirm: Callable[[], None] = _go_on,
 ) -> list[str]:
-    """Take the changes of a batch out of all changelogs but some; returns what was done.
+    """Remove a batch's changes from all changelogs except `besides`; returns what was done.
 
-    `confirm` raises where they shall stay; it is asked once the files of a changelog are known,
-    so that those of a batch that comes again are never among them.
+    `confirm` raises to keep them. It is called after the files of a changelog are listed, so that
+    files which the batch writes when it is loaded again are never among them.
     """
     done = []
     for where, name in tables_of(catalog, namespace):
         if not is_changelog(where, name) or (where, name) in besides:
             continue
-        if _patiently_forget(catalog, (where, name), batch_id, confirm):
+        if _forget_with_retries(catalog, (where, name), batch_id, confirm):
             done.append(f"{where}.{name}: changes of the batch removed")
     return done
 
 
 def stored_sources(catalog: Catalog, pipeline: str, namespace: str) -> dict[str, str]:
-    """The source tables that a pipeline has rows of, by the names of their targets."""
+    """Return the source tables whose changes a pipeline stores, by target name."""
     logs = changelogs_of(catalog, pipeline, namespace)
     return {target: log.properties.get(PROP_SOURCE, target) for target, log in logs.items()}
 
 
 def changelogs_of(catalog: Catalog, pipeline: str, namespace: str) -> dict[str, Table]:
-    """The changelogs of a pipeline by their targets' names."""
-    found: dict[str, Table] = {}
+    """Return a pipeline's changelogs by target name."""
+    logs: dict[str, Table] = {}
     for where, name in tables_of(catalog, namespace):
         table = find_table(catalog, where, name) if is_changelog(where, name) else None
         if table is not None and table.properties.get(PROP_PIPELINE) == pipeline:
-            found[target_of_changelog(name)] = table
-    return found
+            logs[target_of_changelog(name)] = table
+    return logs
 
 
-def _patiently_forget(
+def _forget_with_retries(
     catalog: Catalog, name: tuple[str, str], batch_id: str, confirm: Callable[[], None]
 ) -> bool:
-    """Tried again where pyiceberg does not find a file that it shall remove, and writes nothing.
-
-    Its threads share the bounds of the manifest that each of them looks at, so that one may be
-    passed over (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`).
-    """
+    """Retry where pyiceberg misses a file to delete and commits nothing: its threads share the
+    bounds of the manifest in hand (pyiceberg 0.12, `_OverwriteFiles._deleted_entries`)."""
     for _ in range(_TRIES):
         with suppress(ValidationException):
             return _forget(catalog, name, batch_id, confirm)
@@ -94,18 +91,18 @@ def _forget(
 
 
 def files_of(changelog: Table, batch_id: str) -> list[DataFile]:
-    """The files with a batch's changes, and no others: they are its partition."""
+    """Return the files with a batch's changes: those of its partition."""
     return [task.file for task in changelog.scan(equals(BATCH_ID, batch_id)).plan_files()]
 
 
 def batches_in(changelog: Table) -> set[str]:
-    """The batches whose changes a changelog has, each in its partition."""
+    """Return the batches that have changes in a changelog."""
     return {task.file.partition[0] for task in changelog.scan().plan_files()}
 
 
 def _drop(table: Table, files: Iterable[DataFile]) -> None:
-    """Whole files, for they are of one partition, and unread: the schema may be narrower again
-    than when they were written."""
+    """Delete whole files of one partition without reading them: the current schema may lack columns
+    that they have."""
     refuse_clock_behind(table)
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as dropped:
         for file in files:

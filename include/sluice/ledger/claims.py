@@ -1,4 +1,4 @@
-"""Which of the files that a run found it may claim, by what the ledger knows of them."""
+"""Which listed files a run may claim, by their rows in the ledger."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject, is_same_object
 
 Content = Callable[[str, str], str]
-"""What objects with the same records have in common, of an object's key and its checksum, which is
-the same of them."""
+"""Returns one value, from key and checksum, for all objects that hold the same records."""
 
 
 def is_free(row: FileRow | None) -> bool:
-    """True for a file that no batch has."""
+    """Whether no batch has the file."""
     return row is None or row.state == FILE_RELEASED
 
 
 def is_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
-    """True where another object is there than the one that the ledger knows."""
+    """Whether the object differs from the one that the ledger recorded under its key."""
     return not is_same_object(found, row)
 
 
 def may_be_replaced(found: SourceFile | StoredObject, row: FileRow) -> bool:
-    """True where the object that the ledger knows is loaded, and another one is there since."""
+    """Whether the recorded object is loaded and another one has replaced it since."""
     return row.state == FILE_LOADED and is_replaced(found, row)
 
 
@@ -34,7 +33,7 @@ def available(
     known: Mapping[str, FileRow],
     replaced: Container[FileRow] = (),
 ) -> tuple[SourceFile, ...]:
-    """Those that no batch has, and those in the place of what is `replaced`."""
+    """Return the files that no batch has, and those that replace one of `replaced`."""
     rows = ((file, known.get(file.key)) for file in files)
     return tuple(file for file, row in rows if is_free(row) or row in replaced)
 
@@ -42,13 +41,13 @@ def available(
 def fresh_content(
     files: tuple[SourceFile, ...], seen: set[str], content: Content
 ) -> tuple[SourceFile, ...]:
-    """Those whose content no other object brought, by what was `seen`, which gets theirs."""
+    """Return the files whose content is not in `seen`; adds theirs to `seen`."""
     fresh = []
     for file in files:
-        brings = content(file.key, file.sha256)
-        if not brings or brings not in seen:
+        value = content(file.key, file.sha256)
+        if not value or value not in seen:
             fresh.append(file)
-        seen.add(brings)
+        seen.add(value)
     return tuple(fresh)
 
 
@@ -59,14 +58,14 @@ def copies_among(
     brought: Mapping[str, str],
     content: Content,
 ) -> Iterator[tuple[SourceFile, str]]:
-    """The files that are not fresh, each with the batch that has its content: the one of what was
-    `won`, or that of what was `brought` before."""
-    mine = {content(file.key, file.sha256) for file in won}
+    """Yield the files that were not `won`, each with the batch that has its content: `batch_id`,
+    or the batch in `brought` (content to batch)."""
+    own = {content(file.key, file.sha256) for file in won}
     taken = {file.key for file in won}
     for file in files:
         if file.key not in taken:
-            brings = content(file.key, file.sha256)
-            yield file, batch_id if brings in mine else brought[brings]
+            value = content(file.key, file.sha256)
+            yield file, batch_id if value in own else brought[value]
 
 
 def file_row(
@@ -77,7 +76,7 @@ def file_row(
     at: datetime,
     state: str = FILE_CLAIMED,
 ) -> FileRow:
-    """What the ledger keeps of a file that landed."""
+    """Return the ledger's row of a landed file."""
     return FileRow(
         pipeline=pipeline,
         object_key=file.key,

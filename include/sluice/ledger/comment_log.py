@@ -1,6 +1,6 @@
-"""Comments of targets in the ledger: what the DDL of each batch said, `sluice.comments`.
+"""Comments on targets from the DDL of each batch: the ledger's table `sluice.comments`.
 
-As with renames, what is said counts once its batch is published.
+As with renames, a batch's comments count once it is published.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _NOWHERE: Final = ""
 
 @dataclass(frozen=True)
 class ToldComment:
-    """What a statement at a position says of a target's column, or of the target; `comment` None:
-    that it has none. `turn`: its place among what is said at that position."""
+    """The comment that a statement gives a target's column, or the target (`column_name` None).
+
+    `comment` None: the comment is removed. `turn`: the order among comments of one position.
+    """
 
     namespace: str
     table_name: str
@@ -34,21 +36,20 @@ class ToldComment:
 
     @property
     def place(self) -> tuple[str, int, str]:
-        """By which of two that speak of one column the later one counts."""
+        """The sort key: of two comments on one column the one with the higher key counts."""
         return self.position, self.turn, self.comment or ""
 
 
-def record(catalog: Catalog, pipeline: str, batch_id: str, told: Collection[ToldComment]) -> None:
-    """Write what a batch says, and be it nothing, in the place of what an earlier attempt at it
-    did."""
-    if told or find_table(catalog, LEDGER_NAMESPACE, COMMENTS) is not None:
+def record(catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[ToldComment]) -> None:
+    """Write a batch's comments, also when it has none, in place of an earlier attempt's."""
+    if stated or find_table(catalog, LEDGER_NAMESPACE, COMMENTS) is not None:
         nothing = asdict(ToldComment(_NOWHERE, _NOWHERE, _NOWHERE, 0, None, None))
-        ddl_log.record(catalog, COMMENTS, (pipeline, batch_id), list(map(asdict, told)), nothing)
+        ddl_log.record(catalog, COMMENTS, (pipeline, batch_id), list(map(asdict, stated)), nothing)
 
 
 def recorded(catalog: Catalog, pipeline: str) -> list[ToldComment]:
-    """What the batches of a pipeline said, published or not."""
+    """Return the comments of a pipeline's batches, published or not."""
     rows = ddl_log.recorded(catalog, COMMENTS, pipeline)
     fields = ToldComment.__dataclass_fields__
-    told = (ToldComment(**{name: row[name] for name in fields}) for row in rows)
-    return [one for one in told if one.table_name != _NOWHERE]
+    stored = (ToldComment(**{name: row[name] for name in fields}) for row in rows)
+    return [one for one in stored if one.table_name != _NOWHERE]

@@ -1,7 +1,7 @@
-"""Compaction of the ledger: one file a table, without rows that say the same as a later one.
+"""Compaction of the ledger: one file for each table, without rows that a later row repeats.
 
-Every renewal of a lease is a row. Of a batch, file or publication that stayed in a state only the
-last row of that state says anything; the states it went through stay on record.
+Every renewal of a lease is a row. For each state that a batch, file or publication was in, its last
+row is kept, so its history of states stays.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SAME_STATE: Final = {
 
 @dataclass(frozen=True)
 class Compacted:
-    """How many rows a table of the ledger had, and has (dry run: would have)."""
+    """The number of rows of a ledger table before and after compaction (also for a dry run)."""
 
     before: int
     after: int
 
 
 def compact_ledger(catalog: Catalog, name: str, dry_run: bool = False) -> Compacted:
-    """Compact one table of the ledger, unless somebody writes it meanwhile."""
+    """Compact one table of the ledger; a concurrent write wins."""
 
     def shrink(rows: Any) -> Any:
         return newest(rows, *_SAME_STATE[name])

@@ -1,6 +1,6 @@
-"""What the ledger tells of a batch beside its state: every key of `BatchRow.details`.
+"""The keys of `BatchRow.details`: what the ledger records of a batch beside its state.
 
-They are stored, and shown to programs as they are.
+They are stored, and shown to programs under these names.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ NEWEST_SOURCE_TS: Final = "newest_source_ts"
 SECONDS: Final = "seconds"
 EPOCH: Final = "epoch"
 ERROR: Final = "error"
-# What is told of a batch that is loaded again with a part of its tables published.
+# Set while a batch is loaded again of which some tables are published already.
 HALF_PUBLISHED: Final = "half_published"
-# The batches whose quarantined records it decoded again, and why.
+# The batches whose quarantined records the batch decoded again, and why.
 REPROCESSED: Final = "reprocessed"
 REASON: Final = "reason"
-# The tables that a batch is for alone.
+# The tables that the batch is limited to.
 TABLES: Final = "tables"
-# The batch that was published without these tables.
+# The batch that was published without the tables of this share.
 SHARE_OF: Final = "share_of"
-# The attempt of that batch which left them out.
+# The attempt at that batch which left the tables out.
 LEFT_OUT_BY: Final = "left_out_by"
-# The batches that it took out of the tables, or the targets that it made again.
+# The batches that the batch took out of the tables, or the targets that it rebuilt.
 UNDONE: Final = "undone"
 REBUILT: Final = "rebuilt"
-# The attempt of a batch that undoes others which published all of its tables: it takes them out.
+# The attempt at a batch that undoes others, once its tables are published: those go next.
 TAKING_OUT: Final = "taking_out"
 ROLLED_BACK_BY: Final = "rolled_back_by"
 RELEASED_BY: Final = "released_by"
@@ -40,39 +40,39 @@ _LONGEST_ERROR: Final = 2000
 
 
 def failed(error: str) -> dict[str, str]:
-    """Why a batch failed, or what it is a share of was published without it."""
+    """Details of a failed batch: its error."""
     return {ERROR: error[:_LONGEST_ERROR]}
 
 
 def of_reprocess(again: Reprocess | None) -> dict[str, Any]:
-    """What is told of a reprocess; nothing for a batch that landed."""
+    """Details of a batch that reprocesses others; empty for a landed batch."""
     if again is None:
         return {}
     return {REPROCESSED: list(again.batches), REASON: again.reason}
 
 
 def of_completed(completed: Sequence[str]) -> dict[str, list[str]]:
-    """The same of the batches whose transactions one that landed has completed."""
+    """Details of a landed batch that completed transactions of other batches."""
     return {REPROCESSED: list(completed)} if completed else {}
 
 
 def of_tables(manifest: Manifest) -> dict[str, list[str]]:
-    """What is told of a batch that is for some tables; nothing for any other."""
+    """Details of a batch that is limited to some tables; empty for any other."""
     return {TABLES: list(manifest.tables)} if manifest.tables else {}
 
 
 def of_share(manifest: Manifest) -> dict[str, str]:
-    """What is told of a share beside its tables; nothing for any other batch."""
+    """Details of a share of another batch; empty for any other batch."""
     return {SHARE_OF: manifest.share_of} if manifest.share_of else {}
 
 
 def left_out_by(attempt: str) -> dict[str, str]:
-    """What a share tells of the publication that made it, which may be completed later."""
+    """Details of a share: the attempt whose publication split it off."""
     return {LEFT_OUT_BY: attempt}
 
 
 def of_rebuild(manifest: Manifest) -> dict[str, list[str]]:
-    """What is told of a batch that made targets again: which, or without which batches."""
+    """Details of a rebuild: the targets, or the batches that it leaves out."""
     if manifest.rebuild is None:
         return {}
     if manifest.rebuild.without:
@@ -81,11 +81,10 @@ def of_rebuild(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def taking_out(attempt: str) -> dict[str, str]:
-    """What a batch that undoes others tells from when its tables are complete until it is
-    published."""
+    """Details of a batch that undoes others, between its last table and its publication."""
     return {TAKING_OUT: attempt}
 
 
 def undone_by(user: str, released: bool) -> dict[str, str]:
-    """Who had a batch undone, and its files released."""
+    """Details of a rollback: who asked for it, and for the release of the files."""
     return {ROLLED_BACK_BY: user} | ({RELEASED_BY: user} if released else {})

@@ -1,30 +1,30 @@
-"""Which rows of the ledger's tables are read."""
+"""Filters on the ledger's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyiceberg.expressions import And, BooleanExpression, In, Not
+from pyiceberg.expressions import And, BooleanExpression, Not
 
+from sluice.catalog.expressions import among, equals
 from sluice.ledger.rows import FILE_COPY
-from sluice.ledger.tables import equals
 
 
 def of_pipeline(pipeline: str) -> BooleanExpression:
-    """Those of one pipeline."""
+    """Rows of one pipeline."""
     return equals("pipeline", pipeline)
 
 
 def taken(pipeline: str) -> BooleanExpression:
-    """The files that batches have or had: without copies, whose rows change nothing of these."""
+    """Rows of files that a batch has or had, without copies: a copy belongs to no batch."""
     return And(of_pipeline(pipeline), Not(equals("state", FILE_COPY)))
 
 
 def copied(pipeline: str) -> BooleanExpression:
-    """The files that only brought the bytes of others."""
+    """Rows of files whose bytes another object had before."""
     return And(of_pipeline(pipeline), equals("state", FILE_COPY))
 
 
 def of_batches(batch_ids: Iterable[str]) -> BooleanExpression:
-    """Those of some batches."""
-    return In("batch_id", batch_ids)  # type: ignore[call-arg]
+    """Rows of some batches."""
+    return among("batch_id", batch_ids)

@@ -1,4 +1,4 @@
-"""Who holds a lease: a process, named so that another process of its machine can see it die."""
+"""The holder of a lease: a process, named so that others on its machine can see that it died."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Lease:
-    """Who goes on with a batch, and for how long a silence is believed, in seconds."""
+    """Who holds a batch, and for how many seconds after its last renewal."""
 
     holder: str
     seconds: float
 
 
-# Of two hosts of one name, as clones of an image are, only this tells which is meant.
+# Tells two hosts of one name apart, such as clones of an image.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 PROC: Final = Path("/proc")
 _ALIVE: Final = "alive"
 ANYBODY: Final = "whoever publishes"
-"""Holds a loaded batch whose publisher is not known yet, so that nobody can see it die."""
+"""The holder of a loaded batch whose publisher is not known yet; it never counts as dead."""
 
 
 def this_holder() -> str:
-    """Name this process: `host:pid:start`, the start telling a reused pid from the first one."""
+    """Name this process, `host:pid:start`; the start time tells a reused pid apart."""
     return f"{_machine()}:{os.getpid()}:{_started(os.getpid())}"
 
 
 def new_attempt() -> str:
-    """A name that no other attempt has."""
+    """Return a name that no other attempt has."""
     return uuid.uuid4().hex[:10]
 
 

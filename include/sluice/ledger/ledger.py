@@ -1,6 +1,6 @@
-"""The ledger: which files, batches and publications there are, in Iceberg tables of their own.
+"""The ledger: files, batches and publications, in Iceberg tables of their own.
 
-Every table only grows: the state of a thing is its row with the highest `seq`. All writes are
+The tables are append-only: the row with the highest `seq` is the current state. All writes are
 compare-and-set on the table (see `tables.py`), so two runs never both win a claim.
 """
 
@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
 from sluice.errors import LeaseHeld
+from sluice.ledger import rows as states
 from sluice.ledger.claims import Content, available, copies_among, file_row, fresh_content
 from sluice.ledger.details import EPOCH, HALF_PUBLISHED
 from sluice.ledger.filters import copied, of_batches, of_pipeline, taken
@@ -28,8 +30,8 @@ from sluice.ledger.newest import (
     publications_of,
     replaced_rows,
     rows_of,
+    still_newest,
     unsettled,
-    untold,
     with_checksums,
 )
 from sluice.ledger.refusals import (
@@ -39,72 +41,47 @@ from sluice.ledger.refusals import (
     refuse_held,
     taken_over,
 )
-from sluice.ledger.rows import (
-    AT_REST,
-    FILE_CLAIMED,
-    FILE_COPY,
-    FILE_HELD,
-    FINISHED,
-    FOLLOWS,
-    LANDED,
-    LOADING,
-    MAINTAINING,
-    MAINTENANCE,
-    PUBLISHED,
-    PUBLISHING,
-    BatchRow,
-    FileRow,
-    Publication,
-    landed_anew,
-)
+from sluice.ledger.rows import BatchRow, FileRow, Publication, landed_anew
 from sluice.ledger.tables import BATCHES, FILES, PUBLICATIONS, QUARANTINE, LedgerTables, Row
 from sluice.manifest import SourceFile
 from sluice.objects.store import StoredObject
 
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_NOW: Final = partial(datetime.now, UTC)
 
 
 class Ledger:
-    """The ledger of every pipeline of one lake. Its tables are made on first use."""
+    """The ledger of all pipelines of one lake. Its tables are created on first use."""
 
-    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _now) -> None:
+    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _NOW) -> None:
         self._tables = LedgerTables(catalog)
         self._clock = clock
 
     def ensure(self) -> None:
-        """Create the tables of files, batches, publications and quarantine, where they are missing.
-
-        Those of renames and of transactions are made when they are first needed.
-        """
+        """Create missing tables; others (renames, comments …) follow on first use."""
         for name in (FILES, BATCHES, PUBLICATIONS, QUARANTINE):
             self._tables.open(name)
 
     # --- files
 
     def known_files(self, pipeline: str) -> dict[str, FileRow]:
-        """Every object that a batch ever claimed, by key."""
-        found = self._tables.read(FILES, taken(pipeline))
-        return latest(FileRow, found, "object_key")
+        """Return every object that a batch ever claimed, by key."""
+        return latest(FileRow, self._tables.read(FILES, taken(pipeline)), "object_key")
 
     def unsettled(
-        self, pipeline: str, found: Sequence[StoredObject]
+        self, pipeline: str, listed: Sequence[StoredObject]
     ) -> tuple[list[StoredObject], dict[str, FileRow]]:
-        """Of the objects that are found those that no batch has as they are, and what is known of
-        their keys: a lake has many files that nobody has to look at again."""
-        kept = self._files(pipeline)
-        left, rows = unsettled(kept, found)
+        """Return the listed objects that no batch has in this version, and the rows of their keys:
+        most of a lake's files are settled and need no second look."""
+        left, rows = unsettled(self._files(pipeline), listed)
         return left, {row.object_key: row for row in rows_of(FileRow, rows)}
 
     def held_files(self, pipeline: str) -> list[FileRow]:
-        """The objects whose batch was rolled back, until they are released."""
-        kept = self._files(pipeline)
-        return list(rows_of(FileRow, having(kept, "state", [FILE_HELD])))
+        """Return the objects whose batch was rolled back and that are not released yet."""
+        return list(rows_of(FileRow, having(self._files(pipeline), "state", [states.FILE_HELD])))
 
     def copies(self, pipeline: str) -> dict[str, FileRow]:
-        """The objects that only brought the bytes of others when they were read, by key; with the
-        batch that had those bytes then."""
+        """Return the objects whose bytes another object had when they were read, by key; their
+        `batch_id` is that object's."""
         return latest(FileRow, self._tables.read(FILES, copied(pipeline)), "object_key")
 
     def known_contents(
@@ -114,19 +91,21 @@ class Ledger:
         epochs: Container[int] | None = None,
         among: Collection[str] | None = None,
     ) -> set[str]:
-        """What the objects brought that are claimed, loaded or held, without what was loaded at
-        other `epochs`: there the same bytes are other events. `among`: the checksums that matter;
-        all of them, where they are not given."""
-        found = self._tables.read(FILES, taken(pipeline))
-        found = found if among is None else with_checksums(found, among)
-        return set(self._contents(pipeline, found, content, epochs))
+        """Return the contents of the objects that are claimed, loaded or held.
+
+        Contents loaded at other `epochs` do not count: there the same bytes are other events.
+        `among`: the checksums that matter; None: all.
+        """
+        rows = self._tables.read(FILES, taken(pipeline))
+        rows = rows if among is None else with_checksums(rows, among)
+        return set(self._contents(pipeline, rows, content, epochs))
 
     def replaced_files(self, pipeline: str, among: Collection[str] | None = None) -> list[FileRow]:
-        """The objects that published batches loaded, and in whose place a later batch has taken
-        another one. `among`: the keys that matter; all of them, where they are not given."""
-        found = self._tables.read(FILES, taken(pipeline))
-        found = found if among is None else having(found, "object_key", among)
-        return list(rows_of(FileRow, self._replaced(pipeline, found)))
+        """Return the objects that published batches loaded and for which a later batch took another
+        object of the same key. `among`: the keys that matter; None: all."""
+        rows = self._tables.read(FILES, taken(pipeline))
+        rows = rows if among is None else having(rows, "object_key", among)
+        return list(rows_of(FileRow, self._replaced(pipeline, rows)))
 
     def claim_files(
         self,
@@ -139,24 +118,23 @@ class Ledger:
         modified: Mapping[str, datetime] | None = None,
         replaced: Container[FileRow] = (),
     ) -> tuple[str, tuple[SourceFile, ...]]:
-        """Take the files that nobody has, under the batch id that `name` gives to them.
+        """Claim the files that no batch has, under the batch id that `name` returns for them.
 
-        `name` is asked before the commit, again after a lost race: where it also writes the
-        manifest, a claim never stands without one. A changed object (other ETag, version or
-        size) under a known key is taken only where what is known of it still is what was seen,
-        among the `replaced`. `once_by` leaves out content that another object brought, at one of
-        the `epochs` where some are given, and records it as a copy: as nothing that a batch has.
+        `name` is called before each try to commit; it may write the manifest, so that no claim is
+        without one. A changed object (other ETag, version or size) under a known key is claimed
+        only where the key's row is still one of `replaced`. With `once_by`, an object whose content
+        another one had (at one of `epochs`, if given) is recorded as a copy instead.
         Returns ("", ()) when nothing is left.
         """
         times = modified or {}
 
         def decide(table: Table) -> tuple[list[Row], tuple[str, tuple[SourceFile, ...]]]:
-            found = self._tables.scan(table, taken(pipeline))
-            asked = having(found, "object_key", (file.key for file in files))
-            won = free = available(files, latest(FileRow, asked, "object_key"), replaced)
+            known = self._tables.scan(table, taken(pipeline))
+            of_keys = having(known, "object_key", (file.key for file in files))
+            won = free = available(files, latest(FileRow, of_keys, "object_key"), replaced)
             brought: dict[str, str] = {}
             if once_by is not None:
-                rivals = with_checksums(found, {file.sha256 for file in free})
+                rivals = with_checksums(known, {file.sha256 for file in free})
                 brought = self._contents(pipeline, rivals, once_by, epochs)
                 won = fresh_content(free, set(brought), once_by)
             batch_id = name(won) if won else ""
@@ -164,7 +142,7 @@ class Ledger:
             rows = [file_row(pipeline, batch_id, f, times.get(f.key), now) for f in won]
             if once_by is not None:
                 rows += [
-                    file_row(pipeline, batch, f, times.get(f.key), now, FILE_COPY)
+                    file_row(pipeline, batch, f, times.get(f.key), now, states.FILE_COPY)
                     for f, batch in copies_among(free, won, batch_id, brought, once_by)
                 ]
             return [asdict(row) for row in rows], (batch_id, won)
@@ -174,39 +152,40 @@ class Ledger:
     def mark_files(
         self, pipeline: str, batch_id: str, state: str, seen: Container[FileRow] | None = None
     ) -> int:
-        """Give the files that the batch still has the state that follows theirs; returns how many.
-        What was held or released stays so, and what was told of a file since it was `seen`."""
+        """Give the batch's files the state, where theirs allows it (FOLLOWS); returns how many.
+
+        `seen`: the rows that the caller read; files whose row changed since are left alone.
+        """
 
         def decide(table: Table) -> tuple[list[Row], int]:
-            found = newest(self._tables.scan(table, taken(pipeline)), "object_key")
-            may = having(having(found, "batch_id", [batch_id]), "state", FOLLOWS[state])
-            mine = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
-            return [asdict(replace(r, state=state, at=self._clock())) for r in mine], len(mine)
+            files = newest(self._tables.scan(table, taken(pipeline)), "object_key")
+            may = having(having(files, "batch_id", [batch_id]), "state", states.FOLLOWS[state])
+            rows = [r for r in rows_of(FileRow, may) if seen is None or r in seen]
+            return [asdict(replace(r, state=state, at=self._clock())) for r in rows], len(rows)
 
         return self._tables.append(FILES, decide)
 
     def batch_files(self, pipeline: str, batch_id: str) -> list[FileRow]:
-        """The files that the batch has now."""
-        found = self._files(pipeline)
-        mine = having(found, "batch_id", [batch_id])
-        return sorted(rows_of(FileRow, mine), key=lambda row: row.object_key)
+        """Return the files that the batch has now, by key."""
+        rows = having(self._files(pipeline), "batch_id", [batch_id])
+        return sorted(rows_of(FileRow, rows), key=lambda row: row.object_key)
 
     def _files(self, pipeline: str) -> Any:
-        """The newest row of every object that a batch ever claimed."""
+        """Return the newest row of every object that a batch ever claimed."""
         return newest(self._tables.read(FILES, taken(pipeline)), "object_key")
 
-    def _replaced(self, pipeline: str, found: Any) -> Any:
-        rows = replaced_rows(found)
+    def _replaced(self, pipeline: str, files: Any) -> Any:
+        rows = replaced_rows(files)
         published = self.published_batches(pipeline) if rows.num_rows else set()
         return having(rows, "batch_id", published)
 
     def _contents(
-        self, pipeline: str, found: Any, content: Content, epochs: Container[int] | None
+        self, pipeline: str, files: Any, content: Content, epochs: Container[int] | None
     ) -> dict[str, str]:
-        told = {} if epochs is None else self.epochs(pipeline)
-        other = [b for b, at in told.items() if at is not None and at not in (epochs or ())]
-        known, before = newest(found, "object_key"), self._replaced(pipeline, found)
-        return contents(known, content, other) | contents(before, content, other)
+        loaded_at = {} if epochs is None else self.epochs(pipeline)
+        other = [b for b, at in loaded_at.items() if at is not None and at not in (epochs or ())]
+        now, before = newest(files, "object_key"), self._replaced(pipeline, files)
+        return contents(now, content, other) | contents(before, content, other)
 
     # --- batches
 
@@ -215,18 +194,17 @@ class Ledger:
         pipeline: str,
         batch_id: str,
         state: str,
+        *,
         attempt: str = "",
-        detail: Mapping[str, Any] | None = None,
         manifest: str = "",
         lease: Lease | None = None,
+        replace_details: Mapping[str, Any] | None = None,
+        add_details: Mapping[str, Any] | None = None,
         expected: Callable[[BatchRow | None], bool] = lambda _: True,
-        more: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Write a batch's new state; what is not given stays. A state of rest ends the lease.
-        `more` is told beside the detail that is given, or was.
+        """Write a batch's new state; arguments left out keep their values. AT_REST ends the lease.
 
-        `expected` looks at the batch as it is: where it says no, nothing is written, and the
-        answer is False.
+        Where `expected` rejects the current row, nothing is written and False is returned.
         """
 
         def decide(table: Table) -> tuple[list[Row], bool]:
@@ -236,62 +214,63 @@ class Ledger:
             row = old or BatchRow(pipeline, batch_id, attempt, state)
             row = replace(row, state=state, at=self._clock())
             row = replace(row, attempt=attempt or row.attempt, manifest=manifest or row.manifest)
-            told = {**(row.details if detail is None else detail), **(more or {})}
-            if state in FINISHED:
-                told.pop(HALF_PUBLISHED, None)
-            row = row.telling(told)
+            details = dict(row.details if replace_details is None else replace_details)
+            details |= add_details or {}
+            if state in states.FINISHED:
+                details.pop(HALF_PUBLISHED, None)
+            row = row.with_details(details)
             if lease is not None:
                 return [self._leased(row, lease)], True
-            return [asdict(row.without_lease() if state in AT_REST else row)], True
+            return [asdict(row.without_lease() if state in states.AT_REST else row)], True
 
         return self._tables.append(BATCHES, decide)
 
     def keep_waiting(self, pipeline: str, batch_ids: Iterable[str]) -> None:
-        """Say anew of those of the batches that are landed, and that nobody holds, that they are:
-        they wait behind others, and are not left."""
+        """Write the rows of landed batches that nobody holds again: a new `at` shows that they wait
+        behind others and are not abandoned."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             known = self._batches_at(table, pipeline)
             rows = [known[batch] for batch in batch_ids if batch in known]
-            waiting = [row for row in rows if row.state == LANDED and not row.holder]
+            waiting = [row for row in rows if row.state == states.LANDED and not row.holder]
             return [asdict(replace(row, at=self._clock())) for row in waiting], None
 
         self._tables.append(BATCHES, decide)
 
     def batch(self, pipeline: str, batch_id: str) -> BatchRow | None:
-        """The batch as it is now, or None."""
-        told = self._tables.read(BATCHES, of_pipeline(pipeline))
-        return latest(BatchRow, having(told, "batch_id", [batch_id]), "batch_id").get(batch_id)
+        """Return the batch's current row, or None."""
+        rows = self._tables.read(BATCHES, of_pipeline(pipeline))
+        return latest(BatchRow, having(rows, "batch_id", [batch_id]), "batch_id").get(batch_id)
 
     def batches(self, pipeline: str, limit: int | None = None) -> list[BatchRow]:
-        """The batches, the one that changed last first."""
-        found = latest(BatchRow, self._tables.read(BATCHES, of_pipeline(pipeline)), "batch_id")
-        rows = (row for row in found.values() if row.batch_id != MAINTENANCE)
+        """Return the batches, the one that changed last first."""
+        known = latest(BatchRow, self._tables.read(BATCHES, of_pipeline(pipeline)), "batch_id")
+        rows = (row for row in known.values() if row.batch_id != states.MAINTENANCE)
         return sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
 
     def unfinished(self, pipeline: str) -> list[BatchRow]:
-        """The batches that are neither published nor rolled back: what is halfway, for nothing else
-        can be loaded before that is complete, then oldest first.
+        """Return the batches that are neither published nor rolled back, oldest first, after those
+        that are halfway: nothing else can be loaded before these are complete.
 
-        One whose files are claimed but whose landing died before it was recorded is `landed`;
-        so is one that was rolled back, and whose released files were claimed anew.
+        A batch counts as `landed` too where its files are claimed and nothing is recorded (landing
+        died), or where it was rolled back and its released files are claimed again.
         """
         recorded = {row.batch_id: row for row in self.batches(pipeline)}
-        found = self._files(pipeline)
-        for file in rows_of(FileRow, having(found, "state", [FILE_CLAIMED])):
+        claimed = having(self._files(pipeline), "state", [states.FILE_CLAIMED])
+        for file in rows_of(FileRow, claimed):
             known = recorded.get(file.batch_id)
             if landed_anew(known):
-                row = known or BatchRow(pipeline, file.batch_id, "", LANDED)
-                recorded[file.batch_id] = replace(row, state=LANDED, at=file.at)
-        rows = (row for row in recorded.values() if row.state not in FINISHED)
+                row = known or BatchRow(pipeline, file.batch_id, "", states.LANDED)
+                recorded[file.batch_id] = replace(row, state=states.LANDED, at=file.at)
+        rows = (row for row in recorded.values() if row.state not in states.FINISHED)
         return sorted(rows, key=lambda row: (not row.halfway, row.at or self._clock()))
 
     def published_batches(self, pipeline: str) -> set[str]:
-        """The batches whose rows are in the tables."""
-        return {row.batch_id for row in self.batches(pipeline) if row.state == PUBLISHED}
+        """Return the batches whose rows are in the tables."""
+        return {row.batch_id for row in self.batches(pipeline) if row.state == states.PUBLISHED}
 
     def epochs(self, pipeline: str) -> dict[str, int | None]:
-        """The epoch that each batch was loaded at; None for one that is not known."""
+        """Return the epoch that each batch was loaded at; None where it is unknown."""
         return {row.batch_id: row.details.get(EPOCH) for row in self.batches(pipeline)}
 
     def _batches_at(self, table: Table, pipeline: str) -> dict[str, BatchRow]:
@@ -307,48 +286,46 @@ class Ledger:
         lease: Lease,
         half: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Take the pipeline's lease for a batch, which is `loading` from now on.
+        """Take the pipeline's lease for a batch and make it `loading` under this attempt.
 
-        A batch takes over its own: the attempt named here is the current one. Raises LeaseHeld
-        while another batch has it, where another is half published or half rolled back, for what
-        its tables hold is in no list of published batches, and where this one is closed. `half`,
-        asked of one that somebody began to publish: whether any table has it, which is remembered
-        until all have it or none.
+        Raises LeaseHeld while another batch has the lease, where another is half published or half
+        rolled back (its changes are in no list of published batches), or where this one is closed.
+        `half`, called for a batch in `publishing`: whether any table has it; that is recorded until
+        all tables have it or none.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             refuse_held(batches.values(), batch_id, self.has_lapsed)
             refuse_halfway(batches.values(), {batch_id})
-            old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, LOADING)
+            old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, states.LOADING)
             refuse_closed(old, attempt)
-            row = replace(old, state=LOADING, attempt=attempt)
-            if old.state == PUBLISHING and half():
-                row = row.telling(row.details | {HALF_PUBLISHED: True})
+            row = replace(old, state=states.LOADING, attempt=attempt)
+            if old.state == states.PUBLISHING and half():
+                row = row.with_details(row.details | {HALF_PUBLISHED: True})
             return self._taken(batches, row, lease), None
 
         self._tables.append(BATCHES, decide)
 
     def lease_maintenance(self, pipeline: str, attempt: str, lease: Lease, *undone: str) -> None:
-        """Take the pipeline's lease for maintenance, under the batch id MAINTENANCE, or to go on
-        with the batches that are `undone`.
+        """Take the pipeline's lease under the batch id MAINTENANCE, for maintenance or a rollback.
 
-        Raises LeaseHeld while a batch or another maintenance has it, or another batch is half
-        published or half rolled back.
+        Raises LeaseHeld while a batch or another maintenance has it, or where a batch that is not
+        one of `undone` is half published or half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             refuse_held(batches.values(), "", self.has_lapsed)
             refuse_halfway(batches.values(), undone)
-            row = BatchRow(pipeline, MAINTENANCE, attempt, MAINTAINING)
+            row = BatchRow(pipeline, states.MAINTENANCE, attempt, states.MAINTAINING)
             return self._taken(batches, row, lease), None
 
         self._tables.append(BATCHES, decide)
 
     def renew_lease(self, pipeline: str, batch_id: str, attempt: str, lease: Lease) -> None:
-        """Push the lease's end out; raises LeaseHeld when it went to another attempt or batch, or
-        the batch is closed."""
+        """Extend the lease; raises LeaseHeld when another attempt or batch took it, or the batch is
+        closed."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
@@ -362,7 +339,7 @@ class Ledger:
         self._tables.append(BATCHES, decide)
 
     def release_lease(self, pipeline: str, batch_id: str, attempt: str) -> None:
-        """Give the lease back; nothing to do when it went to another attempt."""
+        """Give the lease back, unless another attempt has taken it."""
 
         def decide(table: Table) -> tuple[list[Row], None]:
             old = self._batches_at(table, pipeline).get(batch_id)
@@ -373,10 +350,9 @@ class Ledger:
         self._tables.append(BATCHES, decide)
 
     def has_lapsed(self, row: BatchRow) -> bool:
-        """True when nobody holds the batch's lease: never taken, run out, or its holder is dead."""
-        if not row.holder or row.lease_until is None or row.lease_until <= self._clock():
-            return True
-        return is_dead(row.holder)
+        """Whether nobody holds the batch's lease: never taken, expired, or its holder is dead."""
+        until = row.lease_until
+        return not row.holder or until is None or until <= self._clock() or is_dead(row.holder)
 
     def _taken(self, batches: Mapping[str, BatchRow], row: BatchRow, lease: Lease) -> list[Row]:
         others = overtaken(batches.values(), row.batch_id)
@@ -390,20 +366,20 @@ class Ledger:
     # --- publications
 
     def record_publications(self, rows: Iterable[Publication]) -> None:
-        """Write what is about to happen, or what happened, to a batch's tables, in one commit.
+        """Write intended or completed publications of a batch's tables, in one commit.
 
-        A record that was read is written only where nobody has told of its table since.
+        A row that was read from the ledger (`seq`) is written only while it is the newest one.
         """
         given = list(rows)
 
         def decide(table: Table) -> tuple[list[Row], None]:
             read = {row.batch_id for row in given if row.seq}
-            new = untold(given, self._tables.scan(table, of_batches(read))) if read else given
+            new = still_newest(given, self._tables.scan(table, of_batches(read))) if read else given
             return [asdict(replace(row, at=self._clock())) for row in new], None
 
         self._tables.append(PUBLICATIONS, decide)
 
     def publications(self, pipeline: str, *batch_ids: str) -> list[Publication]:
-        """The newest record of each table of each of the batches."""
+        """Return the newest row of each table of each batch."""
         where = And(of_pipeline(pipeline), of_batches(batch_ids))
         return publications_of(self._tables.read(PUBLICATIONS, where))

@@ -1,4 +1,4 @@
-"""Why a batch does not get the pipeline's lease, or keep it: each refusal is a LeaseHeld."""
+"""When a batch may not take or keep the pipeline's lease: each refusal raises LeaseHeld."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _AT_WORK: Final = frozenset({LOADING, MAINTAINING})
 def refuse_held(
     batches: Iterable[BatchRow], batch_id: str, has_lapsed: Callable[[BatchRow], bool]
 ) -> None:
-    """Raise LeaseHeld while another batch than this one has the lease."""
+    """Raise LeaseHeld while another batch has the lease."""
     for row in batches:
-        if row.batch_id == batch_id or row.state == LANDED:  # has a turn, but not yet
+        if (
+            row.batch_id == batch_id or row.state == LANDED
+        ):  # waits, or is decoded without the lease
             continue
         if not has_lapsed(row):
             raise LeaseHeld(
@@ -38,7 +40,7 @@ def refuse_held(
 
 
 def refuse_closed(row: BatchRow, attempt: str) -> None:
-    """Raise LeaseHeld where nothing is left to do for a batch."""
+    """Raise LeaseHeld for a batch that nobody may load or publish any more."""
     if row.state in CLOSED:
         raise LeaseHeld(
             f"batch {row.batch_id} of {row.pipeline} is {row.state}; attempt {attempt} stops here"
@@ -46,7 +48,7 @@ def refuse_closed(row: BatchRow, attempt: str) -> None:
 
 
 def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None:
-    """Raise LeaseHeld where another batch than these is half published or half rolled back."""
+    """Raise LeaseHeld where a batch not in `besides` is half published or half rolled back."""
     for row in batches:
         if row.halfway and row.batch_id not in besides:
             half = "rolled back" if row.state == ROLLING_BACK else "published"
@@ -57,8 +59,8 @@ def refuse_halfway(batches: Iterable[BatchRow], besides: Container[str]) -> None
 
 
 def completed_by(row: BatchRow) -> str:
-    """The command that completes what is halfway: a publication or rollback that was interrupted is
-    gone on with, but a batch that failed then has to be loaded anew, or undone."""
+    """Return the command that completes a batch that is halfway: reconcile resumes an interrupted
+    publication or rollback; a batch that failed then is loaded again, or rolled back."""
     if row.state in HALFWAY:
         return f"sluice reconcile {row.pipeline}"
     undo = f"sluice rollback {row.pipeline} --batch {row.batch_id}"

@@ -1,9 +1,8 @@
-"""Renames of columns in the ledger: what the DDL of each batch told, `sluice.renames`.
+"""Renamed columns from the DDL of each batch: the ledger's table `sluice.renames`.
 
-Columns that were dropped and added are there too, for one may be added again under a name that
-another had. What is told counts once its batch is published, as all that a batch tells does.
-Statements that nobody could read are there too, with the `problem`, and, without columns, those
-that dropped a table before it had a target.
+It also has dropped and added columns, since a column may be added under the former name of another;
+statements that could not be parsed, with the `problem`; and, without columns, statements that
+dropped a table before it had a target. A batch's rows count once it is published.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from sluice.ledger.tables import RENAMES, Row
 class ToldRename:
     """One statement, and the position below which events have the former names.
 
-    `added`: of the columns that it added those of which it says what rows from before hold.
+    `added`: the added columns for which the statement says what earlier rows hold.
     """
 
     source_table: str
@@ -38,17 +37,16 @@ class ToldRename:
     added: tuple[AddedColumn, ...] = ()
 
 
-def record(catalog: Catalog, pipeline: str, batch_id: str, told: Collection[ToldRename]) -> None:
-    """Write what a batch tells, and be it nothing, in the place of what an earlier attempt at it
-    did."""
+def record(catalog: Catalog, pipeline: str, batch_id: str, stated: Collection[ToldRename]) -> None:
+    """Write a batch's statements, also when it has none, in place of an earlier attempt's."""
     nothing = ToldRename("", "", (), "", "nothing is left of what the batch told before")
     batch = (pipeline, batch_id)
-    ddl_log.record(catalog, RENAMES, batch, list(map(_row, told)), _row(nothing))
+    ddl_log.record(catalog, RENAMES, batch, list(map(_row, stated)), _row(nothing))
 
 
 def _row(rename: ToldRename) -> Row:
-    told = {one.name.lower(): (one.default, one.verbatim) for one in rename.added}
-    listed = [(*pair, *_of_added(told, *pair)) for pair in rename.columns]
+    defaults = {one.name.lower(): (one.default, one.verbatim) for one in rename.added}
+    listed = [(*pair, *_default(defaults, *pair)) for pair in rename.columns]
     columns = json.dumps(listed, ensure_ascii=False)
     return {
         "source_table": rename.source_table, "position": rename.position, "columns": columns,
@@ -56,32 +54,35 @@ def _row(rename: ToldRename) -> Row:
     }  # fmt: skip
 
 
-def _of_added(
-    told: Mapping[str, tuple[Any, ...]], old: str | None, new: str | None
+def _default(
+    defaults: Mapping[str, tuple[Any, ...]], old: str | None, new: str | None
 ) -> tuple[Any, ...]:
-    return told.get(new.lower(), ()) if old is None and new is not None else ()
+    return defaults.get(new.lower(), ()) if old is None and new is not None else ()
 
 
 def recorded(catalog: Catalog, pipeline: str) -> list[ToldRename]:
-    """What the batches of a pipeline told, published or not, and somebody could read."""
+    """Return the parsed statements of a pipeline's batches, published or not."""
     rows = ddl_log.recorded(catalog, RENAMES, pipeline)
-    return [_told(row) for row in rows if row["problem"] is None]
+    return [_rename(row) for row in rows if row["problem"] is None]
 
 
 def tables_told(
-    told: Iterable[ToldRename], sources: Collection[str], format_name: str
+    stated: Iterable[ToldRename], sources: Collection[str], format_name: str
 ) -> frozenset[str]:
-    """The source tables that statements are of, among those that are stored; where the format has
-    their names as typed, also a table that was not known when its statement came."""
-    stated = {one.source_table for one in told}
+    """Return the source tables that statements are about.
+
+    Where the format has table names as typed, they are matched with the stored `sources`: a table
+    may have been unknown when its statement came.
+    """
+    names = {one.source_table for one in stated}
     if not WIRE_FORMATS[format_name].ddl_as_typed:
-        return frozenset(stated)
-    return frozenset(s for s in sources if any(is_of(name, s, lambda: sources) for name in stated))
+        return frozenset(names)
+    return frozenset(s for s in sources if any(is_of(name, s, lambda: sources) for name in names))
 
 
-def _told(row: dict[str, Any]) -> ToldRename:
+def _rename(row: dict[str, Any]) -> ToldRename:
     listed = json.loads(row["columns"])
     columns = tuple((old, new) for old, new, *_ in listed)
-    added = tuple(AddedColumn(new, *told) for _, new, *told in listed if told)
-    told = (row["source_table"], row["position"], columns, row["statement"])
-    return ToldRename(*told, batch_id=row["batch_id"], added=added)
+    added = tuple(AddedColumn(new, *default) for _, new, *default in listed if default)
+    statement = (row["source_table"], row["position"], columns, row["statement"])
+    return ToldRename(*statement, batch_id=row["batch_id"], added=added)

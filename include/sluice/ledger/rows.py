@@ -1,4 +1,4 @@
-"""What the ledger's rows are: files, batches and publications, and the states they go through."""
+"""The ledger's rows, files, batches and publications, and their states."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FILE_CLAIMED: Final = "claimed"
 FILE_LOADED: Final = "loaded"
 FILE_HELD: Final = "held"
 FILE_RELEASED: Final = "released"
-# The bytes of another object: no batch has it. Read by `Ledger.copies` alone.
+# An object with the bytes of another one; it belongs to no batch. Read only by `Ledger.copies`.
 FILE_COPY: Final = "copy"
-# The states that a file may have before it gets the one named.
+# For each state the states that a file may have before it.
 FOLLOWS: Final = {
     FILE_LOADED: frozenset({FILE_CLAIMED}),
     FILE_HELD: frozenset({FILE_CLAIMED, FILE_LOADED}),
@@ -32,17 +32,17 @@ PUBLISHED: Final = "published"
 FAILED: Final = "failed"
 ROLLING_BACK: Final = "rolling_back"
 ROLLED_BACK: Final = "rolled_back"
-# The lease of maintenance, in a row of its own among the batches.
+# Maintenance holds its lease in a row among the batches.
 MAINTENANCE: Final = "maintenance"
 MAINTAINING: Final = "maintaining"
 
-# Nothing is left to do for a batch in one of these.
+# Nothing is left to do for such a batch.
 FINISHED: Final = frozenset({PUBLISHED, ROLLED_BACK})
-# Nobody loads or publishes a batch in one of these.
+# Nobody loads or publishes such a batch.
 CLOSED: Final = FINISHED | {ROLLING_BACK}
-# These give the lease back.
+# A batch that enters one of these gives its lease back.
 AT_REST: Final = CLOSED | {FAILED}
-# Some tables may hold the batch and others not: nobody loads beside one of these.
+# Some tables may hold such a batch and others not: no other batch is loaded meanwhile.
 HALFWAY: Final = frozenset({PUBLISHING, ROLLING_BACK})
 
 INTENT: Final = "intent"
@@ -50,7 +50,7 @@ INTENT: Final = "intent"
 
 @dataclass(frozen=True)
 class FileRow:
-    """One object as the ledger knows it now."""
+    """The ledger's current row of one object."""
 
     pipeline: str
     object_key: str
@@ -68,7 +68,7 @@ class FileRow:
 
 @dataclass(frozen=True)
 class BatchRow:
-    """One batch as the ledger knows it now; `holder` and `lease_until` are its lease."""
+    """The ledger's current row of one batch; `holder` and `lease_until` are its lease."""
 
     pipeline: str
     batch_id: str
@@ -83,40 +83,39 @@ class BatchRow:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What was recorded beside the state; `ledger.details` has the keys."""
-        found: dict[str, Any] = json.loads(self.detail) if self.detail else {}
-        return found
+        """The values recorded beside the state; for the keys see `ledger.details`."""
+        values: dict[str, Any] = json.loads(self.detail) if self.detail else {}
+        return values
 
     @property
     def halfway(self) -> bool:
-        """Whether some tables may hold the batch and others not: nobody loads beside it."""
+        """Whether some tables may hold the batch and others not: no other batch is loaded then."""
         if self.state in FINISHED:
             return False
         return self.state in HALFWAY or HALF_PUBLISHED in self.details
 
-    def telling(self, detail: Mapping[str, Any]) -> BatchRow:
-        """The same row with other details."""
-        return replace(self, detail=json.dumps(detail, sort_keys=True) if detail else "")
+    def with_details(self, details: Mapping[str, Any]) -> BatchRow:
+        """Return the row with other details."""
+        return replace(self, detail=json.dumps(details, sort_keys=True) if details else "")
 
     def without_lease(self) -> BatchRow:
-        """The same row, held by nobody."""
+        """Return the row without a lease."""
         return replace(self, holder="", lease_until=None)
 
 
 def seq_of(row: BatchRow | None) -> int:
-    """The row's `seq`, by which a later look tells whether it changed since; 0 where there is no
-    row."""
+    """Return the row's `seq`, which changes with every write; 0 where there is no row."""
     return 0 if row is None else row.seq
 
 
 def landed_anew(row: BatchRow | None) -> bool:
-    """Whether a batch with claimed files waits to be recorded as landed: never, or not again."""
+    """Whether a batch with claimed files is to be recorded as landed: it is new, or rolled back."""
     return row is None or row.state == ROLLED_BACK
 
 
 @dataclass(frozen=True)
 class Publication:
-    """One table of a batch: what `main` was, and what it becomes. A null base: no snapshot."""
+    """One table of a batch: `main` before and after. `base_snapshot` None: it had no snapshot."""
 
     pipeline: str
     batch_id: str
@@ -134,5 +133,5 @@ class Publication:
 
     @property
     def full_name(self) -> str:
-        """Namespace and name, for people."""
+        """Namespace and name, as people write it."""
         return full_name(self.namespace, self.table_name)

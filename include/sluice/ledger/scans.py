@@ -1,4 +1,4 @@
-"""Reading the ledger's tables: a snapshot never changes, so what was read of one is kept."""
+"""Reads of the ledger's tables, cached by snapshot: a snapshot never changes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pyiceberg.table import Table
 
 ALL_COLUMNS: Final = ("*",)
 _KEPT: Final = 16
-# A lake of a million files has a ledger that nobody wants in memory for longer than he reads it.
+# The ledger of a million files is too large to keep in memory.
 _KEPT_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Query:
     table: object
     where: BooleanExpression
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Cached:
     snapshot: int | None
     rows: Any
 
@@ -33,31 +33,30 @@ def scan(table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_
 
 
 class Scans:
-    """Remembers what was read last of each table by each filter.
+    """A cache of the last result of each query.
 
-    Between two writes a run asks for the same rows many times, each time for several files of the
-    warehouse.
+    Between two writes a run asks for the same rows many times, and each read opens several files.
     """
 
     def __init__(self) -> None:
-        self._last: list[tuple[_Asked, _Found]] = []
+        self._last: list[tuple[_Query, _Cached]] = []
 
     def read(
         self, table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
     ) -> Any:
-        """What `scan` reads, or has read already."""
-        asked = _Asked(table.metadata.table_uuid, where, columns)
+        """Return what `scan` returns, from the cache if the snapshot is the same."""
+        query = _Query(table.metadata.table_uuid, where, columns)
         snapshot = table.current_snapshot()
         at = snapshot.snapshot_id if snapshot else None
-        for known, found in self._last:
-            if known == asked and found.snapshot == at:
-                return found.rows
+        for other, cached in self._last:
+            if other == query and cached.snapshot == at:
+                return cached.rows
         rows = scan(table, where, columns)
-        self._keep(asked, _Found(at, rows))
+        self._keep(query, _Cached(at, rows))
         return rows
 
-    def _keep(self, asked: _Asked, found: _Found) -> None:
-        """In a new list, for the threads that renew leases read beside the run."""
-        others = [(known, old) for known, old in self._last if known != asked]
-        room = [(asked, found)] if found.rows.nbytes <= _KEPT_BYTES else []
-        self._last = (room + others)[:_KEPT]
+    def _keep(self, query: _Query, result: _Cached) -> None:
+        """Replace the list instead of changing it: threads that renew leases read it meanwhile."""
+        others = [(other, cached) for other, cached in self._last if other != query]
+        new = [(query, result)] if result.rows.nbytes <= _KEPT_BYTES else []
+        self._last = (new + others)[:_KEPT]

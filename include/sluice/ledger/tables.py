@@ -1,8 +1,8 @@
 """The ledger's Iceberg tables, and the one way to write them: append to the snapshot just read.
 
-pyiceberg's own append retries a lost commit on the new head by itself, so that of two claimants
-both win. Here the tables allow no retry (`commit.retry.num-retries` is 0), the append requires
-`main` to be what the decision was read from, and the loop that reads and decides anew is ours.
+pyiceberg's own append retries a lost commit on the new head, so that of two claimants both win.
+Here the tables allow no retry (`commit.retry.num-retries` is 0), the append requires `main` to be
+the snapshot that the decision was made from, and the loop that reads and decides again is ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -68,12 +68,12 @@ QUARANTINE: Final = "quarantine"
 RENAMES: Final = "renames"
 COMMENTS: Final = "comments"
 TRANSACTIONS: Final = "transactions"
-# What Spark writes, a partition for each batch; nobody claims anything there.
+# Written by Spark, one partition for each batch, without claims.
 _BY_BATCH: Final = (QUARANTINE, TRANSACTIONS)
 
 MAX_TRIES: Final = 60
 LONGEST_WAIT: Final = 1.0
-# Reading slows by about 2 ms a file. Snapshots stay as long as a lost answer may be looked up.
+# Each file adds about 2 ms to a read. Snapshots stay while a lost answer may be looked up.
 COMPACT_AT: Final = 48
 KEEP_SNAPSHOTS: Final = timedelta(hours=1)
 SUMMARY_TOKEN: Final = "sluice.ledger-token"
@@ -90,7 +90,7 @@ _COLUMNS: Final[dict[str, dict[str, PrimitiveType]]] = {
         "holder": _STRING, "lease_until": _TIME, "seq": _LONG, "at": _TIME,
         "manifest": _STRING, "detail": _STRING,
     },
-    # Nothing is written in `base_spec`; earlier releases want the column.
+    # `base_spec` is always null; earlier releases need the column.
     PUBLICATIONS: {
         "pipeline": _STRING, "batch_id": _STRING, "attempt": _STRING, "namespace": _STRING,
         "table_name": _STRING, "base_snapshot": _LONG, "base_schema": IntegerType(),
@@ -123,38 +123,38 @@ _CLAIMED: Final = {
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "16",
 }
-# Raised before or while a commit is sent: only the table can tell whether it arrived.
+# Raised before or during a commit: only the table shows whether it arrived.
 _OUTCOME_UNKNOWN: Errors = (CommitStateUnknownException, *OF_CATALOGS, OSError)
 
 
 class LedgerTables:
-    """Opens the ledger's tables, makes those that are missing, and appends by decision."""
+    """Opens the ledger's tables, creates missing ones, and appends by decision."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._scans = Scans()
 
     def open(self, name: str) -> Table:
-        """Load a table as it is now; creates it on first use, whoever else does so too."""
-        return _patiently(lambda: self._open(name))
+        """Load a table as it is now; creates it on first use."""
+        return _with_retries(lambda: self._open(name))
 
     def read(
         self, name: str, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
     ) -> Any:
         """Read the rows of a table's newest snapshot into Arrow."""
-        return _patiently(lambda: self._scans.read(self._open(name), where, columns))
+        return _with_retries(lambda: self._scans.read(self._open(name), where, columns))
 
     def scan(self, table: Table, where: BooleanExpression) -> Any:
-        """The same of the snapshot that the table object holds."""
+        """Read the rows of the table object's own snapshot into Arrow."""
         return self._scans.read(table, where)
 
     def append(self, name: str, decide: Callable[[Table], Decision[T]]) -> T:
-        """Append what `decide` says of the table it is shown, if no one wrote meanwhile.
+        """Append the rows that `decide` returns for the current table, if no one wrote meanwhile.
 
-        Whoever loses is shown the table again. `decide` answers with rows and with what to
-        return; no rows is a decision too. Every row gets the commit's number as its `seq`.
-        Raises TerminalError where this process may not write, TransientError where there is no
-        room, this host's clock is behind, or no try of many succeeds.
+        After a lost race `decide` is called again with the new table. It returns rows, perhaps
+        none, and the value to return. Every row gets the commit's sequence number as its `seq`.
+        Raises TerminalError where this process may not write, TransientError where the disk is
+        full, this host's clock is behind, or every try fails.
         """
         sent: dict[str, T] = {}
         problem: Exception | None = None
@@ -163,7 +163,7 @@ class LedgerTables:
             arrived = _arrived(table, sent)
             if arrived is not None:
                 return sent[arrived]
-            rows, answer = _patiently(partial(decide, table))
+            rows, answer = _with_retries(partial(decide, table))
             if not rows:
                 return answer
             token = uuid.uuid4().hex
@@ -180,13 +180,13 @@ class LedgerTables:
     def compact(
         self, name: str, keep: Callable[[Any], Any], dry_run: bool = False
     ) -> tuple[int, int]:
-        """Rewrite a table as one file of the rows that `keep` returns of its Arrow table.
+        """Rewrite a table as one file with the rows that `keep` returns for its Arrow table.
 
-        Returns the rows before and after. Whoever writes meanwhile goes first: then nothing is
-        rewritten, and the next maintenance tries again.
+        Returns the numbers of rows before and after. After a concurrent write nothing is
+        rewritten; the next maintenance tries again.
         """
         table = self.open(name)
-        rows = _patiently(lambda: scan(table, AlwaysTrue()))
+        rows = _with_retries(lambda: scan(table, AlwaysTrue()))
         kept = keep(rows)
         if not dry_run and (kept.num_rows < rows.num_rows or _files(table) > 1):
             _rewrite(table, kept)
@@ -222,20 +222,14 @@ class LedgerTables:
             self._catalog.create_namespace(LEDGER_NAMESPACE)
         except NamespaceAlreadyExistsError:
             pass
-        # Of two that create it at once one fails. The SQL catalog lets its database's own error
-        # through; where there is no namespace it is raised.
-        except Exception:  # of whatever driver, so none can be named
+        # Of two concurrent creations one fails, in the SQL catalog with its database's own error.
+        except Exception:  # the class depends on the database's driver
             if not self._catalog.namespace_exists(LEDGER_NAMESPACE):
                 raise
 
 
-def equals(column: str, value: str) -> BooleanExpression:
-    """The rows whose column holds the value (as an object: values are never SQL text)."""
-    return EqualTo(column, value)  # type: ignore[call-arg]
-
-
 def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
-    """Send one commit that requires `main` as read; why it did not, or may not, have won."""
+    """Send one commit that requires `main` as read; returns the problem, None if it succeeded."""
     refuse_clock_behind(table)
     seq = _next_seq(table)
     data = pa.Table.from_pylist(
@@ -261,7 +255,7 @@ def _is_closed(problem: Exception) -> bool:
 
 
 def _not_written(table: str, problem: Exception | None) -> SluiceError:
-    """The error of a table that could not be written, by the problem of the last try."""
+    """Return the error to raise for a table that could not be written; `problem`: the last one."""
     if problem is None or isinstance(problem, CommitFailedException):
         return TransientError(
             f"{table} was written by others in each of {MAX_TRIES} tries; try again when fewer "
@@ -278,13 +272,13 @@ def _not_written(table: str, problem: Exception | None) -> SluiceError:
 
 
 def _next_seq(table: Table) -> int:
-    """The number that Iceberg gives to the table's next commit."""
+    """Return the sequence number of the table's next commit."""
     number: int = table.metadata.next_sequence_number()
     return number
 
 
 def _tidy_up(table: Table) -> None:
-    """Rewrite a table of many small files as one; whoever wrote meanwhile goes first."""
+    """Rewrite a table of many small files as one; a concurrent write wins."""
     if _files(table) >= COMPACT_AT:
         _rewrite(table, scan(table, AlwaysTrue()))
 
@@ -296,7 +290,7 @@ def _files(table: Table) -> int:
 
 
 def _rewrite(table: Table, rows: Any) -> None:
-    """One file of these rows, if nobody wrote since they were read; old snapshots go."""
+    """Replace the table by one file of these rows, unless somebody wrote it; expire snapshots."""
     refuse_clock_behind(table)
     with suppress(CommitFailedException, *_OUTCOME_UNKNOWN):
         with table.transaction() as transaction:
@@ -306,7 +300,7 @@ def _rewrite(table: Table, rows: Any) -> None:
 
 
 def _arrived(table: Table, sent: dict[str, T]) -> str | None:
-    """The token of ours that is in the table's history: a commit whose answer was lost."""
+    """Return the token of a commit of ours whose answer was lost but which is in the history."""
     if not sent:
         return None
     for snapshot in reversed(table.metadata.snapshots):
@@ -316,11 +310,11 @@ def _arrived(table: Table, sent: dict[str, T]) -> str | None:
     return None
 
 
-def _patiently(action: Callable[[], T]) -> T:
+def _with_retries(action: Callable[[], T]) -> T:
     """Read again when the catalog is away, or a metadata file was replaced under the reader.
 
-    Raises CommitStateUnknown in the end, for what was sent before may have arrived; LakeMoved
-    where the file stays away.
+    Raises CommitStateUnknown after the last try, since an earlier commit may have arrived;
+    LakeMoved where the file stays missing.
     """
     try:
         return retry(action, also=(FileNotFoundError,))

@@ -1,4 +1,4 @@
-"""The turns that maintenance takes: the pipeline's lease in short stretches, until time is up."""
+"""Maintenance holds the pipeline's lease in short stretches, until its time is up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluice.ledger.leases import Lease, new_attempt, this_holder
 from sluice.ledger.ledger import Ledger
 from sluice.ledger.rows import MAINTENANCE
 
-# A load that waits looks for the lease every two seconds, and waits for a minute.
+# A waiting load asks for the lease every two seconds, for a minute.
 STRETCH_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 5.0
 
@@ -23,8 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Holds and renews the pipeline's lease; entering raises LeaseHeld where a load has it, and a
-    load that gets it between two pieces of work is waited for."""
+    """Holds and renews the pipeline's lease, and lets waiting loads have it between two steps.
+
+    Entering raises LeaseHeld while a load has the lease.
+    """
 
     def __init__(self, ledger: Ledger, pipeline: str, lease_seconds: float, budget: float) -> None:
         self._ledger = ledger
@@ -49,7 +51,7 @@ class Turns:
         self._give_back()
 
     def next(self) -> bool:
-        """Whether there is time for one more piece of work; a load that waits goes first.
+        """Whether there is time for one more step; a waiting load goes first.
 
         Raises LeaseHeld where the lease was lost.
         """
@@ -63,7 +65,7 @@ class Turns:
         return True
 
     def _take_again(self) -> bool:
-        """Wait until nobody else has the lease; False, and without it, where time is up first."""
+        """Take the lease as soon as it is free; False where time is up first."""
         while True:
             time.sleep(PAUSE_SECONDS)
             if time.monotonic() >= self._ends:

@@ -164,7 +164,7 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key, lease=lease,
-        detail=details.of_tables(manifest), expected=landed_anew,
+        replace_details=details.of_tables(manifest), expected=landed_anew,
     )  # fmt: skip
     listed = ", ".join(manifest.tables)
     ctx.say(f"land: batch {manifest.batch_id}, {len(manifest.files)} files for {listed} alone")

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyiceberg.expressions import And, In
+from pyiceberg.expressions import And
 
-from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
+from sluice.catalog.expressions import among, equals
+from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.manifest import Manifest
 from sluice.operations.context import Context
 from sluice.operations.loaded_files import epoch_of
@@ -42,7 +43,7 @@ def holding_back(ctx: Context) -> list[HoldingBack]:
         return []
     batches = [one.batch_id for one in published]
     mine = And(equals("pipeline", ctx.pipeline.name), equals("reason", REASON))
-    where = And(mine, In("batch_id", batches))  # type: ignore[call-arg]
+    where = And(mine, among("batch_id", batches))
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "detail"))
     found: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows.to_pylist():

@@ -101,7 +101,7 @@ def begin_to_take_out(ctx: Context, result: BatchResult) -> None:
     """
     begun = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHING,
-        more=details.taking_out(result.attempt),
+        add_details=details.taking_out(result.attempt),
         expected=lambda row: row is not None and is_under_way(row, result),
     )  # fmt: skip
     if not begun:

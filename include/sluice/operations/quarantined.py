@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyiceberg.expressions import And, In
+from pyiceberg.expressions import And
 
+from sluice.catalog.expressions import among, equals
 from sluice.errors import TerminalError
 from sluice.ledger.details import EPOCH, QUARANTINED, REPROCESSED
 from sluice.ledger.rows import PUBLISHED, BatchRow
-from sluice.ledger.tables import QUARANTINE, LedgerTables, equals
+from sluice.ledger.tables import QUARANTINE, LedgerTables
 from sluice.operations.context import Context
 
 
@@ -98,7 +99,7 @@ def _counted(ctx: Context, epochs: dict[str, int | None]) -> list[Unresolved]:
     batches = list(epochs)
     if not batches:
         return []
-    where = And(equals("pipeline", ctx.pipeline.name), In("batch_id", batches))  # type: ignore[call-arg]
+    where = And(equals("pipeline", ctx.pipeline.name), among("batch_id", batches))
     rows = LedgerTables(ctx.catalog).read(QUARANTINE, where, ("batch_id", "file", "reason"))
     grouped = rows.group_by(["batch_id", "file", "reason"]).aggregate([([], "count_all")])
     files: dict[str, Counter[str]] = {batch_id: Counter() for batch_id in batches}

@@ -263,7 +263,7 @@ def _record(ctx: Context, manifest: Manifest) -> str:
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
         manifest.pipeline, manifest.batch_id, states.LANDED, manifest=key,
-        detail=of_rebuild(manifest), expected=landed_anew,
+        replace_details=of_rebuild(manifest), expected=landed_anew,
         lease=ctx.lease,
     )  # fmt: skip
     return key

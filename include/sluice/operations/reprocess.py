@@ -282,8 +282,8 @@ def _record(ctx: Context, manifest: Manifest, lease: Lease | None) -> str:
     name, batch_id = manifest.pipeline, manifest.batch_id
     key = ctx.files.write_manifest(manifest)
     ctx.ledger.record_batch(
-        name, batch_id, states.LANDED, manifest=key, detail=of_reprocess(manifest.reprocess),
-        lease=lease, expected=landed_anew,
+        name, batch_id, states.LANDED, manifest=key, lease=lease, expected=landed_anew,
+        replace_details=of_reprocess(manifest.reprocess),
     )  # fmt: skip
     again = manifest.reprocess
     if again is not None:

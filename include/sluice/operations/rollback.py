@@ -151,6 +151,6 @@ def _sign(ctx: Context, batch: str, asked: RollbackRequest) -> None:
         ctx.pipeline.name,
         batch,
         ROLLED_BACK,
-        more=undone_by(asked.user, asked.release),
+        add_details=undone_by(asked.user, asked.release),
         expected=lambda now: now is not None and now.state == ROLLED_BACK,
     )

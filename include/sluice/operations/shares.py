@@ -30,8 +30,8 @@ def split_off(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         key = ctx.files.write_manifest(share)
         ctx.ledger.record_batch(
             ctx.pipeline.name, share.batch_id, states.FAILED, manifest=key,
-            detail=details.failed(left.error) | details.of_tables(share) | details.of_share(share)
-            | made_by,
+            replace_details=details.failed(left.error) | details.of_tables(share)
+            | details.of_share(share) | made_by,
             expected=lambda row: landed_anew(row) and not _tells(row, made_by),
         )  # fmt: skip
 

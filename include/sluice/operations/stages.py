@@ -197,7 +197,7 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
         clean_up(ctx.files, ctx.ledger, manifest, ctx.say)
     done = ctx.ledger.record_batch(
         ctx.pipeline.name, result.batch_id, states.PUBLISHED,
-        detail=detail(result)
+        replace_details=detail(result)
         | details.of_completed(result.completed) | details.of_reprocess(manifest.reprocess)
         | details.of_tables(manifest) | details.of_rebuild(manifest) | details.of_share(manifest),
         expected=lambda row: row is not None and is_under_way(row, result),

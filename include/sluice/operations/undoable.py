@@ -7,10 +7,11 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyiceberg.expressions import And, In
+from pyiceberg.expressions import And
 from pyiceberg.table import Table
 
 from sluice.catalog.client import find_table
+from sluice.catalog.expressions import among, equals
 from sluice.catalog.lineage import ancestors
 from sluice.catalog.snapshots import head, tables_of
 from sluice.errors import Followed, RollbackRefused, TerminalError
@@ -20,7 +21,7 @@ from sluice.ledger.details import SHARE_OF, TABLES, TAKING_OUT, UNDONE
 from sluice.ledger.newest import told_since_undone
 from sluice.ledger.rename_log import ToldRename, recorded, tables_told
 from sluice.ledger.rows import BatchRow, Publication
-from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables, equals
+from sluice.ledger.tables import PUBLICATIONS, TRANSACTIONS, LedgerTables
 from sluice.names import (
     PROP_FLOOR,
     PROP_SOURCE,
@@ -251,7 +252,7 @@ def refuse_if_followed(ctx: Context, published: dict[str, list[Publication]]) ->
 def _built_on(ctx: Context, snapshots: set[int]) -> set[str]:
     """The batches that have, or had, a table to be published onto one of the snapshots: few of all
     that a pipeline ever published."""
-    onto = In("base_snapshot", snapshots)  # type: ignore[call-arg]
+    onto = among("base_snapshot", snapshots)
     where = And(equals("pipeline", ctx.pipeline.name), onto)
     found = LedgerTables(ctx.catalog).read(PUBLICATIONS, where, ("batch_id",))
     return set(found["batch_id"].to_pylist())

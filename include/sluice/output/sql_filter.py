@@ -13,7 +13,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import StringType
 
-from sluice.ledger.tables import equals
+from sluice.catalog.expressions import equals
 
 Node = dict[str, Any]
 BASE_TABLE: Final = "BASE_TABLE"
