@@ -1,7 +1,7 @@
-"""The one Iceberg catalog as pyiceberg opens it; see `spark.py` for Spark.
+"""The Iceberg catalog for pyiceberg; see `spark.py` for Spark.
 
-Both sides use the same catalog name, the same database and the same spelling of the warehouse
-(an absolute path, or s3://), so a table made by one is the other's too.
+Both use the same catalog name, the same database and the same spelling of the warehouse (an
+absolute path, or s3://), so that each sees the other's tables.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _LIBPQ: Final = {
 
 
 def open_catalog(project: Project) -> Catalog:
-    """Open the catalog; an embedded one is made when it is not there.
+    """Open the catalog; creates a missing embedded one.
 
-    Raises CatalogAwayError where it does not answer for `patience.SECONDS`, TerminalError where
-    something else answers.
+    Raises CatalogAwayError where it does not answer for `patience.SECONDS`, TerminalError where the
+    server is not an Iceberg catalog.
     """
     catalog = project.lake.catalog
     if catalog.is_sqlite:
@@ -69,7 +69,7 @@ def open_catalog(project: Project) -> Catalog:
 
 
 def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
-    """A table as it is now; None where there is none of that name."""
+    """Load a table as it is now; None where it does not exist."""
     try:
         return catalog.load_table((namespace, name))
     except NoSuchTableError:
@@ -77,7 +77,7 @@ def find_table(catalog: Catalog, namespace: str, name: str) -> Table | None:
 
 
 def known_table(catalog: Catalog, namespace: str, name: str) -> Table:
-    """The same of a table that has to be there; raises TerminalError where somebody dropped it."""
+    """Load a table that must exist; raises TerminalError where somebody dropped it."""
     table = find_table(catalog, namespace, name)
     if table is None:
         raise TerminalError(f"{full_name(namespace, name)} is gone: somebody dropped it")
@@ -89,7 +89,7 @@ def _load(properties: dict[str, str]) -> Catalog:
         try:
             return load_catalog(CATALOG, **properties)
         except (IntegrityError, ProgrammingError):
-            # Whoever opens a new lake at the same moment may just have made the catalog's tables.
+            # Another process that opens the new lake may just have created the catalog's tables.
             time.sleep(_OPEN_AGAIN_SECONDS)
     return load_catalog(CATALOG, **properties)
 
@@ -101,11 +101,11 @@ def _pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
         uri = f"sqlite:///{catalog.sqlite_path}?timeout={SQLITE_WAIT_SECONDS}"
         return {"type": "sql", "uri": uri}
     uri = catalog.uri.replace("postgresql://", "postgresql+psycopg2://", 1)
-    return {"type": "sql", "uri": _with_an_end(uri), "pool_pre_ping": "true"}
+    return {"type": "sql", "uri": _with_timeouts(uri), "pool_pre_ping": "true"}
 
 
-def _with_an_end(uri: str) -> str:
-    """The address with an end to waiting for a server that is away; what it has itself wins."""
+def _with_timeouts(uri: str) -> str:
+    """Return the URI with timeouts and keepalives; its own parameters win."""
     given = parse_qs(urlsplit(uri).query)
     more = urlencode({name: value for name, value in _LIBPQ.items() if name not in given})
     return f"{uri}{'&' if '?' in uri else '?'}{more}" if more else uri
@@ -114,7 +114,7 @@ def _with_an_end(uri: str) -> str:
 def _s3_properties(project: Project) -> dict[str, str]:
     if not project.lake.on_s3:
         return {}
-    found = {
+    properties = {
         "s3.endpoint": s3_endpoint(),
         "s3.region": s3_region(),
         "s3.retry-strategy-impl": _S3_RETRIES,
@@ -122,4 +122,4 @@ def _s3_properties(project: Project) -> dict[str, str]:
         "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY"),
         "s3.session-token": os.environ.get("AWS_SESSION_TOKEN"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in properties.items() if value}

@@ -1,6 +1,6 @@
-"""What a table that a mode makes lacks: all that came since the mode was switched off.
+"""Gaps of the tables that modes make: a mode that was switched off missed all changes since.
 
-The property PROP_GAP has the last snapshot before the gap.
+The table property PROP_GAP has the last snapshot before the gap.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from sluice.names import PROP_GAP
 
 
 def is_behind(table: Table, snapshot: int | None) -> bool:
-    """Whether a table that a mode makes lacks, at a snapshot, what came since it was switched off;
-    True until a batch has been published that closed the gap, and again where that is undone."""
+    """Whether a mode's table has a gap at a snapshot.
+
+    True until a batch that closes the gap is published, and again after that batch is undone.
+    """
     gap = table.properties.get(PROP_GAP)
     if gap is None:
         return False
@@ -24,8 +26,8 @@ def is_behind(table: Table, snapshot: int | None) -> bool:
 
 
 def gap_followed(table: Table) -> str | None:
-    """The snapshot to which maintenance has brought a table that is behind, as `PROP_GAP`; None
-    where that is told already. To be told before the snapshots between expire."""
+    """Return the new value of PROP_GAP after maintenance rewrote a table with a gap; None where it
+    is stored already. It must be stored before the snapshots in between expire."""
     now = head(table)
     if now is None or not is_behind(table, now) or table.properties[PROP_GAP] == str(now):
         return None
@@ -33,7 +35,7 @@ def gap_followed(table: Table) -> str | None:
 
 
 def gap_moved(table: Table, base: int | None, new: int) -> list[TableUpdate]:
-    """A table that lacks what came since a snapshot lacks it in the new one too."""
+    """Return the update of PROP_GAP that carries a gap over to the new snapshot."""
     if not is_behind(table, base):
         return []
     return [SetPropertiesUpdate(updates={PROP_GAP: str(new)})]

@@ -1,4 +1,4 @@
-"""What lies behind a snapshot of a table: what it is built on, and who changed rows there."""
+"""The history behind a snapshot of a table: its ancestors, and who changed rows."""
 
 from __future__ import annotations
 
@@ -11,55 +11,57 @@ from sluice.names import SUMMARY_BATCH, SUMMARY_MAINTENANCE
 
 
 def ancestors(table: Table, snapshot: int | None) -> set[int]:
-    """The snapshot and everything before it that the table still knows."""
+    """Return the snapshot and its ancestors, as far as the table still has them."""
     parents = {s.snapshot_id: s.parent_snapshot_id for s in table.metadata.snapshots}
-    found: set[int] = set()
-    while snapshot is not None and snapshot not in found:
-        found.add(snapshot)
+    line: set[int] = set()
+    while snapshot is not None and snapshot not in line:
+        line.add(snapshot)
         snapshot = parents.get(snapshot)
-    return found
+    return line
 
 
 def passes_over(table: Table, past: Container[int], snapshot: int) -> bool:
-    """Whether a line of `ancestors` goes back to before a snapshot that is not among them. Where it
-    ends after it, what lay between may have expired: of the last one Iceberg still tells the
-    parent, pyiceberg none."""
+    """Whether `past`, a line of ancestors without the snapshot, goes back to before it.
+
+    If the line ends after it, snapshots in between may have expired: Iceberg keeps the parent of
+    the oldest one, pyiceberg does not.
+    """
     other = table.snapshot_by_id(snapshot)
     line = [s.sequence_number or 0 for s in table.metadata.snapshots if s.snapshot_id in past]
     return other is not None and min(line, default=0) <= (other.sequence_number or 0)
 
 
 def with_equal_rows(table: Table, snapshot: int | None) -> Iterator[int]:
-    """A snapshot, and those before it, as long as maintenance alone lies between."""
+    """Yield a snapshot and its ancestors, as long as only maintenance lies between."""
     while snapshot is not None:
         yield snapshot
-        found = table.snapshot_by_id(snapshot)
-        if found is None or changes_rows(found):
+        current = table.snapshot_by_id(snapshot)
+        if current is None or changes_rows(current):
             return
-        snapshot = found.parent_snapshot_id
+        snapshot = current.parent_snapshot_id
 
 
 def foreign(table: Table, among: Container[int]) -> list[str]:
-    """Snapshots by which neither a batch nor maintenance changed rows, with their operation."""
-    found = [s for s in table.metadata.snapshots if s.snapshot_id in among and _is_foreign(s)]
-    newest_first = sorted(found, key=lambda s: s.sequence_number or 0, reverse=True)
+    """Return the snapshots that changed rows and are neither a batch's nor maintenance's."""
+    others = [s for s in table.metadata.snapshots if s.snapshot_id in among and _is_foreign(s)]
+    newest_first = sorted(others, key=lambda s: s.sequence_number or 0, reverse=True)
     return [f"{s.snapshot_id} ({operation_of(s)})" for s in newest_first]
 
 
 def _is_foreign(snapshot: Snapshot) -> bool:
-    """To make a branch of an empty table writes a snapshot that changed nothing."""
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    empty = told.get("changed-partition-count") == "0"
-    return changes_rows(snapshot) and SUMMARY_BATCH not in told and not empty
+    """An empty snapshot is not foreign: creating a branch of an empty table writes one."""
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    empty = summary.get("changed-partition-count") == "0"
+    return changes_rows(snapshot) and SUMMARY_BATCH not in summary and not empty
 
 
 def operation_of(snapshot: Snapshot) -> str:
-    """What a snapshot did, in Iceberg's word."""
+    """Return a snapshot's operation, as Iceberg names it."""
     return snapshot.summary.operation.value if snapshot.summary else "unknown"
 
 
 def changes_rows(snapshot: Snapshot) -> bool:
-    """Not by our maintenance: what retention deletes the floor covers, a wider type is the same
-    values."""
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    return operation_of(snapshot) != "replace" and SUMMARY_MAINTENANCE not in told
+    """Whether a snapshot changes rows; Sluice's maintenance does not count: the floor covers what
+    retention deletes, and a wider type keeps the values."""
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    return operation_of(snapshot) != "replace" and SUMMARY_MAINTENANCE not in summary

@@ -1,7 +1,7 @@
-"""Patience with a catalog that is away for a moment: a restart, a failover, a network that broke.
+"""Retries while a catalog or a store is away: a restart, a failover, a broken network.
 
-Only what may be done twice is done again here: reading, and making what may be there already. A
-commit whose answer was lost is looked up by whoever sent it.
+Only actions that may run twice are retried here: reads, and creating what may exist already. A
+commit whose answer was lost is looked up by its sender.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Errors = tuple[type[Exception], ...]
 SECONDS: Final = 90.0
 FIRST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 5.0
-_TOLD_AT: Final = 5
+_LOGGED_AT: Final = 5
 
 OF_CATALOGS: Errors = (
     OperationalError, InterfaceError, ServiceUnavailableError, TooManyRequestsError, ServerError,
 )  # fmt: skip
-# Sluice's own, and what a database, a catalog, an object store or a disk raises.
+# Errors of Sluice, and those of databases, catalogs, object stores and disks.
 EXPECTED: Errors = (SluiceError, OSError, DBAPIError, RESTError, CommitFailedException)
-# Databases raise the same class for what no waiting mends, and so does pyarrow for S3.
+# Databases, and pyarrow for S3, raise the same class for errors that waiting does not help.
 _HOPELESS: Final = (
     "authentication failed", "no password supplied", "pg_hba.conf", "does not exist",
     "permission denied", "unable to open database file", "readonly database",
@@ -51,14 +51,14 @@ log = logging.getLogger(__name__)
 
 
 class CatalogAwayError(TransientError):
-    """The catalog did not answer for as long as it was waited for."""
+    """The catalog or the store did not answer in time."""
 
 
 def retry(action: Callable[[], T], also: Errors = ()) -> T:
-    """Do something again, for SECONDS, while it fails in a way that passes; `also`: errors to add.
+    """Run an action again, for SECONDS, while its error is transient; `also`: more such errors.
 
-    Raises CatalogAwayError when the time is up, LakeMoved where a file was missing all the while,
-    and any other error as it is.
+    Raises CatalogAwayError when the time is up, LakeMoved where a file stayed missing, and any
+    other error unchanged.
     """
     give_up = time.monotonic() + SECONDS
     turn = 0
@@ -71,15 +71,18 @@ def retry(action: Callable[[], T], also: Errors = ()) -> T:
                 raise
             if time.monotonic() >= give_up:
                 raise _given_up(problem) from problem
-            if turn == _TOLD_AT:
+            if turn == _LOGGED_AT:
                 log.warning("waiting up to %.0f s: %s", SECONDS, in_words(problem))
             time.sleep(pause(turn))
             turn += 1
 
 
 def _given_up(problem: Exception) -> SluiceError:
-    """A file that a table's newest metadata replaced is missing for a moment; one that stays so is
-    of a warehouse and a catalog that do not belong together."""
+    """Return the error to raise when the time is up.
+
+    A file that newer metadata replaced is missing for a moment; where it stays missing, warehouse
+    and catalog do not belong together.
+    """
     if isinstance(problem, FileNotFoundError):
         return LakeMoved(
             f"{in_words(problem)}: the catalog names a file that is not in the warehouse; the "
@@ -93,8 +96,8 @@ def _given_up(problem: Exception) -> SluiceError:
 
 
 def transient_errors() -> Errors:
-    """Errors of a catalog's database or server that pass, often by themselves."""
-    # Whoever has an error of requests has loaded it; nobody else should have to.
+    """Return the transient errors of a catalog's database or server."""
+    # An error of requests can only occur where it is imported; importing it here costs time.
     requests = sys.modules.get("requests")
     if requests is None:
         return OF_CATALOGS
@@ -102,16 +105,16 @@ def transient_errors() -> Errors:
 
 
 def pause(turn: int, longest: float = LONGEST_PAUSE) -> float:
-    """Seconds to wait after a try, `turn` from 0 on: twice as long each time, up to `longest`.
+    """Return the seconds to wait after try `turn` (from 0): doubled each time, up to `longest`.
 
-    By chance somewhat less, so that those who failed together do not come back together.
+    Jitter keeps processes that failed together from coming back together.
     """
     whole: float = min(longest, FIRST_PAUSE * 2 ** min(turn, 10))
     return random.uniform(0.2, 1.0) * whole
 
 
 def in_words(problem: Exception) -> str:
-    """What the database or server said, in one line and without the statement."""
+    """Return the message of the database or server, in one line and without the statement."""
     cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
     return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
 
@@ -127,8 +130,8 @@ def is_hopeless(problem: Exception) -> bool:
 
 
 def _is_of_a_store(problem: Exception) -> bool:
-    """Whether pyarrow raised it for a request to an object store: it has no `errno`, and no class
-    of its own. An error of the disk has an `errno`."""
+    """Whether it is pyarrow's error for a request to an object store: a plain OSError without the
+    `errno` that a disk's error has."""
     return type(problem) is OSError and problem.errno is None
 
 

@@ -1,4 +1,4 @@
-"""Columns in the place, and under the names, of others: one commit."""
+"""Replaces columns by others, under the former names, in one commit."""
 
 from __future__ import annotations
 

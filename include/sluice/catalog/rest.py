@@ -1,4 +1,4 @@
-"""pyiceberg's REST catalog with an end to its waiting; by itself it waits for an answer."""
+"""pyiceberg's REST catalog with timeouts and retries; by default it waits without end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib3.util import Retry
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
-# What was sent to change something is not sent again, unless it never reached the server.
+# A request that changes something is sent again only if it never reached the server.
 _AGAIN: Final = Retry(
     total=5,
     backoff_factor=0.5,
@@ -23,10 +23,10 @@ _AGAIN: Final = Retry(
 
 
 class PatientRestCatalog(RestCatalog):
-    """Asks again where that is safe, and gives up in the end; see `_AGAIN`."""
+    """Retries where that is safe, see `_AGAIN`, and has timeouts."""
 
     def _config_headers(self, session: Session) -> None:
-        # The first thing done to a new session, before it fetches a token.
+        # Called first for a new session, before it fetches a token.
         for scheme in ("https://", "http://"):
             session.mount(scheme, _Impatient(max_retries=_AGAIN))
         super()._config_headers(session)

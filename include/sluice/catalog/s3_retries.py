@@ -1,4 +1,4 @@
-"""pyarrow's S3 client with as many tries as boto3's has here; by itself it gives up after three."""
+"""Retries of pyarrow's S3 client, as many as boto3's; by default it gives up after three."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sluice.objects.s3_store import ATTEMPTS
 
 
 class PatientS3Retries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
-    """pyiceberg makes it by its name, without arguments (`s3.retry-strategy-impl`)."""
+    """Created by pyiceberg by its name (`s3.retry-strategy-impl`), without arguments."""
 
     def __init__(self) -> None:
         super().__init__(max_attempts=ATTEMPTS)

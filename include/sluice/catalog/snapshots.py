@@ -1,8 +1,8 @@
-"""publish and rollback of one table: commits staged by hand, with their requirements.
+"""Publish and roll back one table: commits with requirements of our own.
 
-pyiceberg's `set_current_snapshot` and `create_tag` take their requirement from what they have
-just loaded, so a second publisher would discard the first unseen; here the recorded base is
-required instead (docs/architecture.md, "Decisions that are not obvious").
+pyiceberg's `set_current_snapshot` and `create_tag` require the state that they have just loaded,
+so a second publisher would silently discard the first; here the recorded base is required
+(docs/architecture.md, "Decisions that are not obvious").
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _DEFAULTS_AT: Final = f"{PROP_DEFAULTS}-at."
 
 @dataclass(frozen=True)
 class Moved:
-    """What a commit did to `main` of one table; `after` None: the branch is gone again."""
+    """`main` of one table before and after a commit; `after` None: the branch was removed."""
 
     table: str
     before: int | None
@@ -69,16 +69,16 @@ class Moved:
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
-    """The snapshot that a branch or tag points to, None where there is none."""
-    found: SnapshotRef | None = table.metadata.refs.get(ref)
-    return None if found is None else found.snapshot_id
+    """Return the snapshot that a branch or tag points to; None where there is none."""
+    named: SnapshotRef | None = table.metadata.refs.get(ref)
+    return None if named is None else named.snapshot_id
 
 
 def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
     """Point `main` at the branch's audited head, tag it and drop the branch, in one commit.
 
-    Nothing happens where `main` is there already, or past it. Raises PublishRefused when `main`
-    is not the recorded base any more, CommitStateUnknown when the catalog did not answer.
+    Does nothing where `main` is at that head already, or past it. Raises PublishRefused when `main`
+    is no longer the recorded base, CommitStateUnknown when the catalog did not answer.
     """
     for left in reversed(range(_COMMIT_TRIES)):
         table = known_table(catalog, staged.namespace, staged.name)
@@ -88,7 +88,7 @@ def publish_table(catalog: Catalog, staged: StagedTable, batch_id: str) -> None:
         try:
             _publish(catalog, table, staged, tag_name(batch_id))
             return
-        except PublishRefused:  # somebody's commit of anything, between the look and this one
+        except PublishRefused:  # another commit came between the check and this one
             if not left:
                 raise
 
@@ -117,20 +117,21 @@ def _publish(catalog: Catalog, table: Table, staged: StagedTable, tag: str) -> N
 
 
 def _properties(table: Table, staged: StagedTable) -> tuple[TableUpdate, ...]:
-    """Kept with the table: `highest`, so that a batch wholly above it need not be compared with
-    the rows, and `defaults`, which says what its rows hold, for rows that come late.
+    """Return the updates of two table properties.
 
-    A rollback leaves `highest`: too high costs a comparison, nothing else. `defaults` goes back
-    with the rows, so what the base was filled by is kept beside it while the base is there.
+    `highest`: a batch whose positions are all above it need not be compared with the rows. A
+    rollback leaves it: too high a value only costs a comparison. `defaults`: what rows hold in
+    added columns, needed for late rows. It goes back with a rollback, so the value of each base is
+    kept in a property of its own while the base exists.
     """
-    told = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
-    known = {name: value for name, value in told.items() if value is not None}
+    stated = {PROP_HIGHEST: staged.highest, PROP_DEFAULTS: staged.defaults}
+    known = {name: value for name, value in stated.items() if value is not None}
     before = table.properties.get(PROP_DEFAULTS, "")
     if staged.defaults not in (None, before):
         known[_defaults_at(staged.base_snapshot)] = before
     kept = (None, *(s.snapshot_id for s in table.metadata.snapshots))
-    there = {_defaults_at(snapshot) for snapshot in kept} | known.keys()
-    gone = [n for n in table.properties if n.startswith(_DEFAULTS_AT) and n not in there]
+    needed = {_defaults_at(snapshot) for snapshot in kept} | known.keys()
+    gone = [n for n in table.properties if n.startswith(_DEFAULTS_AT) and n not in needed]
     updates: list[TableUpdate] = [SetPropertiesUpdate(updates=known)] if known else []
     return (*updates, *([RemovePropertiesUpdate(removals=gone)] if gone else []))
 
@@ -140,7 +141,7 @@ def _defaults_at(snapshot: int | None) -> str:
 
 
 def _defaults_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
-    """`defaults` as the rows of the base were filled by, where the batch changed it."""
+    """Return the updates that restore `defaults` of the base, where the batch changed them."""
     kept = _defaults_at(base)
     before = table.properties.get(kept)
     if before is None:
@@ -152,7 +153,7 @@ def _defaults_back(table: Table, base: int | None) -> tuple[TableUpdate, ...]:
 
 
 def is_published(table: Table, staged: StagedTable) -> bool:
-    """True when the head is `main` or one of its ancestors."""
+    """Whether the staged head is `main` or one of its ancestors."""
     return staged.head_snapshot in ancestors(table, head(table))
 
 
@@ -165,10 +166,10 @@ def rollback_table(
     base_schema: int | None,
     batch_id: str,
 ) -> Moved:
-    """Put `main`, the schema and what rows hold in added columns back to before the batch, if
-    only our maintenance came after.
+    """Restore `main`, the schema and the column defaults from before the batch, if only Sluice's
+    maintenance wrote since.
 
-    Raises RollbackRefused naming who wrote since.
+    Raises RollbackRefused, which names who wrote.
     """
     table = catalog.load_table((namespace, name))
     current = head(table)
@@ -188,7 +189,7 @@ def rollback_table(
 def _steps_back(
     table: Table, base: int | None, base_schema: int | None, batch_id: str
 ) -> list[TableUpdate]:
-    """What puts `main` and the schema back, and takes the batch's tag away."""
+    """Return the updates that restore `main` and the schema and remove the batch's tag."""
     updates: list[TableUpdate] = (
         [RemoveSnapshotRefUpdate(ref_name=MAIN)]
         if base is None
@@ -203,8 +204,10 @@ def _steps_back(
 
 
 def _schema_back(table: Table, schema_id: int) -> list[TableUpdate]:
-    """Make an earlier schema current again. What is remembered of the records' shapes may be of
-    the later one: the next batch, planned by it, would have its types."""
+    """Return the updates that make an earlier schema current again.
+
+    The recorded shapes go: they may be of the later schema, and the next batch is planned by them.
+    """
     known = [PROP_SHAPES] if PROP_SHAPES in table.properties else []
     forgotten = [RemovePropertiesUpdate(removals=known)] if known else []
     return [SetCurrentSchemaUpdate(schema_id=schema_id), *forgotten]
@@ -215,8 +218,8 @@ def refuse_rollback(
 ) -> None:
     """Raise RollbackRefused unless `main`, at `current`, may go back to before the batch.
 
-    It may where it is there already, or on what the batch published with only our maintenance
-    since. Raises Followed where a snapshot that this takes is not there any more.
+    It may where it is there already, or where only maintenance wrote since the batch. Raises
+    Followed where another batch wrote since, or a needed snapshot has expired.
     """
     if current == base:
         return
@@ -230,7 +233,7 @@ def refuse_rollback(
             )
         raise Followed(
             f"{name}: between main and what batch {batch_id} published snapshots have expired"
-            if table.snapshot_by_id(head_snapshot)  # kept by a tag, or a branch, of somebody's own
+            if table.snapshot_by_id(head_snapshot)  # kept by somebody else's tag or branch
             else f"{name}: what batch {batch_id} published, {head_snapshot}, has expired"
         )
     _refuse_foreign(table, current, head_snapshot, batch_id)
@@ -239,7 +242,7 @@ def refuse_rollback(
 
 
 def restore_schema(catalog: Catalog, namespace: str, name: str, schema_id: int) -> bool:
-    """Make an earlier schema current again after a failed batch; True where it was not."""
+    """Make an earlier schema current again after a failed batch; returns whether it changed."""
     table = catalog.load_table((namespace, name))
     now = table.metadata.current_schema_id
     if now == schema_id:
@@ -264,13 +267,13 @@ def _refuse_foreign(table: Table, current: int, head_snapshot: int, batch_id: st
 
 
 def strangers_since(table: Table, snapshot: int) -> list[str]:
-    """The snapshots of `main` after a given one that are `foreign`, newest first."""
+    """Return the `foreign` snapshots of `main` after a given one, newest first."""
     past = ancestors(table, head(table)) - ancestors(table, snapshot)
     return foreign(table, past)
 
 
 def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """The branches of a table whose name begins with `prefix`."""
+    """Return the branches of a table whose name begins with `prefix`."""
     table = find_table(catalog, namespace, name)
     if table is None:
         return []
@@ -278,28 +281,28 @@ def branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[s
 
 
 def drop_branches(catalog: Catalog, namespace: str, name: str, prefix: str) -> list[str]:
-    """Remove the branches whose name begins with `prefix`; returns which there were."""
-    found = branches(catalog, namespace, name, prefix)
-    for ref in found:
+    """Remove the branches whose name begins with `prefix`; returns their names."""
+    doomed = branches(catalog, namespace, name, prefix)
+    for ref in doomed:
         table = catalog.load_table((namespace, name))
         requirement = AssertRefSnapshotId(ref=ref, snapshot_id=head(table, ref))
         commit(catalog, table, (requirement,), (RemoveSnapshotRefUpdate(ref_name=ref),))
-    return found
+    return doomed
 
 
 def tables_of(catalog: Catalog, namespace: str) -> list[tuple[str, str]]:
-    """All tables of a pipeline's namespace and of that of its changelogs."""
-    found: list[tuple[str, str]] = []
+    """Return all tables of a pipeline's namespace and of its changelog namespace."""
+    tables: list[tuple[str, str]] = []
     for space in (namespace, changelog_namespace(namespace)):
         try:
-            found += [(space, ident[-1]) for ident in catalog.list_tables(space)]
+            tables += [(space, ident[-1]) for ident in catalog.list_tables(space)]
         except NoSuchNamespaceError:
             continue
-    return sorted(found)
+    return sorted(tables)
 
 
 def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
-    """Remove tags in one commit that requires each to be where the table object has it."""
+    """Remove tags in one commit that requires each to be as the table object has it."""
     requirements = tuple(AssertRefSnapshotId(ref=tag, snapshot_id=head(table, tag)) for tag in tags)
     updates = tuple(RemoveSnapshotRefUpdate(ref_name=tag) for tag in tags)
     if updates:
@@ -307,8 +310,10 @@ def drop_tags(catalog: Catalog, table: Table, tags: Iterable[str]) -> None:
 
 
 def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
-    """Remove a tag, wherever it is by now. Raises TransientError where somebody committed before
-    each of several tries: no PublishRefused, for nothing has to be merged again for it."""
+    """Remove a tag, wherever it points to.
+
+    Raises TransientError after several lost races, not PublishRefused: no merge is to be repeated.
+    """
     for _ in range(_COMMIT_TRIES):
         table = catalog.load_table((namespace, name))
         try:
@@ -323,7 +328,7 @@ def drop_tag(catalog: Catalog, namespace: str, name: str, tag: str) -> None:
 
 
 def point(ref: str, kind: SnapshotRefType, snapshot: int) -> SetSnapshotRefUpdate:
-    """Make a branch or tag point to a snapshot."""
+    """Return the update that points a branch or tag to a snapshot."""
     return SetSnapshotRefUpdate(
         ref_name=ref, type=kind, snapshot_id=snapshot,
         max_ref_age_ms=None, max_snapshot_age_ms=None, min_snapshots_to_keep=None,

@@ -1,7 +1,7 @@
-"""The one Iceberg catalog as Spark is told of it; see `client.py` for pyiceberg.
+"""The Iceberg catalog for Spark; see `client.py` for pyiceberg.
 
-Nothing here needs pyiceberg: a driver asks for its session before it imports that. The settings
-may hold a password: set them inside the driver, never on spark-submit's command line.
+Nothing here imports pyiceberg: a driver starts its session before it imports that. The settings may
+hold a password: set them inside the driver, never on spark-submit's command line.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ POSTGRES_ANSWER_SECONDS: Final = 60
 ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
-# Iceberg hands on to the driver what begins with `jdbc.`.
+# Iceberg passes properties with the prefix `jdbc.` to the JDBC driver.
 _POSTGRES_LIMITS: Final = {
     ".jdbc.connectTimeout": str(POSTGRES_CONNECT_SECONDS),
     ".jdbc.socketTimeout": str(POSTGRES_ANSWER_SECONDS),
     ".jdbc.tcpKeepAlive": "true",
 }
 _S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-# Keys in Hadoop's settings, then what boto3 and pyarrow find: the environment, a web identity, a
-# profile, a role. Not the providers of these one by one: that of web identities, where there is
-# none, raises what ends Hadoop's search.
+# Keys in Hadoop's settings, then the chain of boto3 and pyarrow: environment, web identity,
+# profile, role. Not as single providers: where there is no web identity, its provider's error ends
+# Hadoop's search.
 _S3A_CREDENTIALS: Final = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
@@ -42,7 +42,7 @@ _S3A_CREDENTIALS: Final = (
 
 
 def spark_catalog_conf(project: Project) -> dict[str, str]:
-    """What Spark needs to reach the same tables, and S3 where the project uses it."""
+    """Return Spark's settings for the catalog, and for S3 where the project uses it."""
     lake = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".warehouse": project.lake.warehouse,
@@ -55,12 +55,12 @@ def spark_catalog_conf(project: Project) -> dict[str, str]:
 
 
 def uses_s3(project: Project) -> bool:
-    """True when the warehouse or any landing folder is in a bucket."""
+    """Whether the warehouse or any landing folder is in a bucket."""
     return project.lake.on_s3 or any(p.landing.on_s3 for p in project.pipelines.values())
 
 
 def s3_region() -> str | None:
-    """The region as the AWS clients look it up."""
+    """Return the region from the variables that the AWS clients read."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
@@ -77,21 +77,21 @@ def _spark_properties(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def rest_secrets() -> dict[str, str]:
-    """How a REST catalog knows who asks, from the environment."""
-    found = {
+    """Return the credentials for a REST catalog from the environment."""
+    secrets = {
         "token": os.environ.get(ENV_REST_TOKEN),
         "credential": os.environ.get(ENV_REST_CREDENTIAL),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in secrets.items() if value}
 
 
 def _postgres(uri: SplitResult) -> dict[str, str]:
-    """The URI for JDBC, which takes user and secrets as properties: Iceberg's errors tell URIs."""
+    """Return URI and properties for JDBC; the URI has no secrets, since errors show it."""
     host = uri.netloc.rpartition("@")[2]
     given = parse_qsl(uri.query)
     apart = {name: value for name, value in given if name == "user" or is_secret(name)}
-    told = urlencode([(name, value) for name, value in given if name not in apart], safe="/:")
-    plain = urlunsplit(("postgresql", host, uri.path, told, ""))
+    query = urlencode([(name, value) for name, value in given if name not in apart], safe="/:")
+    plain = urlunsplit(("postgresql", host, uri.path, query, ""))
     secrets = {"user": _user(uri), "password": _password(uri), **apart}
     properties = {f".jdbc.{name}": value for name, value in secrets.items() if value}
     return {".uri": f"jdbc:{plain}", **_POSTGRES_LIMITS, **properties}
@@ -106,7 +106,7 @@ def _password(uri: SplitResult) -> str | None:
 
 
 def _hadoop_conf(project: Project) -> dict[str, str]:
-    """Hadoop's S3 client; it takes the keys from where they are by itself."""
+    """Return the settings of Hadoop's S3 client, which finds the keys itself."""
     if not uses_s3(project):
         return {}
     conf = {
