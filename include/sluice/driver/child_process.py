@@ -1,4 +1,4 @@
-"""A child process that ends: after so long at the latest, with the end of what it said."""
+"""A child process with a time limit, and the end of its output."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_ERRORS: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_SECONDS: Final = 10.0
 SIGNALS: Final = 128
-"""What a shell adds to the number of the signal that ended a process, for its exit code."""
+"""A shell's exit code for a process that a signal ended is this plus the signal's number."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended; `code` None: it was stopped, for its time was up."""
+    """How a child ended; `code` None: it was stopped when its time was up."""
 
     code: int | None
     output: str
@@ -31,9 +31,9 @@ class Ended:
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
-    """Run a command for so long at most, then stop it with all that it started.
+    """Run a command for at most `seconds`, then stop it with its child processes.
 
-    Of its output the last MOST_OUTPUT and MOST_ERRORS bytes are kept.
+    The last MOST_OUTPUT bytes of its output and MOST_ERRORS of its errors are kept.
     """
     child = subprocess.Popen(
         command,
@@ -51,15 +51,15 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], seconds: f
         with suppress(subprocess.TimeoutExpired):
             code = child.wait(seconds)
     finally:
-        # Whoever interrupts this process means its child too, which has a session of its own.
+        # An interrupt of this process does not reach the child, which has its own session.
         _stop(child)
     return Ended(code, output.text(), errors.text())
 
 
 def stop_children_when_ended() -> None:
-    """Let SIGTERM, and a terminal that closes, end this process as Ctrl-C does: with its child.
+    """Let SIGTERM, and a closing terminal, end this process as Ctrl-C does: with its child.
 
-    A signal that is ignored, as `nohup` has it, stays so.
+    A signal that is ignored, as under `nohup`, stays ignored.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -71,7 +71,7 @@ def _exit(number: int, _: FrameType | None) -> NoReturn:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Stop what is left of the child's process group, gently first."""
+    """Stop the rest of the child's process group, with SIGTERM first."""
     if child.returncode is not None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -83,7 +83,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 
 class _Tail:
-    """Reads a pipe to its end, and keeps the end of it."""
+    """Reads a pipe to its end and keeps the last `most` bytes."""
 
     def __init__(self, pipe: IO[bytes], most: int) -> None:
         self._pipe, self._most = pipe, most
@@ -99,6 +99,6 @@ class _Tail:
                     del self._kept[: -self._most]
 
     def text(self) -> str:
-        """What was kept, once nobody writes any more."""
+        """Return the kept text, once the pipe is closed."""
         self._thread.join(_GRACE_SECONDS)
         return bytes(self._kept[-self._most :]).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""spark-submit as a child process, and its exit code as one of our errors."""
+"""Runs spark-submit as a child process and turns its exit code into one of Sluice's errors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PLAN_BATCH: Final = ENTRY_POINTS / "plan_batch.py"
 _TRY_AGAIN: Final = TransientError.exit_code
 _LINES_SHOWN: Final = 15
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# Damaged bytes may claim any length: Avro would take the memory for it before it reads on.
+# Damaged bytes may claim any length, and Avro allocates the memory before it reads on.
 _AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={most}"
     for name, most in (("bytes", 64 << 20), ("string", 64 << 20), ("collectionItems", 1_000_000))
 )
-# The best compiler takes the cores that the data needs. A small batch ends before that pays: it
-# goes without (200 k events on 2 cores: 36 s instead of 45), but with as much room for compiled
-# code as the JVM has with it. The fifth of that which it gives the quick compiler alone is full
-# after a batch of many tables, and nothing more is compiled (60 tables: 148 s instead of 96).
-# In a larger batch what is compiled by the best one has to be hot (1 M events: 68 s instead of 93
-# without): four times the JVM's own thresholds, and ten times that for what plans a query, for it
-# works on no rows (64 s).
+# The optimizing compiler (C2) competes with the data for the cores. A small batch ends before C2
+# pays off and runs without it (200 k events on 2 cores: 36 s instead of 45), but with the whole
+# code cache: the fifth that C1 gets by itself is full after a batch of many tables, and nothing
+# more is compiled (60 tables: 148 s instead of 96).
+# In a larger batch only hot code is compiled by C2 (1 M events: 68 s instead of 93 without C2): at
+# four times the JVM's thresholds, and ten times that for query planning, which works on no rows
+# (64 s).
 _COMPILE_QUICKLY: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 _COMPILE_LATE: Final = (
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 "
@@ -47,11 +47,11 @@ _PLAN_UNCOMPILED: Final = "-XX:CompileCommand=quiet " + " ".join(
 _SMALL_BATCH_BYTES: Final = 192 << 20
 _COMPRESSED: Final = (".gz", ".bz2")
 _AS_PLAIN_TEXT: Final = 8
-"""How many bytes of text one of a compressed or binary file may stand for, roughly."""
-# A JVM takes the case of letters from the language of its machine: in Turkish I is not i.
+"""Rough ratio of text to bytes in a compressed or binary file."""
+# A JVM changes case by the machine's language: in Turkish, I is not the upper case of i.
 JVM_DEFAULTS: Final = f"{_AVRO_LIMITS} -Duser.language=en"
-# Where Python names files in UTF-8, the JVM has to: it goes by the locale alone, and in that of C,
-# or in one that is not installed, finds no file whose name has more than ASCII.
+# Where Python encodes file names in UTF-8, the JVM must too: it goes by the locale alone, and in C,
+# or a locale that is not installed, finds no file whose name is not ASCII.
 _ENCODING: Final = "utf-8"
 _LOCALE: Final = "C.UTF-8"
 _DEFAULT_CONF: Final = {
@@ -62,7 +62,7 @@ _DEFAULT_CONF: Final = {
 
 
 def is_small(manifest: Manifest) -> bool:
-    """Whether a batch is loaded before the JVM's best compiler has paid for itself."""
+    """Whether a batch ends before the JVM's optimizing compiler pays off."""
     if manifest.rebuild is not None:
         return False
     text = sum(f.size if _is_plain(f) else f.size * _AS_PLAIN_TEXT for f in manifest.files)
@@ -74,15 +74,15 @@ def _is_plain(file: SourceFile) -> bool:
 
 
 def jvm_options(small: bool) -> str:
-    """How a driver's JVM collects and compiles, where the project says nothing else."""
+    """Return the default options for garbage collection and compilation of a driver's JVM."""
     compiler = _COMPILE_QUICKLY if small else f"{_COMPILE_LATE} {_PLAN_UNCOMPILED}"
     return f"-XX:+UseParallelGC {compiler}"
 
 
 def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
-    """Settings that must be there before the JVM starts; never a secret (see catalog/spark.py).
+    """Return the settings needed before the JVM starts; never a secret (see catalog/spark.py).
 
-    `small`: the driver has little to do, see `is_small`.
+    `small`: see `is_small`.
     """
     given = {key: str(value) for key, value in project.spark.conf.items()}
     conf = {**_DEFAULT_CONF, JAVA_OPTIONS: jvm_options(small), **given}
@@ -90,25 +90,26 @@ def spark_conf(project: Project, small: bool = False) -> dict[str, str]:
 
 
 def properties_file() -> str | None:
-    """Spark's defaults, where its own conf folder is hidden from it for a quick start."""
+    """Return the path of Spark's defaults where a quick start hides the conf folder, else None."""
     return str(startup.defaults_file()) if startup.usable() else None
 
 
 def driver_environment() -> dict[str, str]:
-    """The environment in which the driver finds this checkout's Python and Sluice itself."""
-    found = dict(os.environ)
-    found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", "")])
+    """Return an environment in which the driver finds this checkout's Python and Sluice."""
+    variables = dict(os.environ)
+    path = [str(Path(sys.executable).parent), variables.get("PATH", "")]
+    variables["PATH"] = os.pathsep.join(path)
     places = (startup.CHECKOUT, startup.CHECKOUT / "include")
-    found["PYTHONPATH"] = os.pathsep.join(str(place) for place in places)
+    variables["PYTHONPATH"] = os.pathsep.join(str(place) for place in places)
     if sys.getfilesystemencoding() == _ENCODING:
-        found["LC_ALL"] = _LOCALE
-    return {**found, **(startup.environment() if startup.usable() else {})}
+        variables["LC_ALL"] = _LOCALE
+    return {**variables, **(startup.environment() if startup.usable() else {})}
 
 
 def submit_command(
     project: Project, entry: Path, *arguments: str, small: bool = False
 ) -> list[str]:
-    """The very command that runs an entry point on the project, for logs and for people."""
+    """Return the command that runs an entry point on the project."""
     settings = spark_conf(project, small).items()
     conf = [part for key, value in settings for part in ("--conf", f"{key}={value}")]
     defaults = properties_file()
@@ -122,33 +123,33 @@ def submit_command(
 def submit(project: Project, entry: Path, *arguments: str, small: bool = False) -> str:
     """Run a driver to its end and return its last line, which is its result as JSON.
 
-    `small` as for `spark_conf`. Raises TransientError or TerminalError with what it said last,
-    TransientError too where it takes longer than `spark.max_load_seconds`.
+    `small`: see `is_small`. Raises TransientError or TerminalError with the driver's last words,
+    TransientError where it takes longer than `spark.max_load_seconds`.
     """
     command = submit_command(project, entry, *arguments, small=small)
     seconds = project.spark.max_load_seconds
     done = run_child(command, driver_environment(), seconds)
     if done.code == 0:
         return (done.output.strip().splitlines() or [""])[-1]
-    # spark-submit hands on a Python driver's own words on standard output.
-    told = _told(done.errors + "\n" + done.output)
+    # spark-submit prints a Python driver's errors on standard output.
+    message = _last_words(done.errors + "\n" + done.output)
     if done.code is None:
         raise TransientError(
-            f"the Spark driver was stopped after {seconds} s: {told}\nIf a batch needs longer, "
+            f"the Spark driver was stopped after {seconds} s: {message}\nIf a batch needs longer, "
             f"raise spark.max_load_seconds in {project.root / PROJECT_FILE}"
         ).in_lines()
     again = done.code == _TRY_AGAIN or has_died(done.code)
     kind = TransientError if again else TerminalError
-    raise kind(f"the Spark driver ended with {done.code}: {told}").in_lines()
+    raise kind(f"the Spark driver ended with {done.code}: {message}").in_lines()
 
 
 def has_died(code: int) -> bool:
-    """Whether a driver was killed or crashed, as its code or a shell's tells: what it said before
-    does not say why it ended."""
+    """Whether an exit code means that the driver was killed or crashed: then its output does not
+    tell why. A shell reports a signal as 128 plus its number."""
     return code < 0 or code > SIGNALS
 
 
-def _told(output: str) -> str:
+def _last_words(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     ours = [i for i, line in enumerate(lines) if _is_ours(line)]
     return "\n".join(lines[ours[-1] :] if ours else lines[-_LINES_SHOWN:])

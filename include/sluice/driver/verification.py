@@ -1,4 +1,4 @@
-"""What a verification found: the typed content of the driver's last line and of the reports."""
+"""The result of a verification: the driver's last line and the reports as types."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MISSING: Final = "missing"
 UNEXPECTED: Final = "unexpected"
 REPEATED: Final = "repeated"
 DIFFERS: Final = "differs"
-# In the order in which people look at them.
+# In the order of reports.
 KINDS: Final = (MISSING, UNEXPECTED, REPEATED, DIFFERS)
 
-# Ranges of the key's hash in which rows are compared first.
+# The number of ranges of the key's hash; ranges are compared before rows.
 BUCKETS: Final = 256
 
 Row = dict[str, str | None]
@@ -21,9 +21,9 @@ Row = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Difference:
-    """One key that is not what the changelog says, its rows as text.
+    """One key whose row differs from the changelog, rows as text.
 
-    `kind` is one of KINDS; `columns` says which differ. A side without a row is None.
+    `kind` is one of KINDS; `columns`: those that differ; a side without a row is None.
     """
 
     kind: str
@@ -34,11 +34,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One Iceberg table beside what it must hold.
+    """One Iceberg table compared with its expected rows.
 
-    `snapshot`: the id of `main`'s as text, beyond what JSON readers hold exactly; None where
-    there is none. `buckets`: ranges of the key's hash whose
-    rows are not the same. `kinds` counts every key that differs, `shown` holds the first of them.
+    `snapshot`: the id of `main`'s snapshot, as text since JSON readers round such numbers; None:
+    there is none. `buckets`: the number of ranges of the key's hash that differ. `kinds` counts all
+    keys that differ, `shown` has the first of them.
     """
 
     table: str
@@ -51,21 +51,22 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """True where nothing differs."""
+        """Whether nothing differs."""
         return self.buckets == 0
 
     @property
     def differing(self) -> int:
-        """How many keys differ."""
+        """The number of keys that differ."""
         return sum(self.kinds.values())
 
 
 @dataclass(frozen=True)
 class TableReport:
-    """One target with its tombstones; `foreign`: snapshots of `main` that no batch wrote.
+    """One target with its tombstones and the tables of its modes (`beside`).
 
-    `tombstones`: None beside a live source, which has none. `beside`: what its modes make.
-    `floor`: the position up to which changes are forgotten; only what is above it is compared.
+    `foreign`: snapshots of `main` that no batch wrote. `tombstones` None: compared with a live
+    source, which has none. `floor`: changes up to this position have expired; only rows above it
+    are compared.
     """
 
     target: str
@@ -78,19 +79,19 @@ class TableReport:
 
     @property
     def agrees(self) -> bool:
-        """True where rows, tombstones and what is beside them are what the changelog says."""
+        """Whether rows, tombstones and tables of modes all agree."""
         return all(comparison.agrees for comparison in self.comparisons)
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """All that there are."""
+        """All comparisons of the target."""
         tombstones = () if self.tombstones is None else (self.tombstones,)
         return (self.rows, *tombstones, *self.beside)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """A whole pipeline; `notes` say what else a reader has to know.
+    """The verification of a pipeline; `notes`: remarks for the reader.
 
     `source`: the address of the live source that it was compared with; None: its changelogs.
     """
@@ -105,23 +106,23 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """True where every table agrees."""
+        """Whether every table agrees."""
         return all(table.agrees for table in self.tables)
 
     def to_json(self) -> str:
-        """The document for programs; it says of the whole and of every table whether it agrees."""
+        """Return the JSON document, with `agrees` for the whole and for every table."""
         return json.dumps(self.as_dict(), sort_keys=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values."""
-        found = asdict(self) | {"agrees": self.agrees}
-        for raw, table in zip(found["tables"], self.tables, strict=True):
+        """Return the content of the JSON document as plain values."""
+        document = asdict(self) | {"agrees": self.agrees}
+        for raw, table in zip(document["tables"], self.tables, strict=True):
             raw["agrees"] = table.agrees
-        return found
+        return document
 
     @staticmethod
     def from_json(text: str) -> Verification:
-        """Read what `to_json` wrote."""
+        """Read a document of `to_json`."""
         raw: dict[str, Any] = json.loads(text)
         del raw["agrees"]
         tables = tuple(_table(table) for table in raw["tables"])

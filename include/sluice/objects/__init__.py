@@ -1,1 +1,1 @@
-"""Folders and buckets, and what a batch keeps in them beside the tables."""
+"""Folders and buckets, and the files that a batch keeps there beside the tables."""

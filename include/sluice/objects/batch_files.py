@@ -1,7 +1,7 @@
 """The files of a batch beside the tables: manifest, staged copies, results of attempts.
 
-They lie under `<warehouse>/_sluice/<pipeline>/`: copies in `staged/`, shared by batches, the rest
-in `<batch>/`. A manifest is written once, never over.
+They are under `<warehouse>/_sluice/<pipeline>/`: copies in `staged/`, shared by batches, the rest
+in `<batch>/`. A manifest is never overwritten.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ SCRATCH: Final = "decoded-"
 
 
 def batch_of(manifest_key: str) -> str:
-    """The batch's id: the folder of its manifest."""
+    """Return the batch's id: the folder of its manifest."""
     return manifest_key.rsplit("/", 2)[-2]
 
 
 def pipeline_of(manifest_key: str) -> str:
-    """The pipeline of a manifest: the folder of all its batches."""
+    """Return the pipeline of a manifest: the folder above its batch."""
     return manifest_key.rsplit("/", 3)[-3]
 
 
 class BatchFiles:
-    """Reads and writes what belongs to batches in the project's warehouse."""
+    """Reads and writes the files of batches in the project's warehouse."""
 
     def __init__(self, project: Project) -> None:
         self.store: ObjectStore = open_store(f"{project.lake.warehouse}/{BATCH_FILES}")
 
     def manifest_key(self, pipeline: str, batch_id: str) -> str:
-        """Where a batch's manifest is; this is what tasks hand on."""
+        """Return the key of a batch's manifest, which tasks pass on."""
         return f"{pipeline}/{batch_id}/manifest.json"
 
     def staging_prefix(self, pipeline: str) -> str:
-        """Where landing puts JSON-lines copies of what Spark cannot read."""
+        """Return the prefix of the JSON-lines copies that landing makes for Spark."""
         return f"{pipeline}/staged/"
 
     def write_manifest(self, manifest: Manifest) -> str:
-        """Write it unless one of its name is there; returns its key."""
+        """Write a manifest unless its key exists; returns the key."""
         self.fix_manifest(manifest)
         return self.manifest_key(manifest.pipeline, manifest.batch_id)
 
     def fix_manifest(self, manifest: Manifest) -> bool:
-        """The same; False where the one that is there is another."""
+        """Write a manifest unless its key exists; False where another one is stored there."""
         key = self.manifest_key(manifest.pipeline, manifest.batch_id)
         fixed = self.store.put_if_absent(key, manifest.to_json().encode())
         return fixed or self.read_manifest(key) == manifest
@@ -62,14 +62,14 @@ class BatchFiles:
             raise TerminalError(f"there is no manifest {key}: land the batch first") from error
 
     def write_result(self, result: BatchResult) -> None:
-        """Write what an attempt staged; an attempt has one result."""
+        """Write the result of an attempt, which has one."""
         self.store.put(
             self._result_key(result.pipeline, result.batch_id, result.attempt),
             result.to_json().encode(),
         )
 
     def read_result(self, pipeline: str, batch_id: str, attempt: str) -> BatchResult:
-        """What an attempt staged; raises TerminalError where it has not finished."""
+        """Read the result of an attempt; raises TerminalError where it has not finished."""
         try:
             return BatchResult.from_json(
                 self.store.get(self._result_key(pipeline, batch_id, attempt)).decode()
@@ -83,15 +83,15 @@ class BatchFiles:
         return f"{pipeline}/{batch_id}/result-{attempt}.json"
 
     def scratch_url(self, pipeline: str, batch_id: str, attempt: str) -> str:
-        """Where an attempt's driver may keep what it has read, as Spark spells it."""
+        """Return Spark's URL of the folder for an attempt's intermediate files."""
         return self.store.url(self.scratch_key(pipeline, batch_id, attempt))
 
     def scratch_key(self, pipeline: str, batch_id: str, attempt: str) -> str:
-        """The same place, as the store has it."""
+        """Return the store's key of the folder for an attempt's intermediate files."""
         return f"{self._scratch_prefix(pipeline, batch_id)}{attempt}"
 
     def forget_scratch(self, pipeline: str, batch_id: str, attempt: str = "") -> None:
-        """Remove what one attempt's driver kept; without an attempt, what any of them left."""
+        """Remove the intermediate files of one attempt, or of all attempts at a batch."""
         self.store.delete_prefix(f"{self._scratch_prefix(pipeline, batch_id)}{attempt}")
 
     def _scratch_prefix(self, pipeline: str, batch_id: str) -> str:
@@ -103,9 +103,9 @@ class BatchFiles:
             self.store.delete_prefix(key)
 
     def copies_there(self, pipeline: str) -> set[str]:
-        """The keys of the staged copies that are there."""
-        return {found.key for found in self.store.list(f"{self.staging_prefix(pipeline)}*")}
+        """Return the keys of the staged copies that exist."""
+        return {copy.key for copy in self.store.list(f"{self.staging_prefix(pipeline)}*")}
 
     def staged_key(self, pipeline: str, file: SourceFile) -> str:
-        """Where the copy of one object is."""
+        """Return the key of an object's staged copy."""
         return self.staging_prefix(pipeline) + file.url.rsplit("/", 1)[-1]

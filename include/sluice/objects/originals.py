@@ -1,4 +1,4 @@
-"""Landed objects that Spark reads where they are: still those that landing looked at?"""
+"""Checks that the landed objects which Spark reads in place are unchanged since landing."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _CHUNK_BYTES: Final = 1 << 20
 def refuse_replaced(pipeline: Pipeline, manifest: Manifest) -> None:
     """Raise TerminalError where an object of the batch is gone, or has other bytes than landed.
 
-    One request an object; one that was only written again is told by its checksum.
+    One request for each object; an object written again is read, and its checksum compared.
     """
     store = open_store(pipeline.landing.url, region=pipeline.landing.region)
     originals = [file for file in manifest.files if not file.staged]
     with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
         verdicts = pool.map(lambda file: _verdict(store, file), originals)
-        wrong = [f"{f.key} {found}" for f, found in zip(originals, verdicts, strict=True) if found]
+        wrong = [f"{f.key} {why}" for f, why in zip(originals, verdicts, strict=True) if why]
     if wrong:
         raise replaced(pipeline, manifest, wrong)
 
 
 def replaced(pipeline: Pipeline, manifest: Manifest, wrong: list[str]) -> TerminalError:
-    """What to say where objects of a batch are not those that landed; `wrong`: which, and how."""
+    """Return the error for objects that are not those that landed; `wrong`: which, and how."""
     name, batch = pipeline.name, manifest.batch_id
     return TerminalError(
         f"batch {batch} of {name}: {'; '.join(wrong[:5])} in {pipeline.landing.url}; nothing "
@@ -42,7 +42,7 @@ def replaced(pipeline: Pipeline, manifest: Manifest, wrong: list[str]) -> Termin
 
 
 def _verdict(store: ObjectStore, file: SourceFile) -> str:
-    """What is wrong with an object, or nothing."""
+    """Return how an object differs from the landed one; '' if it does not."""
     try:
         now = store.describe(file.key)
         if is_same_object(now, file):

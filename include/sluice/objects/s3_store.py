@@ -43,14 +43,15 @@ CONNECTIONS: Final = 16
 DELETED_AT_ONCE: Final = 1000
 
 _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
-_ANOTHER: Final = ("412", "PreconditionFailed")  # than the condition of the request allows
+# The object that is there does not meet the condition of the request.
+_ANOTHER: Final = ("412", "PreconditionFailed")
 # S3's answer while a delete or another write of the key is under way: the request is to be sent
 # again (API reference of PutObject, If-None-Match), which botocore does not do.
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_SECONDS: Final = 0.2
 _DENIED: Final = ("401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _WRONG: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed")  # fmt: skip # noqa: E501
-# What the client refuses before it asks any server.
+# Raised by the client before any request.
 _WRONG_SETTINGS: Final = (
     NoCredentialsError,
     NoRegionError,
@@ -63,7 +64,7 @@ _KEY_ADVICE: Final = "its key cannot be used: mend that, or have it written agai
 _OF_ONE_OBJECT: Final = {
     "AccessDenied": "give Sluice the right to read it (s3:GetObject, and kms:Decrypt of its key)",
     "InvalidObjectState": "it is archived: restore it",
-    # So S3 answers for an object whose writer keeps the key (SSE-C).
+    # S3's answer for an object whose writer keeps the key (SSE-C).
     "InvalidRequest": "Sluice cannot ask for it as it is stored: have it written again",
     "KMS.DisabledException": _KEY_ADVICE,
     "KMS.InvalidKeyUsageException": _KEY_ADVICE,
@@ -74,7 +75,7 @@ _VERSIONED: Final = ("Enabled", "Suspended")
 
 
 class S3Store:
-    """A prefix of a bucket; `SLUICE_S3_ENDPOINT` names another server than Amazon's."""
+    """A prefix of a bucket; `SLUICE_S3_ENDPOINT` names a server other than Amazon's."""
 
     def __init__(self, bucket: str, prefix: str, region: str | None = None) -> None:
         self.bucket = bucket
@@ -83,7 +84,7 @@ class S3Store:
 
     @cached_property
     def client(self) -> S3Client:
-        """One client, made at first use; threads may share it."""
+        """The client, created on first use; threads may share it."""
         config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
@@ -94,20 +95,20 @@ class S3Store:
         return session.client("s3", endpoint_url=s3_endpoint(), config=config)
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
-        """See `ObjectStore`; the newest version of each object."""
+        """See `ObjectStore`; returns the newest version of each object."""
         wanted = glob_pattern(pattern)
         start = self.prefix + re.split(r"[*?\[]", pattern, maxsplit=1)[0]
         with self._explained(start):
-            found = self._versions(start) if self._is_versioned else self._objects(start)
-            for one in found:
-                # A folder that was made by hand is an object too, the prefix itself among them.
+            objects = self._versions(start) if self._is_versioned else self._objects(start)
+            for one in objects:
+                # A folder created by hand is an object too, as may be the prefix itself.
                 is_folder = one.key == "" or one.key.endswith("/")
                 if wanted.fullmatch(one.key) and not is_hidden(one.key) and not is_folder:
                     yield one
 
     @cached_property
     def _is_versioned(self) -> bool:
-        """False too where the settings may not be read: then no version is recorded."""
+        """Whether the bucket has versions; False where that may not be read."""
         try:
             return self.client.get_bucket_versioning(Bucket=self.bucket).get("Status") in _VERSIONED
         except ClientError as error:
@@ -145,19 +146,20 @@ class S3Store:
     def describe(self, key: str) -> StoredObject:
         """See `ObjectStore`."""
         with self._explained(key):
-            found = self.client.head_object(Bucket=self.bucket, Key=self.prefix + key)
-            version = found.get("VersionId", "null") if self._is_versioned else "null"
+            answer = self.client.head_object(Bucket=self.bucket, Key=self.prefix + key)
+            version = answer.get("VersionId", "null") if self._is_versioned else "null"
         return self._stored(
-            self.prefix + key, found["ContentLength"], found["ETag"], found["LastModified"], version
-        )
+            self.prefix + key,
+            answer["ContentLength"], answer["ETag"], answer["LastModified"], version,
+        )  # fmt: skip
 
     def open(self, key: str, etag: str = "") -> BinaryIO:
         """See `ObjectStore`."""
-        asked: GetObjectRequestTypeDef = {"Bucket": self.bucket, "Key": self.prefix + key}
+        request: GetObjectRequestTypeDef = {"Bucket": self.bucket, "Key": self.prefix + key}
         if etag:
-            asked["IfMatch"] = f'"{etag}"'
+            request["IfMatch"] = f'"{etag}"'
         try:
-            answer = self.client.get_object(**asked)
+            answer = self.client.get_object(**request)
         except (ClientError, BotoCoreError) as error:
             if _code(error) in _ANOTHER:
                 raise written_again(key) from error
@@ -180,7 +182,7 @@ class S3Store:
             self.client.upload_fileobj(content, self.bucket, self.prefix + key)
 
     def put_if_absent(self, key: str, content: bytes) -> bool:
-        """See `ObjectStore`: the server itself refuses a second object."""
+        """See `ObjectStore`; the server refuses a second object."""
         left = ATTEMPTS
         while True:
             try:
@@ -200,8 +202,8 @@ class S3Store:
         """See `ObjectStore`."""
         doomed: Doomed = []
         with self._explained(prefix):
-            for found in self._objects(self.prefix + prefix):
-                doomed.append({"Key": self.prefix + found.key})
+            for one in self._objects(self.prefix + prefix):
+                doomed.append({"Key": self.prefix + one.key})
                 if len(doomed) == DELETED_AT_ONCE:
                     self._delete(doomed)
                     doomed = []
@@ -221,7 +223,7 @@ class S3Store:
             )
 
     def forget_unfinished(self, prefix: str, before: datetime) -> None:
-        """See `ObjectStore`: parts of uploads that were never completed."""
+        """See `ObjectStore`; removes the parts of incomplete uploads."""
         with self._explained(prefix):
             pages = self.client.get_paginator("list_multipart_uploads")
             for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
@@ -243,7 +245,7 @@ class S3Store:
             raise self._explanation(key, error) from error
 
     def _denial(self, key: str, error: Exception) -> FileDenied | None:
-        """What the answer to the reading of one object says of this object alone."""
+        """Return the error for an object that alone cannot be read; None for any other error."""
         advice = _OF_ONE_OBJECT.get(_code(error))
         return FileDenied(f"{self._where(key)}: {error}; {advice}") if advice else None
 
@@ -251,7 +253,7 @@ class S3Store:
         return f"s3://{self.bucket}/{self.prefix}{key.removeprefix(self.prefix)}"
 
     def _explanation(self, key: str, error: Exception) -> Exception:
-        """The error to raise instead: absent, to be tried again, or to be mended first."""
+        """Return the error to raise instead: FileNotFoundError, TransientError or TerminalError."""
         where = self._where(key)
         code = _code(error)
         if code in _ABSENT:
@@ -263,12 +265,12 @@ class S3Store:
 
 
 def _code(error: Exception) -> str:
-    """The code of the server's answer; '' where there was none."""
+    """Return the error code of the server's answer; '' without one."""
     return error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
 
 
 class _Body(RawIOBase):
-    """An object's bytes; a connection that breaks is an error to try again."""
+    """The stream of an object's bytes; a broken connection raises TransientError."""
 
     def __init__(self, store: S3Store, key: str, body: StreamingBody) -> None:
         self._store = store

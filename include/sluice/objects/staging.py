@@ -1,4 +1,4 @@
-"""The copy of a landed file that Spark reads instead: in memory while small, and bounded."""
+"""The staged copy of a landed file: in memory while small, and of limited size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STAGED_TOO_LARGE: Final = "staged_copy_too_large"
 
 
 class StagedTooLarge(Exception):
-    """A file makes a larger copy than it may."""
+    """The copy of a file exceeds its limit."""
 
 
 class Copy(tempfile.SpooledTemporaryFile[bytes]):
-    """A temporary file, on disk from `in_memory` bytes on, that takes at most `room` bytes."""
+    """A temporary file of at most `room` bytes, on disk above `in_memory` bytes."""
 
     def __init__(self, in_memory: int, room: int) -> None:
         super().__init__(in_memory)
@@ -32,17 +32,17 @@ class Copy(tempfile.SpooledTemporaryFile[bytes]):
         return super().write(data)
 
     def empty(self) -> None:
-        """Take all back that was written."""
+        """Remove all content."""
         self.seek(0)
         self.truncate()
 
 
 @contextmanager
 def room_for_a_copy(key: str, folder: str = "") -> Iterator[None]:
-    """Make a disk that is full an error of the one object that is copied to it, in a `folder` of
-    the warehouse, else in the temporary one; raises NoRoom.
+    """Turn a full disk into NoRoom, an error of the one object that is copied.
 
-    Goes around the copy's own `with`: a file that could not be written fails again when it closes.
+    `folder`: of the warehouse; '' for the temporary folder. Put this around the copy's own `with`:
+    a file that could not be written fails again when it is closed.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """Folders and buckets behind one small interface: list, open, put once.
 
-Keys are relative to the store's own url, with `/` between their parts. Names that begin with `_`
-or `.` are left alone, as Spark does: they are other writers' unfinished work.
+Keys are relative to the store's URL, with `/` between their parts. Names that begin with `_` or `.`
+are ignored, as Spark does: they are unfinished files of other writers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sluice.globs import glob_pattern, is_hidden
 
 _DAY_AND_HOUR: Final = re.compile(r"(?:^|/)dt=(\d{4})-(\d\d)-(\d\d)/(?:hr|hour)=(\d\d?)(?=/|$)")
 _HOUR: Final = "%Y%m%dT%H"
-# A disk may tell a time of a year that has not four digits, or that Python has not.
+# A disk may report a time whose year does not have four digits, or that Python cannot represent.
 _EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC).timestamp()
 _LATEST: Final = datetime(9999, 12, 31, 23, tzinfo=UTC).timestamp()
 _TEMPORARY: Final = ".put-"
 FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
-# Of what this machine has run out, whatever file it is that is asked for.
+# The machine has run out of a resource, whichever file is opened.
 _OUT_OF: Final = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -46,15 +46,15 @@ class StoredObject:
 
     @property
     def hour(self) -> str:
-        """`20260301T05`: of `dt=2026-03-01/hr=05` in the key, else of the last change, in UTC."""
+        """`20260301T05`: from `dt=2026-03-01/hr=05` in the key, else the last change in UTC."""
         return _hour_in(self.key) or self.modified.astimezone(UTC).strftime(_HOUR)
 
 
 def _hour_in(key: str) -> str:
-    found = _DAY_AND_HOUR.search(key)
-    if not found:
+    match = _DAY_AND_HOUR.search(key)
+    if not match:
         return ""
-    year, *rest = (int(part) for part in found.groups())
+    year, *rest = (int(part) for part in match.groups())
     try:
         # The C library writes a year before 1000 in fewer digits than it reads.
         return f"{year:04d}" + datetime(year, *rest).strftime(_HOUR.removeprefix("%Y"))  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def _hour_in(key: str) -> str:
 
 
 class Identity(Protocol):
-    """By which an object is told from another one under its key."""
+    """Tells an object from another one under the same key."""
 
     @property
     def size(self) -> int: ...
@@ -76,43 +76,45 @@ class Identity(Protocol):
 
 
 def is_same_object(one: Identity, other: Identity) -> bool:
-    """Whether two looks at a key saw one object. Of a version that one of them was not told, as
-    where the right to ask for it came or went, its size and ETag decide."""
+    """Whether size, ETag and version are the same. A version that is unknown on one side, as where
+    the right to read it was granted or revoked since, does not count."""
     versions = {one.version_id, other.version_id} - {""}
     return (one.size, one.etag) == (other.size, other.etag) and len(versions) < 2
 
 
 class ObjectStore(Protocol):
-    """What Sluice needs of a folder or a bucket."""
+    """The operations that Sluice needs of a folder or a bucket."""
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
-        """The objects whose key matches a glob; `**/` also matches no folder at all."""
+        """List the objects whose key matches a glob; `**/` also matches no folder at all."""
         ...
 
     def describe(self, key: str) -> StoredObject:
-        """An object as it is now; raises FileNotFoundError."""
+        """Return an object as it is now; raises FileNotFoundError."""
         ...
 
     def open(self, key: str, etag: str = "") -> BinaryIO:
-        """Read an object as a stream; raises FileNotFoundError, and FileDenied where it is there
-        and this one alone may not be read. With the `etag` that was listed it raises Unsettled
-        where another object is there by now."""
+        """Open an object as a stream.
+
+        Raises FileNotFoundError; FileDenied where this object alone may not be read; with the
+        `etag` that was listed, Unsettled where another object is there by now.
+        """
         ...
 
     def get(self, key: str) -> bytes:
-        """A whole object; raises as `open` does."""
+        """Read a whole object; raises as `open` does."""
         ...
 
     def put(self, key: str, content: bytes) -> None:
-        """Write an object, over another if need be; readers see all of it or none."""
+        """Write or overwrite an object; readers see all of it or none."""
         ...
 
     def put_stream(self, key: str, content: BinaryIO) -> None:
-        """The same from a stream, for what is too large for memory."""
+        """Write or overwrite an object from a stream that is too large for memory."""
         ...
 
     def put_if_absent(self, key: str, content: bytes) -> bool:
-        """Write an object unless it is there; false when it was."""
+        """Write an object unless its key exists; returns whether it was written."""
         ...
 
     def delete_prefix(self, prefix: str) -> None:
@@ -120,16 +122,16 @@ class ObjectStore(Protocol):
         ...
 
     def forget_unfinished(self, prefix: str, before: datetime) -> None:
-        """Remove what writers left under the prefix that died in a write begun before then."""
+        """Remove what writers that died left under the prefix, if begun before the given time."""
         ...
 
     def url(self, key: str) -> str:
-        """What Spark reads."""
+        """Return the URL of an object for Spark."""
         ...
 
 
 def written_again(key: str) -> Unsettled:
-    """What to raise where an object is not the one that was listed."""
+    """Return the error for an object that is no longer the listed one."""
     return Unsettled(
         f"{key} was written again since it was listed, or it is still being written; try again "
         "when it is complete"
@@ -137,7 +139,7 @@ def written_again(key: str) -> Unsettled:
 
 
 def open_store(url: str, region: str | None = None) -> ObjectStore:
-    """The store of a folder, or of `s3://bucket/prefix`."""
+    """Return the store of a folder, or of `s3://bucket/prefix`."""
     if url.startswith(S3_SCHEME):
         from sluice.objects.s3_store import S3Store  # boto3 takes a while to import
 
@@ -148,7 +150,7 @@ def open_store(url: str, region: str | None = None) -> ObjectStore:
 
 @contextmanager
 def faults_of_the_store(key: str) -> Iterator[None]:
-    """Make an error that no store foresaw one to try again: it says nothing of the file itself."""
+    """Turn an unexpected error of a store into TransientError: the file may be sound."""
     try:
         yield
     except (SluiceError, OSError, MemoryError):
@@ -159,9 +161,9 @@ def faults_of_the_store(key: str) -> Iterator[None]:
 
 @contextmanager
 def faults_of_an_object(key: str) -> Iterator[None]:
-    """The same where one object is read; an error of the disk says nothing of the others either.
+    """Turn errors of reading one object into TransientError: the other objects may be sound.
 
-    Raises Unsettled where it is gone; what the machine has run out of is told as it is.
+    Raises Unsettled where it is gone; errors of an exhausted resource (`_OUT_OF`) pass unchanged.
     """
     try:
         with faults_of_the_store(key):
@@ -175,14 +177,14 @@ def faults_of_an_object(key: str) -> Iterator[None]:
 
 
 class LocalStore:
-    """A folder. An object is a regular file in it; a link that leads out of it is none."""
+    """A folder; its objects are the regular files in it, without links that lead out of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
 
     def list(self, pattern: str = "**/*") -> Iterator[StoredObject]:
-        """See `ObjectStore`; a folder that is not there yet is empty, and what vanishes meanwhile
-        is left out."""
+        """See `ObjectStore`; a missing folder is empty, and files that vanish meanwhile are left
+        out."""
         wanted = glob_pattern(pattern)
         for parent, folders, names in os.walk(self.folder, onerror=_raise_unless_gone):
             folders[:] = sorted(name for name in folders if not is_hidden(name))
@@ -193,7 +195,7 @@ class LocalStore:
                     yield from self._described(key, path)
 
     def _described(self, key: str, path: Path) -> Iterator[StoredObject]:
-        """The object at a path, if it is one and is there still."""
+        """Yield the object at a path, if it is one and still there."""
         with suppress(FileNotFoundError):
             if self._is_inside(path):
                 yield _describe(key, path)
@@ -240,7 +242,7 @@ class LocalStore:
         os.replace(_temporary(path, content), path)
 
     def put_if_absent(self, key: str, content: bytes) -> bool:
-        """See `ObjectStore`: a hard link is made only where no file is."""
+        """See `ObjectStore`; a hard link is created only where no file is."""
         path = self._path(key)
         temporary = _temporary(path, BytesIO(content))
         try:
@@ -257,22 +259,22 @@ class LocalStore:
         if prefix.endswith("/"):
             shutil.rmtree(path, ignore_errors=True)
             return
-        for found in path.parent.glob(f"{path.name}*"):
-            shutil.rmtree(found) if found.is_dir() else found.unlink(missing_ok=True)
+        for one in path.parent.glob(f"{path.name}*"):
+            shutil.rmtree(one) if one.is_dir() else one.unlink(missing_ok=True)
 
     def forget_unfinished(self, prefix: str, before: datetime) -> None:
-        """See `ObjectStore`: temporary files."""
+        """See `ObjectStore`; removes temporary files."""
         for path in self._path(prefix).rglob(f"{_TEMPORARY}*"):
             if path.stat().st_mtime < before.timestamp():
                 path.unlink(missing_ok=True)
 
     def url(self, key: str) -> str:
-        """See `ObjectStore`; not percent-encoded, for Hadoop's paths are not."""
+        """See `ObjectStore`; not percent-encoded, since Hadoop's paths are not."""
         return f"file://{self._path(key)}"
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    """A folder that may not be read could hold anything: it is not an empty one."""
+    """Raise where a folder cannot be read: it must not count as empty."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -283,7 +285,7 @@ def _temporary(path: Path, content: BinaryIO) -> Path:
         temporary = Path(file.name)
         try:
             _fill(file.file, content)
-        except BaseException:  # a disk that is full must not stay so
+        except BaseException:  # else a full disk stays full
             temporary.unlink(missing_ok=True)
             raise
     return temporary
@@ -297,10 +299,10 @@ def _fill(file: IO[bytes], content: BinaryIO) -> None:
 
 
 def _describe(key: str, path: Path) -> StoredObject:
-    found = path.stat()
-    modified = datetime.fromtimestamp(min(max(found.st_mtime, _EARLIEST), _LATEST), tz=UTC)
-    return StoredObject(key, found.st_size, _etag(found), "", modified)
+    status = path.stat()
+    modified = datetime.fromtimestamp(min(max(status.st_mtime, _EARLIEST), _LATEST), tz=UTC)
+    return StoredObject(key, status.st_size, _etag(status), "", modified)
 
 
-def _etag(found: os.stat_result) -> str:
-    return f"{found.st_mtime_ns:x}-{found.st_size:x}"
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
