@@ -1,4 +1,4 @@
-"""How a driver ends: its result, or what an error means for whoever started it."""
+"""The end of a driver: its result, or its error and exit code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WITH_STATE: Final = "org.apache.spark.SparkThrowable"
 # syntax and access rule, program limit.
 _LASTING: Final = ("0A", "21", "22", "23", "42", "54")
 _INVALID: Final = "org.apache.iceberg.exceptions.ValidationException"
-# Of Iceberg's refusals those of a commit beside another's; all others are of what was asked for.
+# Iceberg's validation errors that a concurrent commit causes; all others are errors of the request.
 _BESIDE_OTHERS: Final = re.compile(
     r"Found (new )?conflicting|Cannot commit|Missing required|.*snapshot"
 )
@@ -48,38 +48,39 @@ _FRAME: Final = re.compile(r"\s*(Suppressed: |at [\w$./<>]+\(|\.\.\. \d+ more)")
 
 
 _GONE: Final = "[PATH_NOT_FOUND]"
-"""Spark's error class for a file that is not there when a query over it is made."""
+"""Spark's error class for a file that is missing when a query on it is planned."""
 
 
 class Result(Protocol):
-    """What a driver found or did."""
+    """The result of a driver."""
 
     def to_json(self) -> str:
-        """One line for whoever started the driver."""
+        """Return the result as one line."""
 
 
 def exit_code(work: Callable[[], Result]) -> int:
-    """Do a driver's work and print its result as the last line; an error is told on stderr.
+    """Do a driver's work and print its result as the last line, or its error on stderr.
 
-    Returns 0, or the code that says what to do next: 1 stop, 2 configuration, 75 try again.
+    Returns the exit code: 0, 1 stop, 2 configuration, 75 try again.
     """
     try:
         result = work()
     except Exception as error:
         if not isinstance(error, SluiceError):
             traceback.print_exc()
-        told = typed(error)
-        tell(f"{type(told).__name__}: {told}", LINES)
-        return told.exit_code
+        reason = typed(error)
+        tell(f"{type(reason).__name__}: {reason}", LINES)
+        return reason.exit_code
     print(result.to_json(), flush=True)
     return 0
 
 
 def typed(error: Exception) -> SluiceError:
-    """The error as one of ours: what stores, catalogs and executors do may pass, a mistake not.
+    """Return the error as one of Sluice's.
 
-    Nor does what Spark cannot compute from the data that it was given: its SQLSTATE says so. A file
-    that is gone is told by name at the next try, or is made again.
+    Errors of stores, catalogs and executors are transient. Mistakes are not, nor is what Spark
+    cannot compute from the data, by its SQLSTATE. The next try names a missing file, or makes it
+    again.
     """
     if isinstance(error, SluiceError):
         return error
@@ -101,17 +102,17 @@ def typed(error: Exception) -> SluiceError:
 
 
 def _without_stack(error: Exception) -> str:
-    """What an error says; of one of the JVM its class and message, and those of its causes, for
-    the log has the rest."""
-    told = str(error)
+    """Return the message of an error; for one of the JVM with its causes but without their stacks,
+    which are in the log."""
+    message = str(error)
     if not isinstance(error, Py4JJavaError):
-        return told
-    lines = [line for line in _CALL.sub("", told).splitlines() if not _FRAME.match(line)]
+        return message
+    lines = [line for line in _CALL.sub("", message).splitlines() if not _FRAME.match(line)]
     return " ".join(line.strip() for line in lines if line.strip())
 
 
 def _is_refused(error: Exception) -> bool:
-    """Whether Iceberg refuses what it was asked for."""
+    """Whether Iceberg refuses the request itself."""
     return any(
         is_java(cause, _INVALID) and not _BESIDE_OTHERS.match(str(cause.getMessage()))
         for cause in causes(error)
@@ -127,14 +128,14 @@ def _lasting(text: str, state: str) -> TerminalError:
 
 
 def _sql_states(error: Exception) -> Iterator[str]:
-    """Those of an error of Spark's and of its causes: a task's is wrapped by its job's."""
+    """Yield the SQLSTATEs of an error of Spark's and its causes: a job's error wraps its task's."""
     for cause in causes(error):
         if is_java(cause, _WITH_STATE) and (state := cause.getSqlState()):
             yield str(state)
 
 
 def causes(error: BaseException) -> Iterator[Any]:
-    """What the JVM threw of which an error tells, and its causes; nothing of other errors."""
+    """Yield the JVM's exception behind an error and its causes; nothing for other errors."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     try:
         while cause is not None:
@@ -145,6 +146,6 @@ def causes(error: BaseException) -> Iterator[Any]:
 
 
 def is_java(cause: Any, kind: str) -> bool:
-    """Whether something of the JVM is of a class."""
+    """Whether an object of the JVM is an instance of a class."""
     gateway = SparkContext._gateway
     return gateway is not None and bool(is_instance_of(gateway, cause, kind))

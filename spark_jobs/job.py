@@ -1,4 +1,4 @@
-"""What one driver works on."""
+"""The work of one driver: a batch, its pipeline and its tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from spark_jobs.lake.writer import Attempt
 
 
 def pipeline_for(project: Project, manifest: Manifest) -> Pipeline:
-    """The manifest's pipeline, with the tables that the batch is for, at the epoch of the batches
-    that it repeats.
+    """Return the manifest's pipeline, limited to the batch's tables, at the manifest's epoch.
 
-    Raises ConfigError where the batch is for tables that the pipeline lists no more.
+    Raises ConfigError where the pipeline no longer lists one of these tables.
     """
     pipeline, epoch = _with_tables(project.pipeline(manifest.pipeline), manifest), manifest.epoch
     return pipeline if epoch is None else pipeline.model_copy(update={"epoch": epoch})
@@ -36,17 +35,17 @@ def _with_tables(pipeline: Pipeline, manifest: Manifest) -> Pipeline:
         ) from error
 
 
-def _unasked() -> None:
-    """Nobody else may have a batch that is only looked at."""
+def _no_check() -> None:
+    """The default of `require_mine`, for a batch that is only previewed."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one driver works on; `scratch` is a URL for files that only it reads.
+    """The work of one driver; `scratch` is a URL for files that only it reads.
 
-    `left_out`: the source tables that cannot be loaded, each with what is wrong of it; the others
-    are, with `consistency: table`. `require_mine` raises LeaseHeld where another attempt has the
-    batch meanwhile, or ended it.
+    `left_out`: the source tables that cannot be loaded, each with the reason; with `consistency:
+    table` the others are loaded. `require_mine` raises LeaseHeld where another attempt has taken or
+    ended the batch.
     """
 
     spark: SparkSession
@@ -57,4 +56,4 @@ class Job:
     attempt_id: str
     scratch: str
     left_out: Mapping[str, str] = field(default_factory=dict)
-    require_mine: Callable[[], None] = _unasked
+    require_mine: Callable[[], None] = _no_check

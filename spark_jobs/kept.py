@@ -7,12 +7,11 @@ from pyspark.storagelevel import StorageLevel
 
 
 def keep(rows: DataFrame) -> DataFrame:
-    """Compute the rows now; what is read of the frame afterwards is always these rows.
+    """Compute the rows now; every later read of the frame returns these rows.
 
-    `DataFrame.persist` keeps rows by the plan that made them. A commit to a table of that plan,
-    or a refresh of it, empties that cache, and queries that then fill it at the same time may
-    take what is there so far for all there is (SPARK-57547, SPARK-58412): a MERGE from it saw no
-    rows. A local checkpoint has no plan behind it. Where an executor is lost with its rows, the
-    job fails and is retried.
+    `DataFrame.persist` caches rows by their plan. A commit to a table of the plan, or a refresh,
+    empties that cache, and concurrent queries that fill it again may take a part for the whole
+    (SPARK-57547, SPARK-58412): a MERGE saw no rows. A local checkpoint has no plan. Where an
+    executor is lost with its rows, the job fails and is retried.
     """
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)

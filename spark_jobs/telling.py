@@ -1,4 +1,4 @@
-"""What a driver says on its way: on standard error, for standard output ends with its result."""
+"""Messages of a driver: on standard error, since standard output ends with the result."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Final
 
 from sluice.escaping import shown
 
-_MOST_HEARD: Final = 100
+_MOST_KEPT: Final = 100
 _LISTENERS: Final[list[list[str]]] = []
 
 
 def tell(text: str, layout: str = "") -> None:
-    """Say a line at once. Names in it may be from files: no character of theirs gets further.
+    """Print a message at once, with control characters escaped: names in it may come from files.
 
-    `layout`: `sluice.shown.LINES` where the text is an error's and has lines of its own.
+    `layout`: `sluice.escaping.LINES` for an error, whose message may have several lines.
     """
     line = shown(text, layout)
     print(line, file=sys.stderr, flush=True)
-    for heard in () if layout else _LISTENERS:
-        if len(heard) < _MOST_HEARD and line not in heard:
-            heard.append(line)
+    for kept in () if layout else _LISTENERS:
+        if len(kept) < _MOST_KEPT and line not in kept:
+            kept.append(line)
 
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """The lines that are said meanwhile, by any thread, errors aside: who started a driver that
-    ends well sees nothing of its standard error, and has them with its result."""
-    heard: list[str] = []
-    _LISTENERS.append(heard)
+    """Collect the messages of all threads, without errors: the caller of a driver that succeeds
+    does not see its standard error, and gets them with the result."""
+    kept: list[str] = []
+    _LISTENERS.append(kept)
     try:
-        yield heard
+        yield kept
     finally:
-        _LISTENERS.remove(heard)
+        _LISTENERS.remove(kept)

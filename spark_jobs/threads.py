@@ -1,4 +1,4 @@
-"""Independent work of one driver, a few pieces of it at once: Spark's jobs leave gaps."""
+"""Concurrent work in one driver: a single Spark job leaves cores idle."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ AT_ONCE: Final = 4
 
 
 def side_by_side(tables: Iterable[S], work: Callable[[S], T]) -> list[T]:
-    """Do the work for every table, a few of them at once; the first error ends it."""
+    """Do the work for every table, AT_ONCE of them at a time; raises the first error."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(work, tables))
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:
-    """Do all of these at once; results in their order, the first error ends it."""
+    """Do all of these concurrently; returns results in order, raises the first error."""
     return side_by_side(works, lambda work: work())
