@@ -1,1 +1,1 @@
-"""What a batch has, and what each table takes of it: columns, keys, types, names, defaults."""
+"""The plan of a batch: each table's columns, keys, types, names and defaults."""

@@ -1,7 +1,7 @@
-"""Columns that DDL adds: rows from below the statement hold the default that it tells.
+"""Columns that DDL adds: rows from below the statement hold the default that it states.
 
-Unlike what events tell (`spark_jobs/planning/defaults.py`), a statement says where the column came:
-a change below it lacks the column, whatever another of that name held before.
+Unlike the events' descriptions (`spark_jobs/planning/defaults.py`), a statement gives the position
+at which the column was added: a change below lacks it, even if it has another of that name.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from spark_jobs.telling import tell
 
 @dataclass(frozen=True)
 class Addition:
-    """`at`: the statement's position; the rest as in `sluice.ddl.defaults.AddedColumn`, the name as
-    the table has it now. `stored`: the column's type in the table, '' where it is not kept."""
+    """A column that DDL added. `at`: the statement's position; `name`: the table's current name of
+    the column; `stored`: its type in the table, '' where that was not recorded; the others as in
+    `sluice.ddl.defaults.AddedColumn`."""
 
     at: str
     name: str
@@ -34,24 +35,27 @@ Additions = tuple[Addition, ...]
 
 
 def additions_of(
-    told: Iterable[ToldRename], config: TableConfig, types: Mapping[str, str], renames: Renames
+    statements: Iterable[ToldRename],
+    config: TableConfig,
+    types: Mapping[str, str],
+    renames: Renames,
 ) -> Additions:
-    """Which of a table's columns, by their stored types, its statements added, in the order of the
-    source.
+    """Return the columns that a table's statements added, in the source's order.
 
-    Of several sources each adds for its own rows alone, and nothing in those says whose they are.
+    `types`: the table's columns and their stored types. A table of several `sources` has none: each
+    statement is for the rows of one source, and rows do not say whose they are.
     """
     if config.sources:
         return ()
-    known = {name.lower(): name for name in types}
-    found = set()
-    for one in told:
+    spelled = {name.lower(): name for name in types}
+    added = set()
+    for one in statements:
         for column in one.added:
-            now = known.get(name_at(renames, column.name, one.position).lower())
+            now = spelled.get(name_at(renames, column.name, one.position).lower())
             if now is not None:
                 default = (column.default, column.verbatim)
-                found.add(Addition(one.position, now, *default, types[now]))
-    return tuple(sorted(found, key=_place))
+                added.add(Addition(one.position, now, *default, types[now]))
+    return tuple(sorted(added, key=_place))
 
 
 def _place(one: Addition) -> tuple[str, str, bool, str, bool]:
@@ -59,23 +63,25 @@ def _place(one: Addition) -> tuple[str, str, bool, str, bool]:
 
 
 def overlaid(defaults: Defaults, additions: Additions) -> Defaults:
-    """Defaults by the names of now, with what DDL tells of them.
-
-    Of several statements that add a column the first counts.
-    """
-    found = dict(defaults)
+    """Combine defaults, by current names, with those of DDL; of several statements that add a
+    column the first counts."""
+    combined = dict(defaults)
     for one in {one.name: one for one in reversed(additions)}.values():
-        told = found.get(one.name, NOTHING)
+        of_events = combined.get(one.name, NOTHING)
         stated = StatedDefault(one.at, one.default, one.verbatim, one.stored)
-        found[one.name] = Default(told.firsts, told.text, told.kind, stated)
-    return found
+        combined[one.name] = Default(of_events.firsts, of_events.text, of_events.kind, stated)
+    return combined
 
 
 def tell_unfit(
-    spark: SparkSession, table: str, types: Mapping[str, str], told: Defaults, additions: Additions
+    spark: SparkSession,
+    table: str,
+    types: Mapping[str, str],
+    of_events: Defaults,
+    additions: Additions,
 ) -> None:
-    """Say of which stored columns, by their types, nobody tells a default that DDL gives them."""
-    held = {n: d for n, d in overlaid(told, additions).items() if d.limits}
+    """Report stored columns whose default in DDL cannot be read as the column's type."""
+    held = {n: d for n, d in overlaid(of_events, additions).items() if d.limits}
     values = [default.value(types[name]).alias(name) for name, default in held.items()]
     row = spark.range(1).select(*values).first() if values else None
     for name in (name for name in held if row is not None and row[name] is None):

@@ -1,9 +1,9 @@
 """`on_type_change: new_column`: values that a stored column cannot hold go into one beside it.
 
-The stored type stands. An event that describes the column as another type, which `widest` does not
-join with it, says what it says in `amount__string`, or whatever its type is called (`_FAMILIES`),
-and NULL in `amount`; where it leaves the column out it leaves out both. So a row has one of them.
-Of a column that is not stored yet the type stands that is told at the lowest position.
+The stored type stays. Where an event describes `amount` as a type that `widest` does not join with
+it, its value goes to `amount__string`, named by the type (`_FAMILIES`), and `amount` is NULL; an
+event without the column has neither. So a row has a value in one of them at most. A column that is
+not stored yet gets the type described at the lowest position.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _SUFFIXES: Final = tuple(f"__{family}" for family in ("number", "double", *_ALON
 
 @dataclass(frozen=True)
 class Besides:
-    """`suffixes`: by a description's short name, and by each of the names that events have for a
-    column, what is added to these; `own`: columns of the source itself that end like that.
+    """The columns of a table whose values go beside them.
 
-    `asked`: whether the table may have such columns, be it of other batches: one without a key
-    has none.
+    `suffixes`: the suffix of the new name, by a description's short name and by each name that
+    events use for the column; `own`: the source's own columns that end in a suffix; `enabled`:
+    whether the table may have such columns, of any batch: one without a key has none.
     """
 
-    asked: bool = False
+    enabled: bool = False
     suffixes: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
 
     def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
-        """Descriptions under the new names. No default: stored rows have their value already."""
+        """Return descriptions under the new names, without defaults: stored rows have values."""
         return {
             ident: {
                 name + suffix: replace(column, default=None) if suffix else column
@@ -56,7 +56,7 @@ class Besides:
         }
 
     def of_spelling(self, spelled: Spelling) -> Spelling:
-        """With the new names, of which events have as many spellings as of the column's own."""
+        """Add the new names, in as many spellings as events have of the column's own."""
         heard = dict(spelled.heard)
         for name, suffix in chain.from_iterable(of.items() for of in self.suffixes.values()):
             names = spelled.heard.get(name.lower(), (name,))
@@ -64,8 +64,8 @@ class Besides:
         return replace(spelled, heard=heard)
 
     def of_events(self, events: DataFrame) -> DataFrame:
-        """The envelope's events with their values under the new names."""
-        if not self.asked:
+        """Return the envelope's events with their values under the new names."""
+        if not self.enabled:
             return events
         images = {image: self._moved(F.col(image)) for image in ("before", "after")}
         return events.withColumns({**images, "absent": F.flatten(self._listed(F.col("absent")))})
@@ -77,7 +77,7 @@ class Besides:
         return moved
 
     def _listed(self, absent: Column) -> Column:
-        """With each name all that may ever be beside it: a batch that comes later may bring it."""
+        """Add to each absent name all columns that may be beside it, in later batches too."""
         own = F.array(*map(F.lit, sorted(self.own))).cast("array<string>")
 
         def with_others(name: Column) -> Column:
@@ -90,9 +90,10 @@ class Besides:
 
 
 def _suffixed(image: Column, suffixes: Mapping[str, str]) -> Column:
-    known = F.create_map(*map(F.lit, chain.from_iterable(suffixes.items())))
+    by_name = F.create_map(*map(F.lit, chain.from_iterable(suffixes.items())))
     return F.transform_keys(
-        image, lambda name, _: F.concat(name, F.coalesce(F.try_element_at(known, name), F.lit("")))
+        image,
+        lambda name, _: F.concat(name, F.coalesce(F.try_element_at(by_name, name), F.lit(""))),
     )
 
 
@@ -102,10 +103,10 @@ NOTHING_BESIDE: Final = Besides()
 def besides(
     found: Found, described: Described, types: KnownTypes, spelled: Spelling, key: Collection[str]
 ) -> Besides:
-    """Which columns of which descriptions go beside; those of the `key` and hinted ones never.
+    """Return the columns whose values go beside them; columns of the `key` and hinted ones do not.
 
-    Raises PlanError where the source has a column that is called so, the table has no key, or
-    nobody can tell which type came first.
+    Raises PlanError where the source has a column of the new name, the table has no key, or it is
+    unknown which type came first.
     """
     if types.policy != NEW_COLUMN:
         return NOTHING_BESIDE
@@ -123,7 +124,7 @@ def besides(
 def _suffixes(
     found: Found, described: Described, types: KnownTypes, fixed: Collection[str]
 ) -> dict[int, dict[str, str]]:
-    """In the order of the descriptions' positions; each type that joins widens what stands."""
+    """Compare descriptions in the order of their positions; a type that joins widens the first."""
     standing = {name: parse_type(kind) for name, kind in types.existing.items()}
     beside: dict[int, dict[str, str]] = {}
     for ident in sorted(described, key=lambda ident: (_lowest(found, ident), found.types[ident])):
@@ -149,7 +150,7 @@ def _lowest(found: Found, ident: int) -> str:
 
 
 def _refuse_unplaced(found: Found, name: str, types: KnownTypes) -> None:
-    """Shapes of earlier batches tell no positions."""
+    """Refuse a column whose first type is unknown: recalled descriptions have no positions."""
     if name not in types.existing and not found.lowest:
         raise PlanError(
             f"table {found.source.name}: nobody tells which type of {name!r} came first"

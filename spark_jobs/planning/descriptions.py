@@ -1,4 +1,4 @@
-"""What events describe of their columns: names and types, as formats tell them."""
+"""Descriptions of columns in events: names and types, as formats read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_jobs.planning.planned_column import PlannedColumn
 def descriptions(
     fmt: Format, found: Found, options: FormatOptions
 ) -> dict[int, dict[str, SourceColumn]]:
-    """What a table's events describe: the columns by name, by each description's short name."""
+    """Return the columns of each description, by its short name and by column name."""
     return {
         ident: {c.name: c for c in read_description(fmt, types, options)}
         for ident, types in sorted(found.types.items(), key=lambda item: item[1])
@@ -25,9 +25,9 @@ def descriptions(
 
 
 def read_description(fmt: Format, types: str, options: FormatOptions) -> list[SourceColumn]:
-    """A description's columns; [] for a damaged one, which does not stop the batch: text it is.
+    """Return a description's columns; [] for a damaged one, so that its columns are text.
 
-    Without those that no column may be called: a row that has one is quarantined for it.
+    Names that no column may have are left out: rows with such a column are quarantined.
     """
     try:
         columns = fmt.columns(types, options)
@@ -40,18 +40,18 @@ def read_description(fmt: Format, types: str, options: FormatOptions) -> list[So
 def as_read(
     described: Mapping[int, Mapping[str, SourceColumn]], planned: Iterable[PlannedColumn]
 ) -> dict[int, dict[str, SourceColumn]]:
-    """Descriptions of the planned columns, with the types that their values are read by."""
+    """Return descriptions of the planned columns, with the types that their values are read as."""
     columns = {column.name: column for column in planned}
     return {
         ident: {
-            n: replace(c, type=columns[n].reading(ident)) for n, c in told.items() if n in columns
+            n: replace(c, type=columns[n].reading(ident)) for n, c in listed.items() if n in columns
         }
-        for ident, told in described.items()
+        for ident, listed in described.items()
     }
 
 
 def refuse_too_many_columns(pipeline: Pipeline, source: Source, columns: Collection[str]) -> None:
-    """Raise PlanError above the pipeline's ceiling, which keeps a table's metadata in bounds."""
+    """Raise PlanError above the pipeline's ceiling, which bounds a table's metadata."""
     if len(columns) > pipeline.max_columns_per_table:
         raise PlanError(
             f"table {source.name}: its events have {len(columns)} columns, above "

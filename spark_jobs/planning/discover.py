@@ -1,4 +1,4 @@
-"""One pass over a batch: its tables, columns, keys, types, and what was not an event."""
+"""One pass over a batch: its tables, columns, keys and types, and records that are no events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_FORMS: Final = 50_000
 
 @dataclass(frozen=True)
 class Source:
-    """A table as its source names it; empty text where the format has no such part."""
+    """A table's name at its source; '' for parts that the format lacks."""
 
     database: str
     schema: str
@@ -33,20 +33,19 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Dotted, without the parts that are missing."""
+        """The dotted name, without missing parts."""
         return ".".join(part for part in (self.database, self.schema, self.table) if part)
 
 
 @dataclass
 class Found:
-    """What the events of one table say about it, in an order that no delivery changes.
+    """A summary of one table's events, the same in every order of delivery.
 
-    `images`, `keys` and `types` hold each distinct one of them by its `short_name`, `lowest` the
-    lowest position of an event with such an image or such types, by that name and the kind of
-    position; of arrivals, whose positions are not known yet, the kind alone. `moves`: an update
-    may change the key, as long as nobody has seen that none does. `drops`: of the TRUNCATEs those
-    that are statements which drop the table, or empty one of which nothing else came, each behind
-    its position, epoch and all.
+    `images`, `keys` and `types` hold each distinct value by its `short_name`. `lowest`: the lowest
+    position of an event with such an image or types, by short name and kind of position; for
+    arrivals, whose positions are not known yet, the kind alone. `moves`: whether an update may
+    change the key, True unless it was checked. `drops`: the TRUNCATEs that are statements dropping
+    the table, or emptying one of which nothing else came, each after its position with the epoch.
     """
 
     source: Source
@@ -68,31 +67,31 @@ class Found:
 
     @property
     def total(self) -> int:
-        """How many records there are, whatever becomes of them."""
+        """The number of records, whatever their outcome."""
         return self.records + self.ignored + self.rejected
 
     @property
     def columns(self) -> set[str]:
-        """Names of all columns that an image carries."""
+        """The names of all columns in images."""
         return {name for image in self.images.values() for name in image}
 
     def passed_over(self, on_truncate: str) -> int:
-        """How many events change no row, by the table's `on_truncate`."""
+        """Count the events that change no row, by the table's `on_truncate`."""
         return self.ddl + (self.truncates if on_truncate == IGNORE else 0)
 
     @property
     def duplicated(self) -> bool:
-        """Whether one image names a column twice, be it in two spellings."""
+        """Whether an image has a column twice, in two spellings."""
         return any(len({n.lower() for n in image}) < len(image) for image in self.images.values())
 
 
 def source_of(row: Row) -> Source:
-    """The table of a row that has the parts of its name."""
+    """Return the table of a row with the parts of its name."""
     return Source(*(row[part] or "" for part in SOURCE_PARTS))
 
 
 def short_name(part: Column) -> Column:
-    """A hash to know one distinct list of names or description of types by."""
+    """Return a hash that identifies a list of names or a description of types."""
     return F.xxhash64(part)
 
 

@@ -1,7 +1,7 @@
-"""A renamed column of which a hint under one of its names says what its values are.
+"""A renamed column with a hint under one of its names only.
 
-What no event describes is read by it under all names. What events do describe is not, and two of
-the hints leave a type that holds both as it is and change the values.
+Values that no event describes are read by the hint under all names; values that events describe are
+not. That is refused where the hint changes values without changing the type.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from spark_jobs.planning.stored_types import changes_values, half_hinted
 
 
 def _is_hinted(plan: TablePlan, column: PlannedColumn) -> bool:
-    """Whether `columns:` has it."""
+    """Whether `columns:` has a hint for the column."""
     return column.name.lower() in {name.lower() for name in plan.config.columns}
 
 
 def _is_described(column: PlannedColumn) -> bool:
-    """Whether the batch's events say its type."""
+    """Whether the batch's events describe the column's type."""
     return set(column.readings) != {None}
 
 
 def refuse_half_hinted(
     plan: TablePlan, now: PlannedColumn, former: Iterable[PlannedColumn]
 ) -> None:
-    """Raise PlanError where a hint changes a column's values, and its events under the other name
+    """Raise PlanError where a hint under one name changes values, and events under the other name
     would be read without it."""
     for one in former:
         for hinted, bare in ((now, one), (one, now)):
@@ -35,5 +35,5 @@ def refuse_half_hinted(
 
 
 def _changes_values(plan: TablePlan, column: PlannedColumn) -> bool:
-    """Whether its hint says more of a value than a type: of a sign, or of zeros at the end."""
+    """Whether the column's hint changes values: their sign, or zeros at the end."""
     return _is_hinted(plan, column) and any(map(changes_values, column.readings.values()))

@@ -1,4 +1,4 @@
-"""What the events, the configuration and scripts of DDL tell of a table, in its own spelling."""
+"""A table by its events, its configuration and scripts of DDL, in the spelling of its columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_jobs.planning.stored_types import KnownTypes, planned
 
 @dataclass(frozen=True)
 class Stored:
-    """The table that is there: its columns' types and its key, and the names that these had."""
+    """The stored table: its columns' types, its key, and the columns' former names."""
 
     types: Mapping[str, str]
     key: tuple[str, ...] | None
@@ -29,7 +29,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Heard:
-    """What the events and the configuration tell of a table, in the spelling of its columns."""
+    """A table by its events, configuration and scripts, in the spelling of its columns."""
 
     described: Described
     found: Found
@@ -43,11 +43,11 @@ class Heard:
 def hear(
     pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
 ) -> Heard:
-    """Put together what is told of a table's columns and key; raises PlanError where its events
-    describe too many columns, or such as `on_type_change` cannot place."""
-    told = descriptions(fmt, found, pipeline.format_options)
-    spelled = spelling(found, told, stored.types, stored.names.of_key)
-    described, known = spelled.of_described(told), spelled.of_found(found)
+    """Combine all sources of a table's columns and key; raises PlanError where its events describe
+    too many columns, or types that `on_type_change` cannot place."""
+    as_described = descriptions(fmt, found, pipeline.format_options)
+    spelled = spelling(found, as_described, stored.types, stored.names.of_key)
+    described, as_found = spelled.of_described(as_described), spelled.of_found(found)
     hints = spelled.of_config(config)
     ddl = spelled.of_ddl(pipeline.ddl_table(found.source.name), fmt.plain)
     types = KnownTypes(
@@ -58,17 +58,17 @@ def hear(
         used_again=stored.names.used_again,
         ddl=ddl.columns,
         others=stored.names.others,
-        bare=bool(found.images) and not any(told.values()),
+        bare=bool(found.images) and not any(as_described.values()),
     )
-    key = _told_key(hints, known, stored.key, ddl.key)
-    beside = besides(known, described, types, spelled, key or ())
+    key = _key(hints, as_found, stored.key, ddl.key)
+    beside = besides(as_found, described, types, spelled, key or ())
     moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
     refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
-    return Heard(moved, known, hints, spelled, types, beside, key)
+    return Heard(moved, as_found, hints, spelled, types, beside, key)
 
 
 def planned_columns(heard: Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
-    """The columns of these names, each with its type and how the events have it."""
+    """Plan the columns of these names: their types, and how events carry them."""
     columns = (planned(name, heard.described, heard.types) for name in names)
     return tuple(_as_heard(column, heard.spelled) for column in columns)
 
@@ -79,10 +79,10 @@ def _as_heard(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
 
 
 def column_names(heard: Heard, existing: Mapping[str, str]) -> list[str]:
-    """Stored columns first, then described ones in their order, then the rest by name.
+    """Return stored columns first, then described ones in their order, then the rest by name.
 
-    Of a table of which no row has come, but a TRUNCATE, those that have hints, and its key: what
-    a script tells of the others, events may describe otherwise.
+    A table that has only had a TRUNCATE gets its hinted columns and its key: events may describe
+    other columns of its script otherwise.
     """
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
     for columns in heard.described.values():
@@ -96,16 +96,18 @@ def column_names(heard: Heard, existing: Mapping[str, str]) -> list[str]:
     return list(names)
 
 
-def _told_key(
+def _key(
     hints: TableConfig, found: Found, stored: tuple[str, ...] | None, ddl: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """The key's columns by the configuration, the events, the stored table or a script of DDL;
-    None: nobody says."""
-    told = hints.key
-    if told is None and found.keys:
-        told = list(max((len(key), key) for key in found.keys.values())[1])
-    known = None if stored is None else tuple(map(source_name, stored))
+    """Return the key by the configuration, the events, the stored table or a script of DDL; None
+    where none of them has it."""
+    declared = hints.key
+    if declared is None and found.keys:
+        declared = list(max((len(key), key) for key in found.keys.values())[1])
+    kept = None if stored is None else tuple(map(source_name, stored))
     # Events may name the columns of one key in another order.
-    if known is not None and (told is None or (len(told), {*told}) == (len(known), {*known})):
-        return known
-    return (ddl or None) if told is None else tuple(told)
+    if kept is not None and (
+        declared is None or (len(declared), {*declared}) == (len(kept), {*kept})
+    ):
+        return kept
+    return (ddl or None) if declared is None else tuple(declared)

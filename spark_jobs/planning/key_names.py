@@ -1,8 +1,8 @@
-"""Columns of the key that the source renamed: all names of one are spellings of one column.
+"""Key columns that the source renamed: all names of one are spellings of one column.
 
-Rows, changes and tombstones are known by their key, so its column keeps the name that the table
-has; events call it by whichever name the source had for it then, and none of them is a column of
-its own. Other columns change their names by position (`spark_jobs.planning.renames`).
+The key identifies rows, changes and tombstones, so its column keeps its name in the table. Events
+use the name of their time, and none of these names is a column of its own. Other columns are
+renamed by position (`spark_jobs.planning.renames`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sluice.names import dropped_column
 from spark_jobs.planning.discover import Found
 
 KeyNames = Mapping[str, str]
-"""Any other name that the source had for it, in lower case → the key's column."""
+"""Any other name of a key column at the source, in lower case → the key column."""
 NO_NAMES: Final[KeyNames] = {}
 
 
 @dataclass(frozen=True)
 class _Group:
-    """All names, in lower case, that the source had for a column of the key."""
+    """A key column, and all its names at the source in lower case."""
 
     column: str
     names: frozenset[str]
@@ -37,15 +37,15 @@ class _Group:
 
 
 def key_names(
-    found: Found, key: Iterable[str], renames: Renames, told: Collection[ToldRename]
+    found: Found, key: Iterable[str], renames: Renames, statements: Collection[ToldRename]
 ) -> KeyNames:
-    """The other names of the columns of a `key`, by all that is known of the table's renames.
+    """Return the other names of the columns of a `key`, by the table's renames.
 
-    Raises PlanError where the source had two columns under names of one.
+    Raises PlanError where another column of the source had one of these names.
     """
     groups = [g for g in _groups(renames, key) if g.others]
     for group in groups:
-        _refuse_two(found, group, groups, told)
+        _refuse_two(found, group, groups, statements)
     return {name: group.column for group in groups for name in group.others}
 
 
@@ -56,14 +56,14 @@ def key_told(
     script: tuple[str, ...],
     renames: Renames,
 ) -> list[str]:
-    """The key by the table, the configuration, the events or a script of DDL, whichever of them
-    there is first; of the events' the names of now."""
+    """Return the key by the table, the configuration, the events (under current names) or a script
+    of DDL, whichever is first to have one."""
     if stored is not None:
         return [*map(source_name, stored)]
     if config.key is not None:
         return config.key
-    told = {name: name_at(renames, name, "") for key in found.keys.values() for name in key}
-    return [*{now.lower(): now for _, now in sorted(told.items())}.values()] or [*script]
+    now_by_name = {name: name_at(renames, name, "") for key in found.keys.values() for name in key}
+    return [*{now.lower(): now for _, now in sorted(now_by_name.items())}.values()] or [*script]
 
 
 def _groups(renames: Renames, key: Iterable[str]) -> list[_Group]:
@@ -72,7 +72,7 @@ def _groups(renames: Renames, key: Iterable[str]) -> list[_Group]:
 
 
 def _folded(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Of renames alone: a dropped column whose name another one got is none of the key's."""
+    """Return pairs in lower case, without drops: a dropped column is none of the key's."""
     return [(old.lower(), new.lower()) for old, new in pairs if new != dropped_column(old)]
 
 
@@ -85,11 +85,11 @@ def _joined(name: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
 
 
 def _refuse_two(
-    found: Found, group: _Group, groups: Collection[_Group], told: Collection[ToldRename]
+    found: Found, group: _Group, groups: Collection[_Group], statements: Collection[ToldRename]
 ) -> None:
     shared = any(group.names & other.names for other in groups if other is not group)
     both = any(_carries_two(image, group) for image in found.images.values())
-    if shared or both or any(_comes_or_goes(one, group, told) for one in told):
+    if shared or both or any(_comes_or_goes(one, group, statements) for one in statements):
         raise PlanError(
             f"table {found.source.name}: the source renamed column {group.column!r} of the key, "
             f"and {' and '.join(sorted(group.names))} are also names of another column; set "
@@ -101,11 +101,11 @@ def _carries_two(image: Iterable[str], group: _Group) -> bool:
     return len({name.lower() for name in image} & group.names) > 1
 
 
-def _comes_or_goes(one: ToldRename, group: _Group, told: Collection[ToldRename]) -> bool:
-    """Whether a column of the group's names was dropped, or added since one of them was renamed."""
+def _comes_or_goes(one: ToldRename, group: _Group, statements: Collection[ToldRename]) -> bool:
+    """Whether a column of the group was dropped, or added after another was renamed."""
     dropped = {old.lower() for old, new in one.columns if old is not None and new is None}
     added = {new.lower() for old, new in one.columns if old is None and new is not None}
-    before = (other for other in told if other.position <= one.position)
+    before = (other for other in statements if other.position <= one.position)
     renamed = {
         name.lower()
         for other in before
@@ -117,14 +117,14 @@ def _comes_or_goes(one: ToldRename, group: _Group, told: Collection[ToldRename])
 
 
 def without_key(renames: Renames, key: Iterable[str]) -> Renames:
-    """The renames but those of the key's columns."""
-    mine = {name for group in _groups(renames, map(source_name, key)) for name in group.names}
+    """Return the renames without those of key columns."""
+    of_key = {name for group in _groups(renames, map(source_name, key)) for name in group.names}
     kept = (
-        replace(one, columns=tuple(p for p in one.columns if not _is_mine(p, mine)))
+        replace(one, columns=tuple(p for p in one.columns if not _is_of(p, of_key)))
         for one in renames
     )
     return tuple(one for one in kept if one.columns)
 
 
-def _is_mine(pair: tuple[str, str], names: set[str]) -> bool:
+def _is_of(pair: tuple[str, str], names: set[str]) -> bool:
     return any(names.issuperset(both) for both in _folded([pair]))

@@ -1,8 +1,8 @@
-"""Which partition fields Iceberg takes beside a table's columns.
+"""The partition fields that Iceberg accepts for a table's columns.
 
-It gives each field a name, which no column may have (Iceberg's `PartitionSpec.Builder`), and takes
-each transform of some types alone (its specification, "Partition Transforms"). What it refuses it
-refuses in the middle of a batch, for ever.
+Iceberg gives each field a name that no column may have (`PartitionSpec.Builder`), and accepts each
+transform for some types only (its specification, "Partition Transforms"). Checked here, for Iceberg
+would refuse in the middle of each batch.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TAKES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def refuse_fields(table: str, fields: Sequence[Partition], types: Mapping[str, str]) -> None:
-    """Raise PlanError for fields that no table with these columns, by Spark type, may have."""
+    """Raise PlanError for fields that Iceberg refuses for columns of these Spark types."""
     problems = [*_unfit(fields, types), *_called_alike(fields, types), *_twice(fields)]
     if problems:
         raise PlanError(f"table {table}: partition_by has {'; '.join(problems)}")
 
 
 def refuse_taken(table: str, fields: Iterable[str], new: Collection[str]) -> None:
-    """Raise PlanError for new columns that are called as a field of the stored table is."""
+    """Raise PlanError for new columns with the name of a partition field of the stored table."""
     if taken := sorted(set(fields).intersection(new)):
         raise PlanError(
             f"table {table}: its new columns {taken} are called as partition fields of the stored "
@@ -70,7 +70,7 @@ def _twice(fields: Iterable[Partition]) -> Iterator[str]:
 
 
 def _dimension(field: Partition) -> tuple[str, str]:
-    """Of which a table has one field a column: the finer of two times tells the other."""
+    """Return a column and its kind of transform, which Iceberg accepts once."""
     return field.column, "time" if field.transform in TIME_TRANSFORMS else field.transform
 
 

@@ -32,11 +32,11 @@ from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
 
 @dataclass(frozen=True)
 class TablePlan:
-    """One source table of the batch and where it goes; `opening`: its epoch is a full load.
+    """One source table of the batch and its target; `opening`: of an epoch that is a full load.
 
-    `declared`: the renames that the configuration tells, None where the pipeline follows none;
-    `renames` and `additions`: all that were known when the plan was made. `tells_defaults`: as its
-    format says; `as_typed`: its statements name their table as somebody typed it.
+    `declared`: the renames of the configuration, None where the pipeline follows none; `renames`
+    and `additions`: all that were known when the plan was made. `tells_defaults`: see `Format`;
+    `as_typed`: statements name the table as their author typed it.
     """
 
     source: Source
@@ -58,58 +58,58 @@ class TablePlan:
 
     @property
     def follows(self) -> bool:
-        """Whether the pipeline follows what changes columns that are there."""
+        """Whether the pipeline follows changes of existing columns."""
         return self.declared is not None
 
     @property
     def described(self) -> bool:
-        """Whether its events may name the defaults of columns."""
+        """Whether the table's events may carry defaults of columns."""
         return self.tells_defaults and bool(self.found.types)
 
     @property
     def history(self) -> bool:
-        """True where the versions of every row are kept in a table of their own."""
+        """Whether a history table keeps the versions of every row."""
         return HISTORY in self.modes
 
     @property
     def append(self) -> bool:
-        """True where every event is kept in a table of its own."""
+        """Whether a table of events keeps every event."""
         return APPEND in self.modes
 
     @property
     def soft_delete(self) -> bool:
-        """True where deleted rows stay in the target, marked."""
+        """Whether deleted rows stay in the target, marked."""
         return SOFT_DELETE in self.modes
 
     @property
     def keyed(self) -> bool:
-        """False for `key: []`: rows count by content, not by key."""
+        """Whether the table has a key; without one, rows are counted by content."""
         return bool(self.key)
 
     @property
     def data(self) -> list[str]:
-        """The names of its columns, in their order."""
+        """The names of the columns, in order."""
         return [c.name for c in self.columns]
 
     @property
     def types(self) -> dict[str, str]:
-        """The Spark type that each of its columns is stored as."""
+        """The stored Spark type of each column."""
         return {c.name: c.stored.spark for c in self.columns}
 
     @property
     def key_columns(self) -> tuple[PlannedColumn, ...]:
-        """The columns of the key, in its order."""
+        """The columns of the key, in the key's order."""
         return tuple(c for n in self.key for c in self.columns if c.name == n)
 
     @property
     def null_misfits(self) -> tuple[PlannedColumn, ...]:
-        """The columns in which NULL stands for a value that does not fit."""
+        """The columns in which NULL replaces a value that does not fit."""
         named = {name.lower() for name in self.config.null_misfits}
         return tuple(c for c in self.columns if not named.isdisjoint(map(str.lower, c.spellings)))
 
     @property
     def identity(self) -> frozenset[str]:
-        """The key's columns, and those of the source whose texts are compared in them."""
+        """The key's columns, and the source's columns that they compare."""
         return frozenset((*self.key, *(c.source_name for c in self.key_columns)))
 
     @property
@@ -119,9 +119,9 @@ class TablePlan:
 
 
 def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
-    """The configuration of a source table: by its full name or the end of it.
+    """Return the configuration of a source table, by its full name or the end of it.
 
-    None where the pipeline lists tables and this one is not among them, or not chosen for the run.
+    None where the pipeline lists tables without this one, or the run does not load it.
     """
     if pipeline.tables is None:
         return TableConfig()
@@ -130,7 +130,7 @@ def table_config(pipeline: Pipeline, source: Source) -> TableConfig | None:
 
 
 def target_name(pipeline: Pipeline, source: Source) -> str:
-    """The target's name by the pipeline's `table_name` template."""
+    """Return the target's name by the pipeline's `table_name` template."""
     return pipeline.table_name.format(
         database=source.database, schema=source.schema, table=source.table
     )
@@ -145,7 +145,7 @@ def plan_table(
     stored_key: tuple[str, ...] | None,
     known: KnownNames = NOTHING_RENAMED,
 ) -> TablePlan:
-    """Plan one table; `existing` maps the stored columns to Spark types, None: no table yet."""
+    """Plan one table; `existing`: the stored columns and their Spark types, None: no table yet."""
     _refuse_truncates(pipeline, found, config)
     stored = Stored(existing or {}, stored_key, known)
     heard = hear(pipeline, fmt, found, config, stored)
@@ -230,7 +230,7 @@ def _refuse_unfit(
     existing: Mapping[str, str],
     stored_key: tuple[str, ...] | None,
 ) -> None:
-    """Refuse what the stored table or its modes cannot take; `names`: the source's own columns."""
+    """Raise PlanError where the stored table or the modes do not fit; `names`: as at the source."""
     _refuse_other_key(plan, stored_key)
     _refuse_reserved(plan, names)
     _refuse_null_keys(plan)

@@ -1,4 +1,4 @@
-"""A column of a table's plan: as stored, and as the events have it."""
+"""A column of a table's plan: how it is stored, and how events carry it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NO_TEXT: Final = ("float", "double", "binary")
 
 @dataclass(frozen=True)
 class PlannedColumn:
-    """A column as stored, and how each description of the events has it written.
+    """A stored column, and the type of its values by each description in the events.
 
-    `readings` maps a `short_name` to the type of its values; `None` stands for events without a
-    description and for hints. `others`: how events spell the name besides. `rule`: the column holds
-    what equal values of the column `compares` have in common (`sluice.config.collations`).
-    `silent`: what events say under its name is of a column of the key; it is NULL.
-    `always_told`: an image without the column has NULL in it, see `Format.whole_rows`.
-    `told`: somebody says its type: the batch's events, a hint or a script.
+    `readings` maps a `short_name` to the type of the values; `None` stands for events without a
+    description and for hints. `others`: other spellings of the name in events. `rule`: the column
+    holds a form in which equal values of the column `compares` are the same text
+    (`sluice.config.collations`). `silent`: the column is NULL, for its name is one of a key column.
+    `always_told`: an image without the column means NULL, see `Format.whole_rows`. `told`: the
+    batch's events, a hint or a script give its type.
     """
 
     name: str
@@ -43,7 +43,7 @@ class PlannedColumn:
 
     @property
     def source_name(self) -> str:
-        """The column of the source whose text it has."""
+        """The source's column that the column holds or compares."""
         return self.compares or self.name
 
     @property
@@ -53,38 +53,40 @@ class PlannedColumn:
 
     @property
     def holds_nulls(self) -> bool:
-        """Whether NULL is a value of the key that it stands for."""
+        """Whether NULL is a value of the key column that is compared."""
         return NULL in self.rule
 
     def reading(self, description: int) -> ColumnType:
-        """The type that texts are read by, of events with a description: a hint wins."""
+        """Return the type of the texts in events with a description; a hint wins."""
         return self.readings[description if description in self.readings else None]
 
     def text_in(self, image: Column) -> Column:
-        """The column's text in an image; NULL where the image has none."""
+        """Return the column's text in an image; NULL where the image has none."""
         if self.silent:
             return F.lit(None).cast("string")
         text = _compared(F.coalesce(*(image[name] for name in self.spellings)), self.rule)
         if not self.holds_nulls:
             return text
         carried = (F.map_contains_key(image, name) for name in self.spellings)
-        told = image.isNotNull() if self.always_told else reduce(or_, carried)
-        return F.when(told, null_safe(text))
+        has_value = image.isNotNull() if self.always_told else reduce(or_, carried)
+        return F.when(has_value, null_safe(text))
 
     def compared(self, value: Column, stored: ColumnType) -> Column:
-        """What a value of the column that it stands for, stored as this type, has in common with
-        its equals; where NULL is one of them."""
+        """Return the comparable form of a value of the column `compares`, stored as this type; NULL
+        is a value too."""
         return null_safe(_compared(as_type(value, stored, STRING.spark), self.rule))
 
 
 def null_safe(text: Column) -> Column:
-    """Never NULL: a text that begins with `=`, or an empty one."""
+    """Return `=` and the text, or an empty text for NULL."""
     return F.coalesce(F.concat(F.lit("="), text), F.lit(""))
 
 
 def _compared(text: Column, rule: str) -> Column:
-    """Upper case, for a Greek sigma has one of it and two of lower case; Unicode's own, whatever
-    the language of the machine."""
+    """Return the text in the form of a rule: without blanks at the end, in upper case by Unicode.
+
+    Upper, not lower case: Greek sigma has two lower forms. UNICODE: independent of the locale.
+    """
     trimmed = F.rtrim(text) if RTRIM in rule else text
     if NOCASE not in rule:
         return trimmed
@@ -98,18 +100,18 @@ def key_by_rules(
     compared: Mapping[str, str],
     whole_rows: bool = False,
 ) -> tuple[tuple[str, ...], tuple[PlannedColumn, ...]]:
-    """The key, and all columns, with those by which its columns are compared; `whole_rows` as its
-    format says.
+    """Return the key and the columns, with those that compare key columns by rules added.
 
-    Raises PlanError for a rule of a column that is not in the key, or cannot compare so.
+    `whole_rows`: see `Format`. Raises PlanError for a rule of a column that is not in the key, or
+    whose type has no such rule.
     """
     if others := sorted(compared.keys() - set(key)):
         raise PlanError(
             f"table {table}: `collations` or `null_keys` name {others}, but the key is {list(key)}"
         )
-    known = {column.name: column for column in columns}
+    by_name = {column.name: column for column in columns}
     beside = {
-        name: replace(_beside(table, known[name], rule), always_told=whole_rows)
+        name: replace(_beside(table, by_name[name], rule), always_told=whole_rows)
         for name, rule in compared.items()
     }
     named = tuple(beside[name].name if name in beside else name for name in key)

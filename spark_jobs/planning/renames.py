@@ -1,9 +1,9 @@
 """Columns that the source renamed: `ALTER TABLE … RENAME COLUMN a TO b` sends no event of a row.
 
-Names resolve by position: what a change below the rename says of `a` it says of `b`, whenever it
-comes; what one above it says of `a` is of another column, which came later. So a changelog keeps
-the names of its events, and is read under the names of now. Stored rows get theirs by a MERGE
-on the branch of the batch that brings the news. A column that was renamed stays, and is NULL.
+Names resolve by position: in a change below the rename, whenever it comes, `a` means `b`; in one
+above it, `a` is another column, added later. So a changelog keeps the names of its events and is
+read under current names. Stored rows are renamed by a MERGE on the branch of the batch that brings
+the rename. A renamed column stays in the table and is NULL.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from spark_jobs.canonical import literal, quoted
 from spark_jobs.values import as_type_sql
 
 DECLARED: Final = "~"
-"""Above every position: a rename that the configuration tells holds for all events."""
+"""Above every position: a rename of the configuration holds for all events."""
 
 
 def declared(former: Mapping[str, str]) -> Renames:
-    """What the configuration tells, former name → name since."""
+    """Return the renames of the configuration; `former`: former name → new name."""
     return (Rename(DECLARED, tuple(sorted(former.items()))),) if former else ()
 
 
 def used_again(renames: Iterable[Rename]) -> frozenset[str]:
-    """In lower case, the columns that were dropped, and whose name another one has since."""
+    """Return, in lower case, names of dropped columns that another column got since."""
     pairs = (pair for rename in renames for pair in rename.columns)
     return frozenset(old.lower() for old, new in pairs if new == names.dropped_column(old))
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Positions from the previous stretch's `below` up to this one, and the columns' names there.
+    """The positions from the previous stretch's `below` up to this one, and the names there.
 
-    `now`: name in the events → name of now; where several lead to one name, the one renamed last
-    comes first, and one never renamed last. `gone`: names whose columns the source no longer had
-    later, for another column was given the name that they had by then.
+    `now`: name in events → current name; of several with one current name, the one renamed last
+    comes first, and one never renamed last. `gone`: names of columns that the source lost later,
+    when another column got the name that they had by then.
     """
 
     below: str
@@ -54,21 +54,21 @@ class _Stretch:
         return {name: now for name, now in self.now.items() if name != now}
 
     def of(self, column: str) -> _Origins:
-        """The events' columns that are this one."""
-        known = [name for name, now in self.now.items() if now == column]
-        return _Origins(known, [name for name in known if name not in self.gone])
+        """Return the events' columns that are this column now."""
+        possible = [name for name, now in self.now.items() if now == column]
+        return _Origins(possible, [name for name in possible if name not in self.gone])
 
 
 @dataclass(frozen=True)
 class _Origins:
-    """The former columns that may be one column of now (`known`), and those of them that are it in
-    a change with a position of the source's order (`sure`).
+    """Former columns that may be one current column (`possible`), and those that are it in changes
+    with a position of the source's order (`sure`).
 
-    A full load or an arrival may mean any of them, for it ranks there whenever it was made; so may
-    what has no position.
+    A full-load row, an arrival or a row without a position may mean any of them, for its rank does
+    not say when it was made.
     """
 
-    known: list[str]
+    possible: list[str]
     sure: list[str]
 
 
@@ -78,10 +78,10 @@ _NOWHERE: Final = _Origins([], [])
 def _stretches(
     renames: Renames, columns: Collection[str], bounds: Iterable[str] = ()
 ) -> list[_Stretch]:
-    """A stretch up to each rename and each of `bounds`. A column keeps its name where no column has
-    the one of now."""
+    """Return a stretch up to each rename and each of `bounds`; a column keeps its name where the
+    table has no column of the current name."""
     stored = {name.lower(): name for name in columns}
-    found = []
+    stretches = []
     for below in sorted({rename.below for rename in renames}.union(bounds)):
         later = [rename for rename in renames if rename.below >= below]
         done = {
@@ -90,12 +90,12 @@ def _stretches(
         turns = sorted(sorted(columns), key=lambda name: _given_at(later, name), reverse=True)
         now = {name: stored.get(name_at(later, name, "").lower(), name) for name in turns}
         gone = frozenset(name for name in columns if _is_taken(later, name, done))
-        found.append(_Stretch(below, now, gone))
-    return found
+        stretches.append(_Stretch(below, now, gone))
+    return stretches
 
 
 def _given_at(later: Iterable[Rename], name: str) -> str:
-    """The last place at which a column gets another name; '' where it never does."""
+    """Return the last position at which a column gets another name; '' for never."""
     at = ""
     for rename in sorted(later):
         since = rename.of(name)
@@ -108,9 +108,11 @@ def _folded(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, str]]) -> bool:
-    """Whether another column is given the name of this one, or the one that it gets, by one of
-    the later renames. What is declared has no place, so that both names are the column's; and what
-    is `done` before and told again, one source of the table did after another one."""
+    """Whether a later rename gives another column the name that this one has by then.
+
+    Renames of the configuration do not count, for they have no position. Nor do repeated renames,
+    `done` before: several sources of one table make them one after the other.
+    """
     for rename in sorted(later):
         since = rename.of(name)
         given = (pair[1].lower() for pair in rename.columns if _folded(pair) not in done)
@@ -121,19 +123,19 @@ def _is_taken(later: Iterable[Rename], name: str, done: Collection[tuple[str, st
 
 
 def wanted(renames: Renames, columns: Iterable[str]) -> dict[str, list[str]]:
-    """Names of now → the columns that they are of, wherever a column goes by another."""
-    listed, found = list(columns), dict[str, list[str]]()
+    """Return current names → the former names of each renamed column."""
+    listed, former = list(columns), dict[str, list[str]]()
     for below in sorted({rename.below for rename in renames}):
         later = [rename for rename in renames if rename.below >= below]
         for name in listed:
             now = name_at(later, name, "")
-            if now.lower() != name.lower() and name not in found.setdefault(now, []):
-                found[now].append(name)
-    return found
+            if now.lower() != name.lower() and name not in former.setdefault(now, []):
+                former[now].append(name)
+    return former
 
 
 def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
-    """Changes under the names of now; `_absent` lists these too."""
+    """Return changes under current names, in `_absent` too."""
     types = {f.name: f.dataType.simpleString() for f in changes.schema}
     stretches = _stretches(renames, types)
     if not any(stretch.moved for stretch in stretches):
@@ -150,14 +152,14 @@ def renamed(changes: DataFrame, renames: Renames) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Into:
-    """A column below a rename, of changes or of the rows that SQL calls `row`."""
+    """A column of changes, or of the rows with the alias `row`, below a rename."""
 
     column: str
     row: str = ""
 
     def value(self, origins: _Origins, types: Mapping[str, str]) -> str:
-        """What it holds there, where it is what these columns were."""
-        sure, any_of = (self._first(o, types) for o in (origins.sure, origins.known))
+        """Return SQL for the column's value by the columns that it was."""
+        sure, any_of = (self._first(o, types) for o in (origins.sure, origins.possible))
         if not origins.sure or sure == any_of:
             return any_of
         kind = f"substring({self.row}{names.POSITION}, {KIND_AT}, 1)"
@@ -167,9 +169,9 @@ class _Into:
         return as_type_sql(f"{self.row}{quoted(name)}", types[name], types[self.column])
 
     def _first(self, origins: Collection[str], types: Mapping[str, str]) -> str:
-        """That of the first of them that has a value."""
-        known = ", ".join(self._cast(name, types) for name in origins)
-        return f"coalesce({known})" if known else f"CAST(NULL AS {types[self.column]})"
+        """Return SQL for the first value that is not NULL."""
+        values = ", ".join(self._cast(name, types) for name in origins)
+        return f"coalesce({values})" if values else f"CAST(NULL AS {types[self.column]})"
 
 
 def _by_stretch(position: str, values: list[tuple[str, str]], otherwise: str) -> str:
@@ -187,14 +189,14 @@ def _renamed_list(listed: str, moved: Mapping[str, str]) -> str:
 def moves_of_rows(
     before: Renames, now: Renames, types: Mapping[str, str], row: str = ""
 ) -> dict[str, str]:
-    """What stored rows under the names of `before` hold under those of `now`, in SQL, by column.
+    """Return SQL, by column, for stored rows written under the renames `before`, read under `now`.
 
-    `types`: the stored columns; `row` stands before each. `_absent` lists the names of now too.
-    None of these may `clash`.
+    `types`: the stored columns; `row`: a prefix of each. `_absent` is renamed too. The renames must
+    not `clash`.
     """
     steps = [(old.below, _steps(old, new)) for old, new in _side_by_side(before, now, types)]
     touched = sorted(
-        c for c in types if any(step.get(c, _NOWHERE).known != [c] for _, step in steps)
+        c for c in types if any(step.get(c, _NOWHERE).possible != [c] for _, step in steps)
     )
     values = {
         c: [(at, _Into(c, row).value(step.get(c, _NOWHERE), types)) for at, step in steps]
@@ -218,10 +220,10 @@ def _side_by_side(
 
 
 def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str, str, str] | None:
-    """Two columns of now that stored rows have in one column, and that column; None: no such.
+    """Return two current columns that stored rows have in one column, and that column; or None.
 
-    A rename between the two was told too late: nothing in such a row says which of them it holds,
-    or the value of one was left out, for it was `gone` then.
+    A rename between the two came too late: a stored row does not say which of them it holds, or it
+    lacks the value of one that was `gone` then.
     """
     for old, new in _side_by_side(before, now, columns):
         goes: dict[str, str] = {}
@@ -234,24 +236,24 @@ def clash(before: Renames, now: Renames, columns: Collection[str]) -> tuple[str,
 
 
 def _moved(step: Mapping[str, _Origins]) -> dict[str, str]:
-    """Stored column → its name of now, where that is another."""
-    return {old: new for new, origins in step.items() for old in origins.known if old != new}
+    """Return stored column → current name, where they differ."""
+    return {old: new for new, origins in step.items() for old in origins.possible if old != new}
 
 
 def _steps(before: _Stretch, now: _Stretch) -> dict[str, _Origins]:
-    """Name of now → the stored columns that it is in."""
-    found: dict[str, _Origins] = {}
+    """Return current name → the stored columns that hold it."""
+    by_name: dict[str, _Origins] = {}
     for name, since in now.now.items():
-        stored, origins = before.now[name], found.setdefault(since, _Origins([], []))
+        stored, origins = before.now[name], by_name.setdefault(since, _Origins([], []))
         sure = name not in now.gone and name not in before.gone
-        for listed in (origins.known, *([origins.sure] if sure else [])):
+        for listed in (origins.possible, *([origins.sure] if sure else [])):
             if stored not in listed:
                 listed.append(stored)
-    return found
+    return by_name
 
 
 def rows_renamed(rows: DataFrame, before: Renames, now: Renames) -> DataFrame:
-    """Stored rows, under the names of `before`, with those of `now`."""
+    """Rename the columns of stored rows from the names `before` to the names `now`."""
     types = {f.name: f.dataType.simpleString() for f in rows.schema}
     values = moves_of_rows(before, now, types)
     return rows.withColumns({c: F.expr(value) for c, value in values.items()}) if values else rows

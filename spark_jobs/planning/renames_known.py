@@ -1,4 +1,4 @@
-"""All renames that are known of a table, and the columns that they ask for."""
+"""The renames of a table's columns from all sources, and the columns that they require."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from spark_jobs.planning.renames import declared, used_again, wanted
 
 
 def of_told(told: Iterable[ToldRename], config: TableConfig) -> Renames:
-    """All that one table's statements rename, in the order of the source.
+    """Return the renames of one table's statements, in the source's order.
 
-    A dropped column stays what it is, until another one gets its name: then it is one that was
-    renamed, for what an event below the drop says of the name is not of the new column. Of several
-    sources each has its own columns, and a drop of one is none of the others'.
+    A dropped column whose name another one gets later counts as renamed, for an event below the
+    drop does not mean the new column. Not so in a table of several sources: each has columns of its
+    own.
     """
     statements = list(told)
     added = [
@@ -54,25 +54,25 @@ def _pairs(one: ToldRename, added: Iterable[tuple[str, str]]) -> Iterator[tuple[
 
 
 def published(catalog: Catalog, pipeline: str) -> list[ToldRename]:
-    """What the published batches of a pipeline told."""
-    told = recorded(catalog, pipeline)
-    counted = Ledger(catalog).published_batches(pipeline) if told else ()
-    return [one for one in told if one.batch_id in counted]
+    """Return the statements in the published batches of a pipeline."""
+    statements = recorded(catalog, pipeline)
+    counted = Ledger(catalog).published_batches(pipeline) if statements else ()
+    return [one for one in statements if one.batch_id in counted]
 
 
 def follows(pipeline: Pipeline) -> bool:
-    """Whether columns that the source renames get their new names."""
+    """Whether columns that the source renames get their new names here."""
     return pipeline.on_schema_change == EVOLVE
 
 
 def heeds(pipeline: Pipeline) -> bool:
-    """Whether a rename concerns the pipeline: it follows it, or fails for it."""
+    """Whether renames matter to the pipeline: it follows them, or fails."""
     return follows(pipeline) or pipeline.on_schema_change == FAIL
 
 
-def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename]) -> None:
-    """Raise PlanError where a batch renames columns and the pipeline wants to fail for that."""
-    pairs = (pair for one in told for pair in one.columns if None not in pair)
+def refuse_renames(pipeline: Pipeline, source: Source, statements: Iterable[ToldRename]) -> None:
+    """Raise PlanError where a batch renames columns and on_schema_change is fail."""
+    pairs = (pair for one in statements for pair in one.columns if None not in pair)
     renames = [f"{old} to {new}" for old, new in pairs]
     if renames and pipeline.on_schema_change == FAIL:
         raise PlanError(
@@ -82,12 +82,12 @@ def refuse_renames(pipeline: Pipeline, source: Source, told: Iterable[ToldRename
 
 
 def renames_of(
-    pipeline: Pipeline, config: TableConfig, told: Iterable[ToldRename]
+    pipeline: Pipeline, config: TableConfig, statements: Iterable[ToldRename]
 ) -> Renames | None:
-    """All renames of a table, by its statements and its configuration; None: none are followed."""
+    """Return a table's renames by statements and configuration; None: they are not followed."""
     if not follows(pipeline):
         return None
-    return in_order(of_told(told, config), declared(config.renamed_columns))
+    return in_order(of_told(statements, config), declared(config.renamed_columns))
 
 
 def names_at_source(
@@ -97,30 +97,30 @@ def names_at_source(
     source: str,
     key: Collection[str],
 ) -> KeyNames:
-    """What a source table calls, or called, the columns of a stored key otherwise; `others`: the
-    source tables that are stored."""
-    told = of_table(statements, source, pipeline.wire.ddl_as_typed, others)
+    """Return the other names that the columns of a stored key have or had at a source table;
+    `others`: the stored source tables."""
+    of_source = of_table(statements, source, pipeline.wire.ddl_as_typed, others)
     table = Source("", "", source)
-    renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), told)
-    return key_names(Found(table), map(source_name, key), renames or (), told)
+    renames = renames_of(pipeline, table_config(pipeline, table) or TableConfig(), of_source)
+    return key_names(Found(table), map(source_name, key), renames or (), of_source)
 
 
 def following(
     pipeline: Pipeline, plan: TablePlan, renames: Renames | None, stored: Collection[str]
 ) -> TablePlan:
-    """The plan with the columns that renames ask for, where the pipeline follows them.
+    """Return the plan with the columns that renames require, where the pipeline follows them.
 
-    A name of now gets a type that holds what went by the former ones; where nobody tells its own,
-    and no column is `stored` under it, it is read as they are. Raises PlanError where there is no
-    such type, for the columns of the key, by which rows are known, and where the values of a
-    dropped column would be among another's.
+    A current name gets a type that holds the values of the former ones; without a type of its own,
+    and not `stored`, it is read as they are. Raises PlanError where there is no such type, for
+    columns of the key, which identify rows, and where values of a dropped column would mix with
+    another's.
     """
     if renames is None:
         return plan
     texts, before = pipeline.on_type_change == STRING, None
     columns = {column.name: column for column in plan.columns}
     names = wanted(without_key(renames, plan.key), columns)
-    while columns != before:  # a column that gets a wider type may be a former one of another
+    while columns != before:  # a widened column may be a former name of another
         before, columns = columns, _with_names_of_now(plan, renames, names, columns, stored, texts)
     stated = declared(plan.config.renamed_columns)
     return replace(plan, columns=tuple(columns.values()), declared=stated, renames=renames)
@@ -134,23 +134,23 @@ def _with_names_of_now(
     stored: Collection[str],
     texts: bool,
 ) -> dict[str, PlannedColumn]:
-    """The columns, and those of the names of now; `texts`: types that nothing else holds are."""
-    again, found = used_again(renames), dict(columns)
+    """Return the columns with those of current names; `texts`: text holds types that do not fit."""
+    again, result = used_again(renames), dict(columns)
     spelled = {name.lower(): name for name in columns}
     for name, former in names.items():
         kept = spelled.setdefault(name.lower(), name)
         _refuse_key(plan, (kept, *former))
         if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
             raise PlanError(_taken(plan, kept))
-        there, were = found.get(kept), [found[n] for n in former]
-        told_of = there if there and (kept in stored or there.told) else None
-        if told_of is not None:
-            refuse_half_hinted(plan, told_of, were)
+        there, were = result.get(kept), [result[n] for n in former]
+        stated = there if there and (kept in stored or there.told) else None
+        if stated is not None:
+            refuse_half_hinted(plan, stated, were)
         two = again.intersection(n.lower() for n in (kept, *former))
         join = widest_or_text if texts or two else widest
-        column = _holding(plan, kept, were, told_of, join)
-        found[kept] = replace(column, others=there.others if there else ())
-    return found
+        column = _holding(plan, kept, were, stated, join)
+        result[kept] = replace(column, others=there.others if there else ())
+    return result
 
 
 def _taken(plan: TablePlan, name: str) -> str:
@@ -198,40 +198,43 @@ def _holding(
 def told_of(
     catalog: Catalog, pipeline: str, plan: TablePlan, batches: Collection[str]
 ) -> list[ToldRename]:
-    """What some batches tell of a table."""
-    told = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
+    """Return the statements of some batches on a plan's table."""
+    statements = (one for one in recorded(catalog, pipeline) if one.batch_id in batches)
     stored = cache(lambda: stored_sources(catalog, pipeline, plan.namespace).values())
-    return of_table(told, plan.source.name, plan.as_typed, stored)
+    return of_table(statements, plan.source.name, plan.as_typed, stored)
 
 
 def of_table(
-    told: Iterable[ToldRename],
+    statements: Iterable[ToldRename],
     source: str,
     as_typed: bool,
     others: Callable[[], Collection[str]],
 ) -> list[ToldRename]:
-    """What is told of a source table. A statement may have come before the table was known, under
-    the name that was typed: it is of the one of all tables that it may be of."""
+    """Return the statements on a source table.
+
+    One that came before the table was known has its name as typed: it counts where it can mean no
+    other of the tables.
+    """
     return [
         one
-        for one in told
+        for one in statements
         if one.source_table == source or (as_typed and is_of(one.source_table, source, others))
     ]
 
 
-def known_renames(plan: TablePlan, told: Renames, before: Renames) -> Renames:
-    """What is known of a table by what is `told`, by its configuration and by its stored rows.
+def known_renames(plan: TablePlan, stated: Renames, before: Renames) -> Renames:
+    """Return a table's renames by its statements, its configuration and its stored rows.
 
-    Without those to a name that no column has yet: the next batch's plan makes it one.
+    Renames to a name that no column has yet are left out: the next batch's plan adds the column.
     """
     if plan.declared is None:
         return before
-    known = in_order(before, without_key(in_order(told, plan.declared), plan.key))
+    renames = in_order(before, without_key(in_order(stated, plan.declared), plan.key))
     columns = {column.name.lower() for column in plan.columns}
-    return tuple(rename for rename in known if _arrives(rename, known, columns))
+    return tuple(rename for rename in renames if _arrives(rename, renames, columns))
 
 
-def _arrives(rename: Rename, known: Renames, columns: set[str]) -> bool:
-    later = [r for r in known if r.below >= rename.below]
+def _arrives(rename: Rename, renames: Renames, columns: set[str]) -> bool:
+    later = [r for r in renames if r.below >= rename.below]
     moved = (old for old, _ in rename.columns if old.lower() in columns)
     return all(name_at(later, old, "").lower() in columns for old in moved)

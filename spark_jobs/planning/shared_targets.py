@@ -1,4 +1,4 @@
-"""A target has the rows of one source table; which names may be those of one table."""
+"""Refuse targets of two source tables: a target has the rows of one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _APART: Final = "tell them apart in `table_name`, for example {database}_{table}
 
 
 def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
-    """Two sources of one table would overwrite each other's rows; raises PlanError."""
-    seen: dict[str, TablePlan] = {}
+    """Raise PlanError where two source tables have one target and would overwrite each other."""
+    owners: dict[str, TablePlan] = {}
     for plan in plans:
         for name in _written(plan):
-            other = seen.setdefault(name.lower(), plan)
+            other = owners.setdefault(name.lower(), plan)
             if other is not plan:
                 raise PlanError(
                     f"tables {other.source.name} and {plan.source.name} both go to "
@@ -30,7 +30,7 @@ def refuse_shared_targets(plans: Iterable[TablePlan], format_name: str) -> None:
 
 
 def _advice(one: Source, other: Source, format_name: str) -> str:
-    """What tells the tables apart, or makes one of them where events name it in two ways."""
+    """Advise how to separate two tables, or to join them where events name one in two ways."""
     if not _may_be_one(one.name, other.name):
         return _APART
     short, long = sorted((one, other), key=lambda source: len(source.name))
@@ -45,10 +45,10 @@ def _advice(one: Source, other: Source, format_name: str) -> str:
 
 
 def _may_be_one(one: str, other: str) -> bool:
-    """Whether two dotted names may be one table's, of which one lacks the first parts."""
+    """Whether one dotted name is the end of the other, so that both may mean one table."""
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
 def _written(plan: TablePlan) -> list[str]:
     modes = ((plan.history, history_table), (plan.append, events_table))
-    return [plan.target, *(name(plan.target) for asked, name in modes if asked)]
+    return [plan.target, *(name(plan.target) for enabled, name in modes if enabled)]

@@ -1,7 +1,7 @@
-"""Events of several source tables as those of one, by `sources:` of the pipeline's tables.
+"""Treat events of several source tables as those of one, by `sources:` of the pipeline's tables.
 
-Done where the envelope is made, so that everything after it knows one source table: it is named as
-in `tables:`. What must not be taken for it silently keeps its own name, and is refused by it.
+The envelope gets the name of the entry in `tables:`, so that everything after it has one source
+table. Events that must not be merged silently keep their own name, and are refused by it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from sluice.errors import PlanError
 from spark_jobs.canonical import OP_TRUNCATE, SOURCE_PARTS
 from spark_jobs.planning.discover import Found
 
-# Of Spark: spark.sql.optimizer.inSetConversionThreshold.
+# Spark's default of spark.sql.optimizer.inSetConversionThreshold.
 _HASHED_ABOVE: Final = 10
 _NAME, _LISTED, _ENTRY = "_sluice_name", "_sluice_listed", "_sluice_entry"
 
 
 def as_listed(envelope: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The envelope with `database`, `schema` and `table` of sources as `tables:` names them.
+    """Return the envelope with `database`, `schema` and `table` of sources as in `tables:`.
 
-    A table that two of them claim keeps its name, and so does a TRUNCATE of one source where it is
-    not to be taken for the whole table's: `refuse_unclear` says so.
+    A table that two entries claim keeps its name, and so does a TRUNCATE of one source where it
+    must not empty the whole table: `refuse_unclear` refuses them.
     """
     tables = pipeline.tables or {}
     patterns = with_sources(tables)
@@ -51,13 +51,13 @@ def as_listed(envelope: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def _dotted_name() -> Column:
-    """As `Source.name`; NULL for a record of no table."""
+    """Return `Source.name` as an expression; NULL for a record without a table."""
     parts = [F.nullif(part, F.lit("")) for part in SOURCE_PARTS]
     return F.when(parts[-1].isNotNull(), F.concat_ws(".", *parts))
 
 
 def _listed(tables: Iterable[str]) -> Column:
-    """`source_tables.listed_name` as an expression."""
+    """Return `source_tables.listed_name` as an expression."""
     by_parts: defaultdict[int, list[str]] = defaultdict(list)
     for table in tables:
         by_parts[len(table.split("."))].append(table)
@@ -68,10 +68,10 @@ def _listed(tables: Iterable[str]) -> Column:
 
 
 def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
-    """The one of `tables:` with sources that a record belongs to; NULL where it keeps its name."""
+    """Return a record's entry of `tables:` with sources; NULL where it keeps its name."""
     name, listed = F.col(_NAME), F.col(_LISTED)
     by_pattern = (
-        F.when(name.rlike(rf"\A{regex(mine)}\z"), F.lit(entry)) for entry, mine in patterns.items()
+        F.when(name.rlike(rf"\A{regex(own)}\z"), F.lit(entry)) for entry, own in patterns.items()
     )
     claims = F.array_distinct(F.array_compact(F.array(listed, *by_pattern)))
     entry = F.when(F.size(claims) == 1, F.get(claims, F.lit(0)))
@@ -83,8 +83,8 @@ def _entry(pipeline: Pipeline, patterns: Mapping[str, list[str]]) -> Column:
 
 
 def _among(name: Column, names: Collection[str]) -> Column:
-    """As `isin`, which hashes many names, but of few makes code that grows with each: what reads
-    each record has to stay small."""
+    """Return `name.isin(names)`; for few names as an array, since the code that Spark generates for
+    `isin` grows with each name below its threshold, and this runs on every record."""
     if not names or len(names) > _HASHED_ABOVE:
         return name.isin(*names)
     return F.array_contains(F.array(*map(F.lit, names)), name)
@@ -95,8 +95,8 @@ def _config(pipeline: Pipeline, entry: str) -> TableConfig:
 
 
 def _names() -> dict[str, Column]:
-    """The parts that the entry says; of two parts the first is what the record has: its schema,
-    else its database."""
+    """Return the parts of the entry's name; the first of two is the database where the record has
+    only that, else the schema."""
     entry = F.col(_ENTRY)
     parts = F.split(entry, r"\.")
     third, second = (F.try_element_at(parts, F.lit(at)) for at in (-3, -2))
@@ -104,16 +104,16 @@ def _names() -> dict[str, Column]:
         F.coalesce("database", F.lit("")) != ""
     )
     of_schema = third.isNotNull() | ~only_database
-    said = {
+    stated = {
         "database": F.coalesce(third, F.when(~of_schema, second)),
         "schema": F.when(of_schema, second),
         "table": F.try_element_at(parts, F.lit(-1)),
     }
-    return {n: F.when(entry.isNotNull(), c).otherwise(F.col(n)) for n, c in said.items()}
+    return {n: F.when(entry.isNotNull(), c).otherwise(F.col(n)) for n, c in stated.items()}
 
 
 def refuse_unclear(pipeline: Pipeline, found: Iterable[Found]) -> None:
-    """Raise PlanError with every source table of a batch that `sources` leave unclear."""
+    """Raise PlanError with every source table of a batch that `sources` leave ambiguous."""
     if not with_sources(pipeline.tables):
         return
     mistakes = [_mistake(pipeline, table) for table in found if table.source.table]

@@ -1,4 +1,4 @@
-"""How far a batch's changes of one table reach."""
+"""The range of positions of a batch's changes in one table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Span:
-    """The highest position of a batch's changes in one table, and one that none is below.
+    """The highest position of a batch's changes in one table, and a lower bound of all.
 
-    None: no changes.
+    None without changes.
     """
 
     lowest: str | None = None

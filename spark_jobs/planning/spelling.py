@@ -1,9 +1,9 @@
 """One column in several spellings: `K1` in one event, `k1` in another.
 
-Spark and Iceberg know a column by its name in any case, and sources do not keep to one: Canal has
-the case of the statement in its rows and that of the table beside them. So a column has the
-spelling of the stored table, else one that follows from the set of events alone: the only one that
-their descriptions and keys have, or the greatest, for lower case sorts above upper case.
+Column names in Spark and Iceberg are case-insensitive, and sources mix cases: Canal's rows have the
+case of the statement, its descriptions that of the table. So a column has the spelling of the
+stored table, else one that follows from the set of events alone: the only one in descriptions and
+keys, or the greatest, for lower case sorts above upper case.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Described = Mapping[int, Mapping[str, SourceColumn]]
 
 @dataclass(frozen=True)
 class Spelling:
-    """How each column is spelled in the tables, by its name in lower case.
+    """The spelling of each column in the tables, by its name in lower case.
 
-    `heard`: how events spell it; `key_names`: all other names of the key's columns.
+    `heard`: the spellings in events; `key_names`: other names of the key's columns.
     """
 
     chosen: Mapping[str, str]
@@ -38,16 +38,16 @@ class Spelling:
     key_names: KeyNames
 
     def of(self, name: str) -> str:
-        """The spelling of the tables; a name that no event has keeps its own."""
+        """Return a name in the tables' spelling; an unknown name stays as it is."""
         column = self.key_names.get(name.lower(), name)
         return self.chosen.get(column.lower(), column)
 
     def others(self, name: str) -> tuple[str, ...]:
-        """How events spell the column besides."""
+        """Return the other spellings of a column in events."""
         return tuple(n for n in self.heard.get(name.lower(), ()) if n != name)
 
     def of_found(self, found: Found) -> Found:
-        """What was found, in the spelling of the tables."""
+        """Return the summary of events in the tables' spelling."""
         images, keys = (
             {ident: tuple(map(self.of, names)) for ident, names in listed.items()}
             for listed in (found.images, found.keys)
@@ -55,7 +55,7 @@ class Spelling:
         return replace(found, images=images, keys=keys)
 
     def of_described(self, described: Described) -> dict[int, dict[str, SourceColumn]]:
-        """Descriptions in the spelling of the tables."""
+        """Return descriptions in the tables' spelling."""
         return {
             ident: {self.of(name): column for name, column in columns.items()}
             for ident, columns in described.items()
@@ -76,8 +76,7 @@ class Spelling:
         return config.model_copy(update=respelled)
 
     def of_ddl(self, table: DdlTable | None, plain: Container[str]) -> DdlTable:
-        """What a script tells, in the spelling of the tables; a type that is not one of the `plain`
-        ones is text."""
+        """Return a script's table in the tables' spelling; types not in `plain` become text."""
         if table is None:
             return NO_SCRIPT
         kinds = table.columns.items()
@@ -92,12 +91,12 @@ class Spelling:
 def spelling(
     found: Found, described: Described, existing: Iterable[str], key_names: KeyNames
 ) -> Spelling:
-    """Choose each column's spelling; raises PlanError where the source tells two of them apart."""
+    """Choose each column's spelling; raises PlanError where the source has two such columns."""
     _refuse_two_columns(found, described, {name.lower() for name in existing})
     listed = {name for columns in described.values() for name in columns}
-    known = listed.union(*found.keys.values())
+    preferred = listed.union(*found.keys.values())
     heard = _alike(found.columns | listed)
-    chosen = {folded: _one_of(names, known) for folded, names in heard.items()}
+    chosen = {folded: _one_of(names, preferred) for folded, names in heard.items()}
     stored = {name.lower(): name for name in existing}
     return Spelling({**chosen, **stored}, _with_key_names(heard, key_names), key_names)
 
@@ -105,11 +104,11 @@ def spelling(
 def _with_key_names(
     heard: Mapping[str, tuple[str, ...]], key_names: KeyNames
 ) -> dict[str, tuple[str, ...]]:
-    found = dict(heard)
+    spellings = dict(heard)
     for other in sorted(key_names.keys() & heard.keys()):
         column = key_names[other].lower()
-        found[column] = (*found.get(column, ()), *heard[other])
-    return found
+        spellings[column] = (*spellings.get(column, ()), *heard[other])
+    return spellings
 
 
 def _alike(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -119,15 +118,15 @@ def _alike(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {folded: tuple(group) for folded, group in groups.items()}
 
 
-def _one_of(names: tuple[str, ...], known: set[str]) -> str:
-    told = known.intersection(names)
-    return told.pop() if len(told) == 1 else max(names)
+def _one_of(names: tuple[str, ...], preferred: set[str]) -> str:
+    described = preferred.intersection(names)
+    return described.pop() if len(described) == 1 else max(names)
 
 
 def _refuse_two_columns(found: Found, described: Described, stored: set[str]) -> None:
-    """A description with both tells two columns, and so do images that all have both.
+    """Refuse two columns that differ by case: a description has both, or all images with one do.
 
-    Else an image with both is one bad record.
+    Any other image with both is a bad record.
     """
     images = [set(image) for image in found.images.values()]
     for folded, names in _alike(found.columns.union(*described.values())).items():

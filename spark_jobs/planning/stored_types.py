@@ -1,10 +1,9 @@
-"""The type that a column of a table is stored as, and how its values are read.
+"""The type that a column is stored as, and how its values are read.
 
 It follows from the hint, the existing table and *all* descriptions in the events, by `widest` or,
-with `on_type_change: string`, `widest_or_text`; never by the order in which they came. A script of
-DDL tells the type of what none of them does. With
-`on_type_change: quarantine` a stored column's type stands against those that do not fit it, with
-`new_column` too (`besides`).
+with `on_type_change: string`, `widest_or_text`; never from the order of arrival. A script of DDL
+gives the type where none of them does. With `on_type_change: quarantine` or `new_column`
+(`besides`) a stored column keeps its type where others do not fit it.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from spark_jobs.planning.widening import is_promoted
 
 @dataclass(frozen=True)
 class KnownTypes:
-    """What is known of a table's types beside its events: the hints, and the columns as stored.
+    """A table's types apart from its events: hints, stored columns, scripts.
 
-    `policy`: on types that no type holds. Two columns of one name, `used_again`, are of any types.
-    `ddl`: the types that a script tells, as far as texts of the format are read by them. `others`:
-    of columns that the source renamed. `bare`: the batch's events describe no column at all.
+    `policy`: `on_type_change`. `used_again`: names of two columns, whose types need not fit.
+    `ddl`: the types in a script that texts of the format can be read as. `others`: other names of
+    renamed columns. `bare`: the batch's events describe no column at all.
     """
 
     table: str
@@ -49,42 +48,42 @@ class KnownTypes:
     bare: bool = False
 
     def lender(self, column: str) -> str | None:
-        """The other name of a column without a hint that has one."""
+        """Return another name of an unhinted column that has a hint; None where there is none."""
         lender = None if column in self.hints else self._first(column, self.hints)
         stored = self.existing.get(column)
         if lender is None or stored is None or self._others(column).alone:
             return lender
-        # Of two columns: what is stored of another type may be of the other one.
+        # Two columns shared a name: a stored value of another type may be the other column's.
         return lender if stored_form(parse_type(self.hints[lender])).spark == stored else None
 
     def scripted(self, column: str) -> ColumnType | None:
-        """What a script tells of a column, by its own name before the others."""
+        """Return a script's type of a column, by its own name before the others."""
         name = self._first(column, self.ddl)
         return None if name is None else self.ddl[name]
 
     def stored_as(self, column: str) -> ColumnType | None:
-        """The type that a column is stored as, be it under another name."""
+        """Return the type that a column is stored as, under any of its names."""
         name = self._first(column, self.existing)
         return None if name is None else parse_type(self.existing[name])
 
     def _others(self, column: str) -> Others:
         return self.others.get(column.lower(), NO_OTHERS)
 
-    def _first(self, column: str, told: Collection[str]) -> str | None:
-        """The first of a column's names that is among these, as it is spelled there."""
-        if column in told or column.lower() not in self.others:
-            return column if column in told else None
-        known = {name.lower(): name for name in told}
+    def _first(self, column: str, available: Collection[str]) -> str | None:
+        """Return the first of a column's names that is among these, as spelled there."""
+        if column in available or column.lower() not in self.others:
+            return column if column in available else None
+        spelled = {name.lower(): name for name in available}
         names = (column.lower(), *self._others(column).names)
-        return next((known[name] for name in names if name in known), None)
+        return next((spelled[name] for name in names if name in spelled), None)
 
     def stands(self, column: str) -> bool:
-        """Whether the column's stored type stands against any other that does not fit it."""
-        asked = self.policy == policies.QUARANTINE and column.lower() not in self.used_again
-        return asked and column in self.existing
+        """Whether the column keeps its stored type where another does not fit it."""
+        kept = self.policy == policies.QUARANTINE and column.lower() not in self.used_again
+        return kept and column in self.existing
 
     def join(self, column: str) -> Callable[[ColumnType, ColumnType], ColumnType | None]:
-        """What tells the type that holds two others, or None."""
+        """Return the function that gives a type that holds two others, or None."""
         text = self.policy == policies.STRING or column.lower() in self.used_again
         return widest_or_text if text else widest
 
@@ -92,7 +91,7 @@ class KnownTypes:
 def planned(
     name: str, described: Mapping[int, Mapping[str, SourceColumn]], types: KnownTypes
 ) -> PlannedColumn:
-    """Plan one column; raises PlanError where no type holds all that is told of it."""
+    """Plan one column; raises PlanError where no type holds all of its types."""
     readings: dict[int | None, ColumnType] = {
         ident: columns[name].type for ident, columns in described.items() if name in columns
     }
@@ -102,7 +101,7 @@ def planned(
         return PlannedColumn(name, _stored(name, [hint], types), _hinted(hint, readings, typed))
     lender = types.lender(name)
     if not readings:
-        return _untold(name, types) if lender is None else _lent(name, lender, types)
+        return _undescribed(name, types) if lender is None else _lent(name, lender, types)
     if lender is not None and changes_values(parse_type(types.hints[lender])):
         raise half_hinted(types.table, lender, name)
     kinds = list(readings.values())
@@ -111,22 +110,27 @@ def planned(
     return PlannedColumn(name, _stored(name, kinds, types), readings)
 
 
-def _untold(name: str, types: KnownTypes) -> PlannedColumn:
-    """A column that no event describes. A type that is stored stands against that of a script, but
-    for one that Iceberg widens it to in place: no later script stops a batch."""
+def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
+    """Plan a column that no event describes.
+
+    A stored type changes to a script's only where Iceberg promotes it in place, so that no later
+    script stops a batch.
+    """
     script = types.scripted(name)
-    told = script or STRING
-    kind = stored_form(told)
+    stated = script or STRING
+    kind = stored_form(stated)
     stored = types.stored_as(name) if script or name in types.existing else None
     if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
-    return PlannedColumn(name, kind, {None: as_described(kind, told)}, told=script is not None)
+    return PlannedColumn(name, kind, {None: as_described(kind, stated)}, told=script is not None)
 
 
 def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
-    """A column that no event describes, by the hint of another of its names; raises PlanError where
-    it is stored by another, for the rename was not known yet."""
+    """Plan a column that no event describes by the hint for another of its names.
+
+    Raises PlanError where it was stored otherwise, before the rename was known.
+    """
     hint = parse_type(types.hints[lender])
     stored = types.existing.get(name)
     if stored is not None and _is_otherwise(parse_type(stored), hint, types):
@@ -136,25 +140,25 @@ def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:
             f"by the hint of {lender!r}, {types.hints[lender]}; hint {name!r} too in `columns:`, "
             f"with a type that its rows were stored by, or {ELSEWHERE}"
         )
-    # What was described by events of other batches has a type that they told.
+    # A stored column that events of other batches described keeps its type.
     kind = parse_type(stored) if stored and not types.bare else _stored(name, [hint], types)
     return PlannedColumn(name, kind, {None: hint})
 
 
 def _is_otherwise(stored: ColumnType, hint: ColumnType, types: KnownTypes) -> bool:
-    """Whether a stored column holds what was not read by a hint."""
+    """Whether a stored column holds values that were not read by a hint."""
     both = widest(stored, stored_form(hint))
     return types.bare if both is None else changes_values(hint) and both != stored
 
 
 def changes_values(hint: ColumnType) -> bool:
-    """Whether a hint says more of a value than a type: of a sign, or of zeros at the end."""
+    """Whether a hint changes values beyond their type: their sign, or zeros at the end."""
     return hint.encoding == UNSIGNED or hint.width > 0
 
 
 def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
-    """What a table is refused with where events describe a renamed column under one name, and it
-    is hinted under another one."""
+    """Return the error for a renamed column that events describe under one name and that has a hint
+    under another."""
     return PlanError(
         f"table {table}: columns {hinted!r} and {bare!r} are one that the source renamed, and the "
         f"hint of {hinted!r} changes its values; hint {bare!r} too in `columns:`, or, where its "
@@ -165,8 +169,11 @@ def half_hinted(table: str, hinted: str, bare: str) -> PlanError:
 def _hinted(
     hint: ColumnType, described: Mapping[int | None, ColumnType], typed: Collection[int | None]
 ) -> dict[int | None, ColumnType]:
-    """The hint, written as each description tells; of records that none tells of too, where one
-    tells of VARIABLE numbers: that reads plain ones as well."""
+    """Return the hint in the encoding of each description.
+
+    Records without a description are read as VARIABLE numbers where one has these, which reads
+    plain numbers too.
+    """
     written = {i: as_described(hint, kind, i in typed) for i, kind in described.items()}
     kinds = set(written.values())
     variable = replace(hint, encoding=VARIABLE)
@@ -193,14 +200,14 @@ def _stored(name: str, kinds: list[ColumnType], types: KnownTypes) -> ColumnType
 
 
 def _wider(stored: ColumnType, kinds: Iterable[ColumnType]) -> ColumnType:
-    """The stored type, or one that holds it and those kinds that fit it."""
+    """Return a type that holds the stored one and those kinds that fit it."""
     for kind in sorted(kinds, key=str):
         stored = widest(stored, stored_form(kind)) or stored
     return stored
 
 
 def stored_form(kind: ColumnType) -> ColumnType:
-    """The type as the table has it: text for times of day."""
+    """Return the stored form of a type: text for times of day."""
     return (
         STRING if kind.spark == "string" else ColumnType(kind.name, "", kind.precision, kind.scale)
     )

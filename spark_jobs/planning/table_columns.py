@@ -25,7 +25,7 @@ _SOFT_DELETE_TYPES: Final = {
 
 @dataclass(frozen=True)
 class NewColumn:
-    """A column to create: Spark type, and whether NULL is refused."""
+    """A column to create: name, Spark type, and whether it is NOT NULL."""
 
     name: str
     type: str
@@ -33,31 +33,31 @@ class NewColumn:
 
 
 def target_columns(plan: TablePlan) -> list[NewColumn]:
-    """The source's columns, the audit columns, the marks of deleted rows; keys refuse NULL."""
+    """Return a target's columns: source, audit, marks of deleted rows; keys are NOT NULL."""
     data = [NewColumn(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
     data += [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]
     return data + [NewColumn(n, t) for n, t in _SOFT_DELETE_TYPES.items() if plan.soft_delete]
 
 
 def history_columns(plan: TablePlan) -> list[NewColumn]:
-    """The source's columns and those of a version; keys refuse NULL."""
+    """Return a history's columns: the source's and those of a version; keys are NOT NULL."""
     data = [NewColumn(c.name, c.stored.spark, c.name in plan.key) for c in plan.columns]
     return data + [NewColumn(n, t) for n, t in _HISTORY_TYPES.items()]
 
 
 def events_columns(plan: TablePlan) -> list[NewColumn]:
-    """The source's columns, NULL in a TRUNCATE, and those of an event."""
+    """Return the columns of a table of events: the source's, NULL in a TRUNCATE, and an event's."""
     data = [NewColumn(c.name, c.stored.spark) for c in plan.columns]
     return data + [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.EVENTS_METADATA]
 
 
 def changelog_columns(plan: TablePlan) -> list[NewColumn]:
-    """The source's columns, all nullable, and the metadata of an event."""
+    """Return a changelog's columns: the source's, all nullable, and the metadata of an event."""
     data = [NewColumn(c.name, c.stored.spark) for c in plan.columns]
     return data + [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.CHANGELOG_METADATA]
 
 
 def tombstone_columns(plan: TablePlan) -> list[NewColumn]:
-    """The key and the audit columns; the tombstone of a whole table has NULL keys."""
+    """Return a tombstone's columns: key and audit; the tombstone of a whole table has NULL keys."""
     keys = [NewColumn(c.name, c.stored.spark) for c in plan.columns if c.name in plan.key]
     return keys + [NewColumn(n, _CHANGELOG_TYPES[n]) for n in names.TARGET_METADATA]

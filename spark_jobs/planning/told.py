@@ -1,7 +1,7 @@
-"""What is told of a table's columns beside their values: how they came, and were renamed.
+"""Defaults, renames and additions of a table's columns, by which changes are read.
 
-Both follow from the set of events. Changes are read by it; stored rows were written by what was
-told then, which is kept with the target as the property `sluice.defaults`.
+They follow from the set of events. Those by which a target's rows were written are stored with it
+as the property `sluice.defaults`.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _ADDITIONS: Final = "\n"
 
 @dataclass(frozen=True)
 class Told:
-    """`defaults` and `additions` are by the columns' names in the events that tell them."""
+    """Defaults, by the columns' names in the events that describe them, renames and additions."""
 
     defaults: Defaults = field(default_factory=dict)
     renames: Renames = ()
     additions: Additions = ()
 
     def held(self) -> Defaults:
-        """The defaults by the names of now, those that DDL tells among them."""
+        """Return the defaults by current names, those of DDL included."""
         return overlaid(self._of_events(), self.additions)
 
     def _of_events(self) -> Defaults:
         if not self.renames:
             return self.defaults
-        found: dict[str, Default] = {}
+        by_name: dict[str, Default] = {}
         for name, default in self.defaults.items():
             for kind, first in default.firsts.items():
                 now = name_at(self.renames, name, first)
                 text = default.text if kind == KIND_SOURCE else None
                 part = Default({kind: first}, text, default.kind)
-                found = defaults.lowest(found, {now: part})
-        return found
+                by_name = defaults.lowest(by_name, {now: part})
+        return by_name
 
     def changes(self, rows: DataFrame) -> DataFrame:
-        """Changes under the names of now, with the defaults of the columns that they lack."""
+        """Return changes under current names, with the defaults of the columns that they lack."""
         return defaults.filled(renamed(rows, self.renames), self.held())
 
     def text(self) -> str | None:
-        """As a table property; None where nothing is told."""
+        """Return the value of the table property; None where there is nothing to store."""
         entries: dict[str, Any] = dict(defaults.entries(self.defaults))
         if self.renames:
             pairs = [[rename.below, rename.columns] for rename in self.renames]
@@ -66,15 +66,15 @@ class Told:
         return json.dumps(entries, ensure_ascii=False) if entries else None
 
     def rows(self, stored: DataFrame, before: Told, types: Mapping[str, str]) -> DataFrame:
-        """Stored rows that were written by what was told `before`, as they are by this.
+        """Return stored rows, written by `before`, as these defaults and renames have them.
 
-        `types`: the table's columns, of which the rows may be from before some.
+        `types`: the table's columns, some of which the rows may lack.
         """
         new = {c: F.lit(None).cast(types[c]) for c in types if c not in stored.columns}
         stored = stored.withColumns(new) if new else stored
         if self.renames == before.renames:
             return defaults.refilled(stored, before.held(), self.held())
-        # A default is of the column that it was told of, whatever that is called since.
+        # A default belongs to the column that it was stated for, whatever its name is now.
         bare = defaults.refilled(stored, before.held(), NO_DEFAULTS)
         return defaults.refilled(
             rows_renamed(bare, before.renames, self.renames), NO_DEFAULTS, self.held()
@@ -82,7 +82,7 @@ class Told:
 
 
 def read(text: str | None) -> Told:
-    """What `Told.text` gave."""
+    """Parse the result of `Told.text`."""
     raw = json.loads(text or NOTHING_TOLD)
     renames = tuple(
         Rename(below, tuple((old, new) for old, new in columns))

@@ -1,4 +1,4 @@
-"""What a batch's names and numbers may not do to the lake: names that fit no table, ceilings."""
+"""Limits on a batch: names that no table or column may have, ceilings on their number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN_AT_MOST: Final = 10
 
 @dataclass(frozen=True)
 class Unfit:
-    """Source tables and columns of a batch whose names name nothing in the lake."""
+    """Source tables and columns of a batch whose names the lake cannot have."""
 
     tables: tuple[Source, ...]
     columns: tuple[str, ...]
@@ -33,7 +33,7 @@ class Unfit:
         return bool(self.tables or self.columns)
 
     def rejected(self, envelope: DataFrame) -> DataFrame:
-        """The envelope with their events as rejects."""
+        """Return the envelope with the events of these tables and columns rejected."""
         event = F.col("outcome") == OUTCOME_EVENT
         reason = F.when(event & self._of_tables(), F.lit(BAD_TABLE_NAME)).when(
             event & self._with_columns(), F.lit(BAD_COLUMN_NAME)
@@ -60,13 +60,13 @@ class Unfit:
             return F.lit(False)
         listed = F.array(*(F.lit(name) for name in self.columns))
         images = (F.arrays_overlap(F.map_keys(image), listed) for image in ("before", "after"))
-        before, after = (F.coalesce(found, F.lit(False)) for found in images)
+        before, after = (F.coalesce(overlap, F.lit(False)) for overlap in images)
         return before | after
 
 
 def unfit_names(pipeline: Pipeline, found: Sequence[Found]) -> Unfit:
-    """The names of a batch that fit no table and no column (see `sluice.source_names`)."""
-    # A statement makes no table, and one on a database or a role names none.
+    """Return a batch's names that no table or column may have (see `sluice.source_names`)."""
+    # Statements create no table, and those on databases or roles name none.
     ours = [f for f in found if f.records > f.ddl and table_config(pipeline, f.source) is not None]
     tables = [f.source for f in ours if not is_table_name(target_name(pipeline, f.source))]
     columns = {name for f in ours for name in f.columns if not is_column_name(name)}
@@ -74,7 +74,7 @@ def unfit_names(pipeline: Pipeline, found: Sequence[Found]) -> Unfit:
 
 
 def refuse_too_many(pipeline: Pipeline, found: Sequence[Found]) -> None:
-    """Raise PlanError above the pipeline's ceilings, which keep a batch's metadata in bounds."""
+    """Raise PlanError above the pipeline's ceilings, which bound a batch's metadata."""
     ours = [f for f in found if f.images and table_config(pipeline, f.source) is not None]
     if len(ours) > pipeline.max_tables_per_batch:
         shown = ", ".join(f.source.name for f in ours[:_SHOWN_AT_MOST])

@@ -1,12 +1,12 @@
 """A column that gets a wider type.
 
-Iceberg promotes some types in place. For the others, int → decimal, a decimal of another scale and
-what becomes text, a column of the new type takes the place of the old one:
+Iceberg promotes some types in place. For the others (int → decimal, a decimal of another scale, any
+type → text) a column of the new type replaces the old one:
 
-- in a target or history its rows are written again on a branch, and one commit moves `main` there
-  and changes the schema, so that nobody sees the column without its values;
-- in a changelog, which several batches may be writing to, the old column stays under a name of its
-  own (SET_ASIDE) for the rows that are in it, and is read as the new one.
+- in a target or history the rows are rewritten on a branch, and one commit moves `main` there and
+  changes the schema, so that no reader sees the column without its values;
+- in a changelog, which several batches may be writing to, the old column stays for its rows under
+  another name (SET_ASIDE), and is read as the new one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from spark_jobs.canonical import quoted
 from spark_jobs.values import as_type
 
 SET_ASIDE: Final = f"{names.OWN_COLUMNS}was "
-"""Followed by the type that the column had, a number where that is not the first, and its name."""
+"""Prefix; then the column's former type, a number where it is not the first, and its name."""
 _WIDER: Final = f"{names.OWN_COLUMNS}wider "
 _BRANCH: Final = f"{names.OWN_COLUMNS}wider"
 _SET_ASIDE_NAME: Final = re.compile(
@@ -50,22 +50,22 @@ class Place(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The table's namespace."""
 
     @property
     def name(self) -> str:
-        """Its name there."""
+        """The table's name in the namespace."""
 
     @property
     def full_name(self) -> str:
-        """Both, for people."""
+        """Namespace and name, for messages."""
 
     def sql(self, branch: str | None = None) -> str:
-        """The quoted identifier."""
+        """Return the quoted identifier of the table, or of one of its branches."""
 
 
 def is_promoted(before: str, after: str) -> bool:
-    """Whether Iceberg changes one type into the other, wider one in place."""
+    """Whether Iceberg promotes one type to the other in place."""
     old, new = parse_type(before), parse_type(after)
     decimals = old.name == new.name == "decimal" and old.scale == new.scale
     return (decimals and old.precision < new.precision) or (before, after) in _PROMOTED
@@ -76,8 +76,8 @@ def refuse_widening(
 ) -> None:
     """Raise PlanError unless the column can have the type.
 
-    `rewrites`: the pipeline lets tables be written again for that; `fixed`: the column is in the
-    key, or one that the table is partitioned by.
+    `rewrites`: the pipeline allows tables to be rewritten; `fixed`: the column is in the key, or
+    the table is partitioned by it.
     """
     if is_promoted(before, after) or (rewrites and not fixed):
         return
@@ -96,7 +96,7 @@ def promote(spark: SparkSession, table: Place, column: str, after: str) -> None:
 def set_aside(
     spark: SparkSession, table: Place, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
-    """Give a changelog's columns other types, and keep the old ones; types by column."""
+    """Replace columns of a changelog by ones of other types, and keep the old columns."""
     spark.catalog.refreshTable(table.sql())
     there = frozenset(spark.table(table.sql()).columns)
     for column, kind in after.items():
@@ -107,25 +107,29 @@ def set_aside(
 
 
 def _free_name(there: Container[str], kind: str, column: str) -> str:
-    """A column may have the same type more than once: of a batch that is rolled back and comes
-    again."""
+    """Return an unused name: a column may get one type twice, by a batch that is rolled back and
+    comes again."""
     numbers = (f"#{number}" for number in itertools.count(2))
     names_ = (f"{SET_ASIDE}{kind}{number} {column}" for number in itertools.chain([""], numbers))
     return next(name for name in names_ if name not in there)
 
 
 def changes_as(changes: DataFrame, types: Mapping[str, str]) -> DataFrame:
-    """A changelog's rows with the values that are in columns set aside, in the types that their
-    table has: the changelog keeps a wider one that a rollback took back there."""
+    """Return a changelog's rows with the values of columns set aside, cast to the target's types.
+
+    The changelog may have wider types: it keeps one that a rollback took back in the target.
+    """
     whole = _with_set_aside(changes)
-    mine = {f.name: f.dataType.simpleString() for f in whole.schema}
-    cast = {c: _wider(c, mine[c], kind) for c, kind in types.items() if mine.get(c, kind) != kind}
+    actual = {f.name: f.dataType.simpleString() for f in whole.schema}
+    cast = {
+        c: _wider(c, actual[c], kind) for c, kind in types.items() if actual.get(c, kind) != kind
+    }
     return whole.withColumns(cast) if cast else whole
 
 
 def _with_set_aside(changes: DataFrame) -> DataFrame:
-    found = {c: _SET_ASIDE_NAME.fullmatch(c) for c in changes.columns}
-    aside = {column: match["name"] for column, match in found.items() if match}
+    matches = {c: _SET_ASIDE_NAME.fullmatch(c) for c in changes.columns}
+    aside = {column: match["name"] for column, match in matches.items() if match}
     if not aside:
         return changes
     types = {f.name: f.dataType.simpleString() for f in changes.schema}
@@ -145,9 +149,9 @@ def rewrite(
     before: Mapping[str, str],
     after: Mapping[str, str],
 ) -> None:
-    """Give columns of a target or history other types, in one commit; types by column.
+    """Change the types of columns of a target or history in one commit.
 
-    Raises TransientError where somebody else changed them, or writes to the table all the time.
+    Raises TransientError where their types changed meanwhile, or other writers win every try.
     """
     for turn in range(_TRIES):
         signature = f"wider {uuid.uuid4().hex}"
@@ -166,7 +170,7 @@ def rewrite(
 
 
 def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
-    """Another batch may have given the column a type that this one would narrow."""
+    """Raise TransientError where another batch has changed the columns' types."""
     for column, kind in types.items():
         now = _in_spark(table.schema().find_field(column).field_type)
         if now != parse_type(kind).spark:
@@ -177,13 +181,13 @@ def _refuse_changed(table: Table, types: Mapping[str, str]) -> None:
 
 
 def _in_spark(kind: IcebergType) -> str:
-    """Iceberg's `timestamp` has no zone, Spark's has one."""
-    told = "timestamp_ntz" if isinstance(kind, TimestampType) else str(kind)
-    return parse_type(told).spark
+    """Return Spark's name of an Iceberg type; Iceberg's `timestamp` has no zone, Spark's has."""
+    name = "timestamp_ntz" if isinstance(kind, TimestampType) else str(kind)
+    return parse_type(name).spark
 
 
 def _add_wider(spark: SparkSession, table: Place, columns: Mapping[str, str]) -> None:
-    """Without those that an attempt left which did not come to its end."""
+    """Add the wider columns anew; drops those of an interrupted attempt."""
     spark.catalog.refreshTable(table.sql())
     alter, there = f"ALTER TABLE {table.sql()}", spark.table(table.sql()).columns
     for column in columns:
@@ -210,12 +214,12 @@ def _write_again(
 
 
 def under_names_of_now(rows: DataFrame, table: Table, snapshot: int) -> DataFrame:
-    """Rows of a snapshot, which come in the columns that the table had then, in those of now.
+    """Return a snapshot's rows, read with its own schema, in the table's current columns.
 
-    A column is known by its id, or, where a wider one has taken its place since, by its name.
+    Columns match by field id, or by name where a wider column has replaced the old one since.
     """
-    found = table.snapshot_by_id(snapshot)
-    now, schema_id = table.schema(), None if found is None else found.schema_id
+    past = table.snapshot_by_id(snapshot)
+    now, schema_id = table.schema(), None if past is None else past.schema_id
     then = None if schema_id is None else table.schemas().get(schema_id)
     if then is None or then.schema_id == now.schema_id:
         return rows
@@ -236,11 +240,11 @@ def _wider(column: str, before: str, after: str) -> Column:
 
 
 def is_own(column: str) -> bool:
-    """True for a column that only a change of type has made."""
+    """Whether a change of type made the column."""
     return column.startswith((SET_ASIDE, _WIDER))
 
 
 def fixed_columns(table: Table, key: Sequence[str]) -> set[str]:
-    """Columns by which a table's rows are known or placed."""
+    """Return the columns that identify or partition a table's rows."""
     placed = {table.schema().find_column_name(f.source_id) for f in table.spec().fields}
     return {*key, *(name for name in placed if name)}

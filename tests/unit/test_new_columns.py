@@ -68,8 +68,8 @@ def test_a_name_that_the_source_has_itself_is_refused() -> None:
 def test_rows_that_are_known_by_all_that_they_hold_have_nothing_beside() -> None:
     with pytest.raises(PlanError, match=r"\['amount'\] changed, and .* new_column needs a key"):
         of("int", "string", key=())
-    assert not of("int", "bigint", key=()).asked
-    assert of("int", "bigint").asked
+    assert not of("int", "bigint", key=()).enabled
+    assert of("int", "bigint").enabled
 
 
 def test_a_column_of_the_key_has_nothing_beside() -> None:
