@@ -9,7 +9,7 @@ from sluice import names
 from spark_jobs.canonical import of_batches
 from spark_jobs.lake.cut import Cut, TargetTables
 from spark_jobs.lake.tables import TableId
-from spark_jobs.planning.widening import changes_as, under_names_of_now
+from spark_jobs.planning.widening import changes_as, in_current_columns
 
 
 def rows_at(
@@ -22,7 +22,7 @@ def rows_at(
     if snapshot is None:
         return spark.table(table.sql()).limit(0)
     rows = spark.read.option("versionAsOf", snapshot).table(table.sql())
-    return under_names_of_now(rows, cut.tables[table], snapshot)
+    return in_current_columns(rows, cut.tables[table], snapshot)
 
 
 def changes_at(spark: SparkSession, cut: Cut, tables: TargetTables) -> DataFrame:

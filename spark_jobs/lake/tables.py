@@ -40,13 +40,13 @@ from spark_jobs.planning.table_columns import (
 from spark_jobs.planning.told import Told
 from spark_jobs.planning.widening import (
     fixed_columns,
+    in_current_columns,
     is_own,
     is_promoted,
     promote,
     refuse_widening,
     rewrite,
     set_aside,
-    under_names_of_now,
 )
 
 
@@ -353,7 +353,7 @@ class Lake:
             return None
         rows = self.spark.read.option("versionAsOf", snapshot).table(table.sql())
         loaded = self.load(table)
-        return rows if loaded is None else under_names_of_now(rows, loaded, snapshot)
+        return rows if loaded is None else in_current_columns(rows, loaded, snapshot)
 
     def branch(self, table: TableId, branch: str, base: Base) -> None:
         """Create the branch at the base."""

@@ -57,11 +57,11 @@ class Besides:
 
     def of_spelling(self, spelled: Spelling) -> Spelling:
         """Add the new names, in as many spellings as events have of the column's own."""
-        heard = dict(spelled.heard)
+        in_events = dict(spelled.in_events)
         for name, suffix in chain.from_iterable(of.items() for of in self.suffixes.values()):
-            names = spelled.heard.get(name.lower(), (name,))
-            heard[f"{name}{suffix}".lower()] = tuple(n + suffix for n in names)
-        return replace(spelled, heard=heard)
+            names = spelled.in_events.get(name.lower(), (name,))
+            in_events[f"{name}{suffix}".lower()] = tuple(n + suffix for n in names)
+        return replace(spelled, in_events=in_events)
 
     def of_events(self, events: DataFrame) -> DataFrame:
         """Return the envelope's events with their values under the new names."""

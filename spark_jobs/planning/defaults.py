@@ -126,7 +126,7 @@ NOTHING: Final = Default({})
 """The default of an unknown column."""
 
 
-def told(
+def of_batch(
     found: Found, described: Mapping[int, Mapping[str, SourceColumn]], epoch: int, tells: bool
 ) -> dict[str, Default]:
     """Return the defaults of every column in a batch's events; recalled shapes give names only.

@@ -24,10 +24,16 @@ from spark_jobs.planning.besides import NOTHING_BESIDE, Besides
 from spark_jobs.planning.defaults import Defaults
 from spark_jobs.planning.descriptions import as_read
 from spark_jobs.planning.discover import Found, Source
-from spark_jobs.planning.heard import Heard, Stored, column_names, hear, planned_columns
 from spark_jobs.planning.opening import Opening, opening_of
 from spark_jobs.planning.other_names import NOTHING_RENAMED, KnownNames
 from spark_jobs.planning.planned_column import PlannedColumn, key_by_rules
+from spark_jobs.planning.table_inputs import (
+    Stored,
+    TableInputs,
+    column_names,
+    gather_inputs,
+    planned_columns,
+)
 
 
 @dataclass(frozen=True)
@@ -148,14 +154,14 @@ def plan_table(
     """Plan one table; `existing`: the stored columns and their Spark types, None: no table yet."""
     _refuse_truncates(pipeline, found, config)
     stored = Stored(existing or {}, stored_key, known)
-    heard = hear(pipeline, fmt, found, config, stored)
-    names = column_names(heard, existing or {})
+    inputs = gather_inputs(pipeline, fmt, found, config, stored)
+    names = column_names(inputs, existing or {})
     if existing is not None:
         names = _by_policy(pipeline, found, names, existing)
-    key = _key(pipeline, heard, names)
-    columns = planned_columns(heard, names)
-    read = as_read(heard.described, columns)
-    compared = rules(heard.hints.collations, heard.hints.null_keys)
+    key = _key(pipeline, inputs, names)
+    columns = planned_columns(inputs, names)
+    read = as_read(inputs.described, columns)
+    compared = rules(inputs.hints.collations, inputs.hints.null_keys)
     key, columns = key_by_rules(found.source.name, key, columns, compared, fmt.whole_rows)
     plan = TablePlan(
         source=found.source,
@@ -163,14 +169,14 @@ def plan_table(
         target=target_name(pipeline, found.source),
         columns=columns,
         key=key,
-        config=config.model_copy(update={"partition_by": heard.hints.partition_by}),
+        config=config.model_copy(update={"partition_by": inputs.hints.partition_by}),
         found=found,
         modes=pipeline.modes_of(config),
-        defaults=defaults.told(heard.found, read, pipeline.epoch, fmt.tells_defaults),
+        defaults=defaults.of_batch(inputs.found, read, pipeline.epoch, fmt.tells_defaults),
         tells_defaults=fmt.tells_defaults,
         as_typed=pipeline.wire.ddl_as_typed,
         opening=opening_of(pipeline),
-        besides=heard.besides,
+        besides=inputs.besides,
     )
     _refuse_unfit(plan, names, existing or {}, stored_key)
     return plan
@@ -196,11 +202,11 @@ def _by_policy(
     return [n for n in names if n in existing] if pipeline.on_schema_change == IGNORE else names
 
 
-def _key(pipeline: Pipeline, heard: Heard, names: list[str]) -> tuple[str, ...]:
-    found = heard.found
-    if heard.key is None:
+def _key(pipeline: Pipeline, inputs: TableInputs, names: list[str]) -> tuple[str, ...]:
+    found = inputs.found
+    if inputs.key is None:
         raise UntoldKey(_no_key(pipeline, found))
-    missing = [c for c in heard.key if c not in names]
+    missing = [c for c in inputs.key if c not in names]
     if missing:
         lacks = "are not in its events" if found.images else "have no type, and no row has come yet"
         raise UntoldKey(
@@ -208,7 +214,7 @@ def _key(pipeline: Pipeline, heard: Heard, names: list[str]) -> tuple[str, ...]:
             "give these a type in `columns:` where the first event is a TRUNCATE; where the source "
             "renamed them, tell it in `renamed_columns:`"
         )
-    return heard.key
+    return inputs.key
 
 
 def _no_key(pipeline: Pipeline, found: Found) -> str:

@@ -27,7 +27,7 @@ class PlannedColumn:
     description and for hints. `others`: other spellings of the name in events. `rule`: the column
     holds a form in which equal values of the column `compares` are the same text
     (`sluice.config.collations`). `silent`: the column is NULL, for its name is one of a key column.
-    `always_told`: an image without the column means NULL, see `Format.whole_rows`. `told`: the
+    `always_told`: an image without the column means NULL, see `Format.whole_rows`. `has_type`: the
     batch's events, a hint or a script give its type.
     """
 
@@ -39,7 +39,7 @@ class PlannedColumn:
     rule: str = ""
     silent: bool = False
     always_told: bool = False
-    told: bool = True
+    has_type: bool = True
 
     @property
     def source_name(self) -> str:

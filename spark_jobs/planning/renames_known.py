@@ -143,7 +143,7 @@ def _with_names_of_now(
         if kept in plan.found.columns and any(kept == dropped_column(n) for n in former):
             raise PlanError(_taken(plan, kept))
         there, were = result.get(kept), [result[n] for n in former]
-        stated = there if there and (kept in stored or there.told) else None
+        stated = there if there and (kept in stored or there.has_type) else None
         if stated is not None:
             refuse_half_hinted(plan, stated, were)
         two = again.intersection(n.lower() for n in (kept, *former))

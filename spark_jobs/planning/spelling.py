@@ -30,11 +30,11 @@ Described = Mapping[int, Mapping[str, SourceColumn]]
 class Spelling:
     """The spelling of each column in the tables, by its name in lower case.
 
-    `heard`: the spellings in events; `key_names`: other names of the key's columns.
+    `in_events`: the spellings in events; `key_names`: other names of the key's columns.
     """
 
     chosen: Mapping[str, str]
-    heard: Mapping[str, tuple[str, ...]]
+    in_events: Mapping[str, tuple[str, ...]]
     key_names: KeyNames
 
     def of(self, name: str) -> str:
@@ -44,7 +44,7 @@ class Spelling:
 
     def others(self, name: str) -> tuple[str, ...]:
         """Return the other spellings of a column in events."""
-        return tuple(n for n in self.heard.get(name.lower(), ()) if n != name)
+        return tuple(n for n in self.in_events.get(name.lower(), ()) if n != name)
 
     def of_found(self, found: Found) -> Found:
         """Return the summary of events in the tables' spelling."""
@@ -95,19 +95,19 @@ def spelling(
     _refuse_two_columns(found, described, {name.lower() for name in existing})
     listed = {name for columns in described.values() for name in columns}
     preferred = listed.union(*found.keys.values())
-    heard = _alike(found.columns | listed)
-    chosen = {folded: _one_of(names, preferred) for folded, names in heard.items()}
+    in_events = _alike(found.columns | listed)
+    chosen = {folded: _one_of(names, preferred) for folded, names in in_events.items()}
     stored = {name.lower(): name for name in existing}
-    return Spelling({**chosen, **stored}, _with_key_names(heard, key_names), key_names)
+    return Spelling({**chosen, **stored}, _with_key_names(in_events, key_names), key_names)
 
 
 def _with_key_names(
-    heard: Mapping[str, tuple[str, ...]], key_names: KeyNames
+    in_events: Mapping[str, tuple[str, ...]], key_names: KeyNames
 ) -> dict[str, tuple[str, ...]]:
-    spellings = dict(heard)
-    for other in sorted(key_names.keys() & heard.keys()):
+    spellings = dict(in_events)
+    for other in sorted(key_names.keys() & in_events.keys()):
         column = key_names[other].lower()
-        spellings[column] = (*spellings.get(column, ()), *heard[other])
+        spellings[column] = (*spellings.get(column, ()), *in_events[other])
     return spellings
 
 

@@ -123,7 +123,9 @@ def _undescribed(name: str, types: KnownTypes) -> PlannedColumn:
     if stored is not None:
         grows = widest(stored, kind) == kind and is_promoted(stored.spark, kind.spark)
         kind = kind if grows else stored
-    return PlannedColumn(name, kind, {None: as_described(kind, stated)}, told=script is not None)
+    return PlannedColumn(
+        name, kind, {None: as_described(kind, stated)}, has_type=script is not None
+    )
 
 
 def _lent(name: str, lender: str, types: KnownTypes) -> PlannedColumn:

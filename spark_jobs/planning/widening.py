@@ -213,7 +213,7 @@ def _write_again(
     writer.overwrite(F.lit(True))
 
 
-def under_names_of_now(rows: DataFrame, table: Table, snapshot: int) -> DataFrame:
+def in_current_columns(rows: DataFrame, table: Table, snapshot: int) -> DataFrame:
     """Return a snapshot's rows, read with its own schema, in the table's current columns.
 
     Columns match by field id, or by name where a wider column has replaced the old one since.

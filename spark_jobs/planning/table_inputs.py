@@ -28,7 +28,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Heard:
+class TableInputs:
     """A table by its events, configuration and scripts, in the spelling of its columns."""
 
     described: Described
@@ -40,9 +40,9 @@ class Heard:
     key: tuple[str, ...] | None
 
 
-def hear(
+def gather_inputs(
     pipeline: Pipeline, fmt: Format, found: Found, config: TableConfig, stored: Stored
-) -> Heard:
+) -> TableInputs:
     """Combine all sources of a table's columns and key; raises PlanError where its events describe
     too many columns, or types that `on_type_change` cannot place."""
     as_described = descriptions(fmt, found, pipeline.format_options)
@@ -64,34 +64,34 @@ def hear(
     beside = besides(as_found, described, types, spelled, key or ())
     moved, spelled = beside.of_described(described), beside.of_spelling(spelled)
     refuse_too_many_columns(pipeline, found.source, {n for one in moved.values() for n in one})
-    return Heard(moved, as_found, hints, spelled, types, beside, key)
+    return TableInputs(moved, as_found, hints, spelled, types, beside, key)
 
 
-def planned_columns(heard: Heard, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
+def planned_columns(inputs: TableInputs, names: Iterable[str]) -> tuple[PlannedColumn, ...]:
     """Plan the columns of these names: their types, and how events carry them."""
-    columns = (planned(name, heard.described, heard.types) for name in names)
-    return tuple(_as_heard(column, heard.spelled) for column in columns)
+    columns = (planned(name, inputs.described, inputs.types) for name in names)
+    return tuple(_as_carried(column, inputs.spelled) for column in columns)
 
 
-def _as_heard(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
+def _as_carried(column: PlannedColumn, spelled: Spelling) -> PlannedColumn:
     of_key = column.name.lower() in spelled.key_names
     return replace(column, others=spelled.others(column.name), silent=of_key)
 
 
-def column_names(heard: Heard, existing: Mapping[str, str]) -> list[str]:
+def column_names(inputs: TableInputs, existing: Mapping[str, str]) -> list[str]:
     """Return stored columns first, then described ones in their order, then the rest by name.
 
     A table that has only had a TRUNCATE gets its hinted columns and its key: events may describe
     other columns of its script otherwise.
     """
     names = dict.fromkeys(n for n in existing if not is_reserved(n))
-    for columns in heard.described.values():
+    for columns in inputs.described.values():
         names.update(dict.fromkeys(columns))
-    found = heard.found
+    found = inputs.found
     bare = not found.images and not names
-    names.update(dict.fromkeys(c for c in heard.hints.columns if bare or c in found.columns))
-    wanted = {*found.columns, *(heard.key or () if bare else ())}
-    names.update(dict.fromkeys(c for c in heard.types.ddl if c in wanted))
+    names.update(dict.fromkeys(c for c in inputs.hints.columns if bare or c in found.columns))
+    wanted = {*found.columns, *(inputs.key or () if bare else ())}
+    names.update(dict.fromkeys(c for c in inputs.types.ddl if c in wanted))
     names.update(dict.fromkeys(sorted(found.columns)))
     return list(names)
 
