@@ -204,7 +204,8 @@ class Driver:
         while True:
             self._require_mine()  # taking the lease would make the batch this attempt's again
             try:
-                self._lease(partial(self.ledger.acquire_lease, half=self._is_half_published))
+                half, undone = self._is_half_published, self.manifest.undone
+                self._lease(partial(self.ledger.acquire_lease, half=half, undone=undone))
                 self._held.set()
                 self._refuse_pointless()
                 return tuple(sorted(self.ledger.published_batches(self.pipeline.name)))

@@ -124,6 +124,11 @@ class Manifest:
         return self.reprocess is not None or (bool(self.tables) and not self.share_of)
 
     @property
+    def undone(self) -> tuple[str, ...]:
+        """The batches that it takes out of the tables."""
+        return () if self.rebuild is None else self.rebuild.without
+
+    @property
     def claims(self) -> bool:
         """Whether its files are its own, and not another batch's."""
         return not (self.repeats or self.share_of)

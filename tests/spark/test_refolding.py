@@ -10,11 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluice import names
+from sluice.catalog.snapshots import rollback_table
 from sluice.errors import Followed, RollbackRefused, TerminalError
 from sluice.ledger import rows as states
 from sluice.operations import refolding, stages
 from sluice.operations.context import Context
 from sluice.operations.undo import release, rollback, take_out
+from sluice.operations.undoable import publications
 from spark_jobs.lake.cut import Cutter
 from spark_jobs.verifying.changelogs import verify
 from tests import reference
@@ -72,6 +74,25 @@ def test_a_batch_beneath_others_is_undone_alone(lake: Sandbox) -> None:
         states.PUBLISHED, states.ROLLED_BACK, states.PUBLISHED,
     ]  # fmt: skip
     assert lake.context().ledger.known_files("p")["1.jsonl"].state == states.FILE_HELD
+
+
+@pytest.mark.long
+def test_a_batch_that_is_half_back_beneath_others_is_undone(lake: Sandbox) -> None:
+    """The last batch wrote all tables but the one that went back before it."""
+    _, parts = history(seed=2, parts=3)
+    parts[2] = [change for change in parts[2] if change.table != "keyed"]
+    batches = [load(lake, f"{at}.jsonl", part) for at, part in enumerate(parts)]
+    ctx = lake.context()
+    ctx.ledger.record_batch("p", batches[1], states.ROLLING_BACK, attempt="given-up-1")
+    for p in publications(ctx, batches[1]):
+        if p.table_name in names.published_tables("keyed"):
+            rollback_table(
+                ctx.catalog, p.namespace, p.table_name, p.head_snapshot, p.base_snapshot,
+                p.base_schema, batches[1],
+            )  # fmt: skip
+    refolding.rollback(ctx, batches[1])
+    assert state(lake, batches[1]) == states.ROLLED_BACK
+    refuse_difference(lake, parts[0] + parts[2])
 
 
 @pytest.mark.long

@@ -91,11 +91,12 @@ def fold(context: Context, value: int = 99) -> Callable[[Context, str], BatchRes
     what their keys are without these."""
 
     def load(_: Context, key: str) -> BatchResult:
-        batch = context.files.read_manifest(key).batch_id
+        manifest = context.files.read_manifest(key)
+        batch = manifest.batch_id
         told = (TableResult(n, n, Counts(), (stage(context, batch, n, value),)) for n in TABLES)
         result = BatchResult("shop", batch, "a1", tuple(told))
         lease = Lease(this_holder(), 60)
-        context.ledger.acquire_lease("shop", batch, result.attempt, lease)
+        context.ledger.acquire_lease("shop", batch, result.attempt, lease, undone=manifest.undone)
         context.files.write_result(result)
         context.ledger.record_batch("shop", batch, LOADED, attempt=result.attempt)
         return result

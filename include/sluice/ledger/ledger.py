@@ -285,6 +285,7 @@ class Ledger:
         attempt: str,
         lease: Lease,
         half: Callable[[], bool] = lambda: False,
+        undone: Collection[str] = (),
     ) -> None:
         """Take the pipeline's lease for a batch and make it `loading` under this attempt.
 
@@ -292,12 +293,13 @@ class Ledger:
         rolled back (its changes are in no list of published batches), or where this one is closed.
         `half`, called for a batch in `publishing`: whether any table has it; that is recorded until
         all tables have it or none.
+        `undone`: batches that this one takes out of the tables; they may be half rolled back.
         """
 
         def decide(table: Table) -> tuple[list[Row], None]:
             batches = self._batches_at(table, pipeline)
             refuse_held(batches.values(), batch_id, self.has_lapsed)
-            refuse_halfway(batches.values(), {batch_id})
+            refuse_halfway(batches.values(), {batch_id, *undone})
             old = batches.get(batch_id) or BatchRow(pipeline, batch_id, attempt, states.LOADING)
             refuse_closed(old, attempt)
             row = replace(old, state=states.LOADING, attempt=attempt)

@@ -26,7 +26,7 @@ def pointless(ctx: Context, manifest: Manifest) -> str:
 
 def _reasons(ctx: Context, manifest: Manifest) -> Iterator[str]:
     if manifest.rebuild is not None:
-        yield from _undone_or_in_use(ctx, manifest.batch_id, manifest.rebuild.without)
+        yield from _undone_or_in_use(ctx, manifest.batch_id, manifest.undone)
     elif manifest.share_of:
         row = ctx.ledger.batch(ctx.pipeline.name, manifest.share_of)
         if row is not None and row.state in _UNDONE:
@@ -43,7 +43,9 @@ def _undone_or_in_use(ctx: Context, mine: str, without: tuple[str, ...]) -> Iter
     row = ctx.ledger.batch(ctx.pipeline.name, mine)
     if row is not None and only_goes_on(ctx, row):
         return
-    if gone := set(without) - ctx.ledger.published_batches(ctx.pipeline.name):
+    rows = ctx.ledger.batches(ctx.pipeline.name)
+    left = {row.batch_id for row in rows if row.state in (states.PUBLISHED, states.ROLLING_BACK)}
+    if gone := set(without) - left:
         yield f"was to undo {', '.join(sorted(gone))}, which is done"
     elif without:
         try:

@@ -59,7 +59,7 @@ def rollback(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
     try:
         return undo.rollback(ctx, batch_id, hold=True, dry_run=dry_run)
     except Followed as followed:
-        return _fold_without(ctx, [batch_id], str(followed), dry_run)
+        return _fold_without(ctx, undo.begun(ctx) or [batch_id], str(followed), dry_run)
 
 
 def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]:
@@ -129,11 +129,11 @@ def _instead(ctx: Context, batches: list[str]) -> str:
 
 
 def _published(ctx: Context, batches: list[str]) -> Published:
-    """Those of the batches that have changes of their own; raises RollbackRefused where one is not
-    published any more."""
+    """The batches that have changes of their own, with their publications; raises RollbackRefused
+    for one that is neither published any more nor half back."""
     rows = [row for row in ctx.ledger.batches(ctx.pipeline.name) if row.batch_id in batches]
     for row in rows:
-        if row.state != states.PUBLISHED:
+        if row.state not in (states.PUBLISHED, states.ROLLING_BACK):
             raise RollbackRefused(
                 f"batch {row.batch_id} of {ctx.pipeline.name} is {row.state} meanwhile: complete "
                 f"that first (sluice reconcile {ctx.pipeline.name})"
@@ -145,8 +145,10 @@ def _published(ctx: Context, batches: list[str]) -> Published:
 def _base(ctx: Context, target: str, published: Published) -> int | None:
     """The snapshot of a target that the first of the batches to write it was merged onto."""
     name = ctx.pipeline.full_name(target)
-    written = (p for batch in published.values() for p in batch if p.full_name == name)
-    return next((p.base_snapshot for p in written), _main(ctx, target))
+    written = [p for batch in published.values() for p in batch if p.full_name == name]
+    # Not by their batches: the ledger's row of one that is half back is newer than it was.
+    first = min(written, key=lambda p: p.seq, default=None)
+    return _main(ctx, target) if first is None else first.base_snapshot
 
 
 def _main(ctx: Context, target: str) -> int | None:

@@ -10,7 +10,14 @@ from typing import Final
 from sluice.catalog.patience import EXPECTED, as_sluice_error
 from sluice.catalog.snapshots import publish_table
 from sluice.driver.submit import LOAD_BATCH, is_small, submit
-from sluice.errors import ConfigError, LeaseHeld, PublishRefused, SluiceError, TerminalError
+from sluice.errors import (
+    ConfigError,
+    Followed,
+    LeaseHeld,
+    PublishRefused,
+    SluiceError,
+    TerminalError,
+)
 from sluice.faults import Point, reach
 from sluice.ledger import details
 from sluice.ledger import rows as states
@@ -178,10 +185,9 @@ def _move(ctx: Context, result: BatchResult) -> None:
 
 def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
     """What follows once all tables have the batch: what it undid goes, its files are loaded."""
-    without = manifest.rebuild.without if manifest.rebuild else ()
-    if without:
+    if manifest.undone:
         begin_to_take_out(ctx, result)
-    for undone in without:
+    for undone in manifest.undone:
         require_mine(ctx, result)  # that batch may be undone by now, and published anew
         take_out(ctx, undone)
     require_mine(ctx, result)
@@ -285,7 +291,11 @@ def _without_rollbacks(ctx: Context) -> list[states.BatchRow]:
     if not begun:
         return rows
     ctx.say(f"reconcile: completing the rollback of {', '.join(begun)}")
-    complete_rollbacks(ctx)
+    try:
+        complete_rollbacks(ctx)
+    except Followed as followed:
+        fold = f"sluice rollback {ctx.pipeline.name} --batch {begun[0]}"
+        raise Followed(f"{followed}: fold its keys again without what goes ({fold})") from followed
     return ctx.ledger.unfinished(ctx.pipeline.name)
 
 

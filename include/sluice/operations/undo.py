@@ -96,18 +96,18 @@ def _undo_unpublished(ctx: Context, row: BatchRow, hold: bool, dry_run: bool) ->
 
 def complete_rollbacks(ctx: Context, dry_run: bool = False) -> list[str]:
     """Go on with the rollbacks that died; raises as `rollback` does."""
-    begun = _begun(ctx)
-    published = [batch_id for batch_id in begun if publications(ctx, batch_id)]
+    marked = begun(ctx)
+    published = [batch_id for batch_id in marked if publications(ctx, batch_id)]
     done = [
         line
-        for row in (known_batch(ctx, b) for b in begun if b not in published)
+        for row in (known_batch(ctx, b) for b in marked if b not in published)
         for line in _undo_staged(ctx, row, hold=True, dry_run=dry_run)
     ]
     return done + (_undo_published(ctx, published, dry_run, half=True) if published else [])
 
 
-def _begun(ctx: Context) -> list[str]:
-    """The batches of which a rollback was begun, the newest first, as they were marked."""
+def begun(ctx: Context) -> list[str]:
+    """The batches whose rollback has begun and not ended, newest first, as they were marked."""
     rows = ctx.ledger.batches(ctx.pipeline.name)
     return [row.batch_id for row in reversed(rows) if row.state == states.ROLLING_BACK]
 
@@ -120,7 +120,7 @@ def rollback_to(ctx: Context, batch_id: str, dry_run: bool = False) -> list[str]
     newer = published_after(ctx, batch_id)
     if not newer:
         return [f"nothing was published after batch {batch_id}"]
-    return _undo_published(ctx, newer, dry_run, half=bool(_begun(ctx)))
+    return _undo_published(ctx, newer, dry_run, half=bool(begun(ctx)))
 
 
 def published_after(ctx: Context, batch_id: str) -> list[str]:
@@ -134,7 +134,7 @@ def published_after(ctx: Context, batch_id: str) -> list[str]:
         )
     rows = ctx.ledger.batches(ctx.pipeline.name)
     newer = [r.batch_id for r in rows if r.state == states.PUBLISHED and r.seq > row.seq]
-    return _begun(ctx) + newer
+    return begun(ctx) + newer
 
 
 def _undo_published(
@@ -155,12 +155,12 @@ def _undo_published(
     with _lease(ctx, batches):
         published, _ = _checked(ctx, batches)
         # Before anything moves, for whoever comes after a crash.
-        begun = {batch_id: _begin(ctx, batch_id) for batch_id in batches}
+        unchanged = {batch_id: _begin(ctx, batch_id) for batch_id in batches}
         reach(Point.ROLLBACK_MARKED)
         dropped = _drop_branches(ctx, batches) if half else []
         if half:
             published = {batch_id: publications(ctx, batch_id) for batch_id in batches}
-        done = [_undo_one(ctx, b, published[b], begun[b]) for b in batches]
+        done = [_undo_one(ctx, b, published[b], unchanged[b]) for b in batches]
     return [line for lines in done for line in lines] + dropped
 
 
@@ -267,12 +267,12 @@ def _forget(ctx: Context, batch_id: str, mine: Unchanged) -> list[str]:
 
 
 def take_out(ctx: Context, batch_id: str) -> None:
-    """End a batch whose tables were folded again without it; does nothing where that is done.
+    """End a batch whose tables were folded again without it; do nothing where that is done.
 
     Raises TransientError where others come between, again and again: the next reconcile goes on.
     """
     seen = known_batch(ctx, batch_id)
-    if seen.state != states.PUBLISHED:
+    if seen.state not in (states.PUBLISHED, states.ROLLING_BACK):
         return
     for p in publications(ctx, batch_id):
         drop_tag(ctx.catalog, p.namespace, p.table_name, tag_name(batch_id))

@@ -1,0 +1,112 @@
+"""rollback: a batch that is half back, with another one on a table that is not back yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.catalog.snapshots import publish_table, rollback_table
+from sluice.errors import Followed
+from sluice.ledger.rows import (
+    FILE_HELD,
+    LANDED,
+    PUBLISHED,
+    ROLLED_BACK,
+    ROLLING_BACK,
+    Publication,
+)
+from sluice.operations import refolding, stages
+from sluice.operations.context import Context
+from tests.unit.undone import (
+    TABLES,
+    an_hour_later,
+    changelog,
+    everything,
+    fold,
+    stage,
+    state,
+    three_batches,
+)
+
+pytestmark = pytest.mark.catalog
+
+FOLDED = [[0, 1, 2, 99], [0, 1, 2, 3, 4, 99]]
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """`orders` went back to before b3 when the rollback died; b4 wrote `users` after b3."""
+    context = three_batches(tmp_path)
+    for name in TABLES:
+        changelog(context, name, "b1", "b2", "b3")
+    publish_users(context)
+    context.ledger.record_batch("shop", "b3", ROLLING_BACK, attempt="given-up-1")
+    (orders,) = (p for p in context.ledger.publications("shop", "b3") if p.table_name == "orders")
+    rollback_table(
+        context.catalog, "shop", "orders", orders.head_snapshot, orders.base_snapshot, 0, "b3"
+    )
+    monkeypatch.setattr(refolding, "_refuse_strangers", lambda *_: None)
+    monkeypatch.setattr(refolding, "load", fold(context))
+    return context
+
+
+def publish_users(context: Context) -> None:
+    staged = stage(context, "b4", "users", 4)
+    publish_table(context.catalog, staged, "b4")
+    row = Publication("shop", "b4", "a1", "shop", "users", staged.base_snapshot, 0,
+                      staged.head_snapshot, staged.branch, state=PUBLISHED)  # fmt: skip
+    context.ledger.record_publications([row])
+    context.ledger.record_batch("shop", "b4", PUBLISHED, attempt="a1")
+
+
+def test_reconcile_says_by_which_command_it_is_completed(context: Context) -> None:
+    advice = r"batch b4 wrote shop\.users after .*sluice rollback shop --batch b3"
+    with pytest.raises(Followed, match=advice):
+        stages.reconcile(context)
+    assert state(context, "b3") == ROLLING_BACK
+
+
+def test_the_rollback_run_again_folds_it_out(context: Context) -> None:
+    refolding.rollback(context, "b3")
+    assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
+    assert context.ledger.known_files("shop")["b3.jsonl"].state == FILE_HELD
+    assert stages.reconcile(context) == []
+    assert refolding.rollback(context, "b3") == ["batch b3 is rolled back already"]
+
+
+def test_of_several_the_first_one_to_write_a_table_tells_what_was_before_them(
+    context: Context,
+) -> None:
+    """They were marked newest first, so that the ledger's row of the oldest is the newest."""
+    context.ledger.record_batch("shop", "b2", ROLLING_BACK, attempt="given-up-2")
+    before = {p.table_name: p.base_snapshot for p in context.ledger.publications("shop", "b2")}
+    back = {p.table_name: p for p in context.ledger.publications("shop", "b2")}["orders"]
+    rollback_table(
+        context.catalog, "shop", "orders", back.head_snapshot, back.base_snapshot, 0, "b2"
+    )
+    refolding.rollback(context, "b3")
+    assert (state(context, "b2"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
+    (fold,) = (row for row in context.ledger.batches("shop") if "undone" in row.details)
+    rebuild = context.files.read_manifest(fold.manifest).rebuild
+    assert rebuild is not None
+    assert {name: rebuild.bases[name] for name in TABLES} == before
+
+
+def test_a_fold_that_died_before_it_was_published_is_begun_anew(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(refolding, "_give_up", lambda *_: None)
+        patch.setattr(refolding, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            refolding.rollback(context, "b3")
+    an_hour_later(context)
+    refolding.rollback(context, "b3")
+    assert (state(context, "b3"), everything(context)) == (ROLLED_BACK, FOLDED)
+
+
+def test_nobody_else_loads_beside_it(context: Context) -> None:
+    context.ledger.record_batch("shop", "b5", LANDED)
+    with pytest.raises(Followed):
+        stages.run(context)
